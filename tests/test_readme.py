@@ -275,6 +275,12 @@ def test_files_that_are_named_exist(page):
         assert any(ROOT.glob(name)) or (ROOT / name).exists(), name
 
 
+def test_the_site_leads_to_every_page():
+    navigation = (ROOT / "configs" / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"^ +- .+: (\S+\.md)$", navigation, re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
 def test_types_that_are_named_exist():
     source = "".join(
         path.read_text(encoding="utf-8") for top in ("app", "models") for path in (ROOT / top).rglob("*.py")

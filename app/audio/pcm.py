@@ -15,6 +15,10 @@ from models.contract import Pcm
 UNKNOWN_SIZE = 0xFFFFFFFF
 # Level from which louder speech is bent.
 KNEE = 0.8
+# Smallest sample that counts as sound, and samples that are searched for it at once.
+AUDIBLE, AUDIBLE_PIECE = 1e-3, 4096
+# Longest single piece of silence, in seconds: a long pause is made as it is sent.
+SILENCE_PIECE = 1.0
 
 
 def to_int16(pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
@@ -26,6 +30,23 @@ def to_int16(pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
         np.nan_to_num(scaled, copy=False)
     samples: npt.NDArray[np.int16] = scaled.astype("<i2")
     return samples
+
+
+def silence(seconds: float, sample_rate: int) -> Iterator[Pcm]:
+    """Yield pieces of silence, float32 [samples], that together have a length."""
+    left, piece = round(seconds * sample_rate), round(SILENCE_PIECE * sample_rate)
+    while left > 0:
+        yield np.zeros(min(left, piece), np.float32)
+        left -= piece
+
+
+def first_audible(pcm: Pcm) -> int | None:
+    """Return the number of the first audible sample. Speech begins early, so the rest is not looked at."""
+    for start in range(0, pcm.size, AUDIBLE_PIECE):
+        loud = np.flatnonzero(np.abs(pcm[start : start + AUDIBLE_PIECE]) > AUDIBLE)
+        if loud.size:
+            return start + int(loud[0])
+    return None
 
 
 Coding = Literal["pcm", "pcm24", "pcm32", "float32", "mulaw", "alaw"]

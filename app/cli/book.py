@@ -15,6 +15,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from app.cli.command import USAGE_ERROR, CommandError, configure_logging, number, read_file
 from app.cli.interrupt import run_interruptible
+from app.cli.lexicon import LexiconFile, add_lexicon_option, given_lexicons
 from app.cli.server_client import add_server_arguments
 from app.config import Settings
 
@@ -59,6 +60,7 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     book.add_argument("--source", metavar="LANG", help="language of the document, to be translated")
     book.add_argument("--translate-model", metavar="MODEL", help="translation model")
     book.add_argument("--speed", type=number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
+    add_lexicon_option(book)
     book.add_argument("--title", help="in place of the document's own")
     book.add_argument("--author", help="in place of the document's own")
     book.add_argument(
@@ -85,16 +87,32 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     )
     data = read_file(arguments.file, settings.max_document_bytes, "max_document_bytes")
     name = Path(arguments.file).name
+    lexicons = given_lexicons(arguments.lexicon)
     configure_logging(settings)
     if arguments.url is None:
+        options = options.model_copy(update={"lexicons": _keep(settings, lexicons)})
         run_interruptible(_make_here(settings, name, data, options, arguments.output))
         return 0
     from app.cli.book_client import BookClient
     from app.cli.server_client import ServerClient, read_key
 
-    client = BookClient(ServerClient(arguments.url, read_key(arguments.key_file)), Bar(name))
-    run_interruptible(client.make(name, data, options, fingerprint(name, data, options), arguments.output))
+    client = BookClient(ServerClient(arguments.url, read_key(arguments.key_file)), Bar(name), lexicons)
+    run_interruptible(client.make(name, data, options, arguments.output))
     return 0
+
+
+def _keep(settings: Settings, lexicons: list[str | LexiconFile]) -> tuple[str, ...]:
+    """Return the ids of lexicons. Files are kept under their names, so that the same command finds them again."""
+    from app.lexicons.store import LexiconStore
+
+    if not lexicons:
+        return ()
+    store = LexiconStore(settings.data_dir / "lexicons", most=settings.max_lexicons)
+    known = {each.name: each.id for each in store.lexicons() if each.owner is None}
+    for each in lexicons:
+        if isinstance(each, LexiconFile) and each.name not in known:
+            known[each.name] = store.add(each.name, each.lexicon, None).id
+    return tuple(known[each.name] if isinstance(each, LexiconFile) else each for each in lexicons)
 
 
 def fingerprint(name: str, data: bytes, options: JobOptions) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,7 @@ import httpx2
 
 from app.cli.command import CommandError
 from app.cli.interrupt import shielded
+from app.cli.lexicon import LexiconFile
 from app.cli.server_client import ServerClient, ServerError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from app.jobs.types import JobOptions
 
 _JOBS: Final = "/v1/jobs"
+_LEXICONS: Final = "/v1/lexicons"
 # Name of the metadata by which a job is found again.
 _MARK: Final = "nightingale_book"
 # Seconds without a byte after which a connection counts as lost; the server sends something more often.
@@ -34,22 +36,26 @@ _PIECE: Final = 1 << 16
 class BookClient:
     """Client of one server for one book."""
 
-    def __init__(self, client: ServerClient, bar: Bar) -> None:
+    def __init__(self, client: ServerClient, bar: Bar, lexicons: Sequence[str | LexiconFile] = ()) -> None:
         self._client = client
         self._bar = bar
+        self._lexicons = lexicons
 
-    async def make(self, name: str, data: bytes, options: JobOptions, mark: str, output: Path) -> None:
+    async def make(self, name: str, data: bytes, options: JobOptions, output: Path) -> None:
         """Write the book to `output`. Interrupted, it cancels the job. Raises CommandError and OSError.
 
         Args:
             name: name of the document.
             data: the document.
             options: options of the job.
-            mark: by which a job that an earlier command left is found.
             output: place of the book.
         """
+        from app.cli.book import fingerprint
+
         try:
             async with self._client:
+                options = options.model_copy(update={"lexicons": await self._keep_lexicons()})
+                mark = fingerprint(name, data, options)  # by which a job that an earlier command left is found
                 job = await self._find(mark) or await self._send(name, data, options, mark)
                 try:
                     job = await self._follow(job)
@@ -83,6 +89,19 @@ class BookClient:
             if not page["has_more"]:
                 return None
             after = {"after": page["last_id"]}
+
+    async def _keep_lexicons(self) -> tuple[str, ...]:
+        """Return the ids of the lexicons. A file that the server does not have yet is uploaded."""
+        if not self._lexicons:
+            return ()
+        listed = await self._client.ask("GET", _LEXICONS)
+        known = {each["name"]: each["id"] for each in listed["data"]}
+        for each in self._lexicons:
+            if isinstance(each, LexiconFile) and each.name not in known:
+                files = {"file": (each.path.name, each.data)}
+                made = await self._client.ask("POST", _LEXICONS, files=files, data={"name": each.name})
+                known[each.name] = made["id"]
+        return tuple(known[each.name] if isinstance(each, LexiconFile) else each for each in self._lexicons)
 
     async def _send(self, name: str, data: bytes, options: JobOptions, mark: str) -> dict[str, Any]:
         given = options.model_dump(mode="json", exclude_defaults=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from app.config import Settings
@@ -26,6 +27,12 @@ def print_failure(message: str, status: int = 1) -> int:
     """Print one line to stderr; return `status`."""
     print(f"nightingale: {' '.join(message.split())}", file=sys.stderr)
     return status
+
+
+def print_unused(parts: Sequence[str]) -> None:
+    """Print a line to stderr with the parts of a text or of instructions that change nothing, if there are any."""
+    if parts:
+        print_failure(f"not used: {', '.join(parts)}")
 
 
 def integer(low: int, high: int) -> Any:

@@ -1,10 +1,14 @@
-"""`nightingale lexicon check`: show how the entries of a pronunciation lexicon, and their neighbors, are read."""
+"""`nightingale lexicon check`: show how the entries of a pronunciation lexicon, and their neighbors, are read.
+
+Also the option `--lexicon` of other commands.
+"""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +31,50 @@ class _Row:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LexiconFile:
+    """File that `--lexicon` names."""
+
+    path: Path
+    data: bytes
+    lexicon: Lexicon
+
+    @property
+    def name(self) -> str:
+        """Name under which a server keeps it: the same for the same content."""
+        return f"{self.path.name[:60]} {hashlib.sha256(self.data).hexdigest()[:16]}".strip()
+
+
+def add_lexicon_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names lexicons."""
+    parser.add_argument(
+        "--lexicon",
+        metavar="FILE|ID",
+        action="append",
+        default=[],
+        help="pronunciations: a file (PLS or two columns), or the id of an uploaded one; may be repeated",
+    )
+
+
+def given_lexicons(names: Sequence[str]) -> list[str | LexiconFile]:
+    """Return the ids and the files that `--lexicon` names. Raises OSError, and InvalidLexiconError for a bad file."""
+    from app.lexicons.store import is_lexicon_id
+
+    return [name if is_lexicon_id(name) else _read_file(Path(name), None) for name in names]
+
+
+def _read_file(path: Path, language: str | None) -> LexiconFile:
+    from app.engine.service_errors import REQUEST_ERRORS, service_error
+    from app.text.lexicon_files import MAX_BYTES, read_lexicon
+
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    try:
+        return LexiconFile(path, data, read_lexicon(data, language))
+    except REQUEST_ERRORS as error:
+        raise service_error(error, f"{path.name}: ") from error
+
+
 def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
     """Describe the actions to argparse."""
     check = actions.add_parser(
@@ -44,13 +92,10 @@ def check_lexicon(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print the readings; return the exit status. Raises ServiceError for a file that cannot be used."""
     from app.engine.service_errors import REQUEST_ERRORS, service_error
     from app.text.languages import nearest_language
-    from app.text.lexicon_files import MAX_BYTES, read_lexicon
     from app.text.planner import get_phonemizer
 
-    with arguments.file.open("rb") as file:
-        data = file.read(MAX_BYTES + 1)
+    lexicon = _read_file(arguments.file, arguments.lang).lexicon
     try:
-        lexicon = read_lexicon(data, arguments.lang)
         phonemizer = get_phonemizer(nearest_language(lexicon.language or "en") or lexicon.language or "en")
     except REQUEST_ERRORS as error:
         raise service_error(error, f"{arguments.file.name}: ") from error

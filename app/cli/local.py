@@ -7,12 +7,12 @@ The parts are the server's own, so its sound and its speed can be heard and meas
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from app.cli.command import print_unused
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
@@ -35,8 +35,6 @@ from app.translation.stream import TranslationStream
 from models.contract import ModelKind, Pcm, Synthesizer
 from models.timeline import Timeline
 
-log = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 
@@ -54,11 +52,10 @@ class LocalSpeech:
         """Yield the audio of `text` in pieces, float32 [samples] at the model's sample rate. Raises ServiceError."""
         document = plain_document(text)
         speech = await self.service.prepare(options)
-        if holds_ssml(text, input_type, translated=options.translate_to is not None):
-            document = await read_document(self.service, text, speech.language)
+        if holds_ssml(text, input_type):
+            document = await read_document(self.service, text, speech)
         speech, document = await document.prepare(self.service, speech)
-        if document.ignored:
-            log.warning("not used in the text: %s", ", ".join(document.ignored))
+        print_unused(document.ignored)
         stream = self._stream(speech, timeline, document.variants)
         document.feed(stream)
         outcome: metrics.Outcome = "cancelled"

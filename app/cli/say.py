@@ -10,11 +10,21 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.command import USAGE_ERROR, CommandError, configure_logging, integer, number, print_failure, read_stdin
+from app.cli.command import (
+    USAGE_ERROR,
+    CommandError,
+    configure_logging,
+    integer,
+    number,
+    print_failure,
+    print_unused,
+    read_stdin,
+)
 from app.cli.interrupt import run_interruptible
+from app.cli.lexicon import LexiconFile, add_lexicon_option, given_lexicons
 from app.config import Settings
 from app.errors import EmptyInputError, NothingToSpeakError
-from models.contract import SAMPLING_RANGES, Sampling
+from models.contract import SAMPLING_RANGES, Sampling, Synthesizer
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -47,7 +57,11 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     say.add_argument("--format", metavar="NAME", help="format of the output (default: FILE's suffix, wav for stdout)")
     say.add_argument("--model", help="model (default: see `nightingale models list`)")
     say.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
-    say.add_argument("--speed", type=number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
+    say.add_argument("--speed", type=number(0.25, 4.0), help="0.25 to 4 (default 1)")
+    say.add_argument(
+        "--instructions", metavar="TEXT", default="", help="words for speed, volume and emotion: 'softly, a bit slower'"
+    )
+    add_lexicon_option(say)
     say.add_argument("--lang", help="language (default: the voice's)")
     say.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
     say.add_argument("--translate-to", metavar="LANG", help="translate first: fr, fra_Latn, French, ...")
@@ -69,6 +83,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     from app.cli.playback import check_output
 
     check_output(arguments.output, arguments.format)
+    arguments.lexicon = given_lexicons(arguments.lexicon)
     if arguments.input == "stream-json":
         from app.llm_text.events import read_lines
 
@@ -90,22 +105,28 @@ def _input_type(arguments: argparse.Namespace) -> InputType:
     return "ssml" if arguments.input == "ssml" else "auto"
 
 
-def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
+def _speech_options(arguments: argparse.Namespace, synthesizer: Synthesizer) -> SpeechOptions:
+    """Return the options of the speech, and print the words of the instructions that change nothing in it."""
+    from app.speech.instructions import Instructions
     from app.speech.service import SpeechOptions
 
-    return SpeechOptions(
+    instructions, speed_given = Instructions.read(arguments.instructions), arguments.speed is not None
+    options = SpeechOptions(
         model=arguments.model,
         voice=arguments.voice,
         lang=arguments.lang,
         any_language=arguments.any_language,
-        speed=arguments.speed,
+        speed=arguments.speed if speed_given else 1.0,
         seed=arguments.seed,
         sampling=Sampling(**{name: getattr(arguments, name) for name in SAMPLING_RANGES}),
         translate_to=arguments.translate_to,
         source=arguments.source,
         translate_model=arguments.translate_model,
+        lexicons=tuple(each.lexicon if isinstance(each, LexiconFile) else each for each in arguments.lexicon),
         voice_marks=True,
     )
+    print_unused(instructions.unused(synthesizer, options, speed_given=speed_given))
+    return instructions.applied(options, speed_given=speed_given)
 
 
 def _open_speech(arguments: argparse.Namespace, settings: Settings) -> AbstractAsyncContextManager[LocalSpeech]:
@@ -123,7 +144,8 @@ async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) 
         try:
             out = open_destination(arguments.output, arguments.format, speech.synthesizer.sample_rate)
             try:
-                async for pcm in speech.speak(text, _speech_options(arguments), Timeline(), _input_type(arguments)):
+                options = _speech_options(arguments, speech.synthesizer)
+                async for pcm in speech.speak(text, options, Timeline(), _input_type(arguments)):
                     # Off the event loop: a sound device makes its writer wait.
                     await asyncio.to_thread(out.write, pcm)
             except BaseException:
@@ -140,7 +162,7 @@ async def _narrate_to(arguments: argparse.Namespace, settings: Settings, lines: 
     from models.timeline import Timeline
 
     async with _open_speech(arguments, settings) as speech:
-        stream = await speech.open(_speech_options(arguments), Timeline())
+        stream = await speech.open(_speech_options(arguments, speech.synthesizer), Timeline())
         live = arguments.output is None
         try:
             out = open_destination(arguments.output, arguments.format, speech.synthesizer.sample_rate, live=live)

@@ -29,11 +29,13 @@ class LexiconService:
         self._common: tuple[Lexicon, ...] = ()
         self._looked = -_LOOK_EVERY
 
-    async def resolve(self, ids: Sequence[str], own: Mapping[str, str], language: str | None) -> tuple[Lexicon, ...]:
+    async def resolve(
+        self, named: Sequence[str | Lexicon], own: Mapping[str, str], language: str | None
+    ) -> tuple[Lexicon, ...]:
         """Return the lexicons of a request, the first to be asked first.
 
         Args:
-            ids: Uploaded lexicons.
+            named: Ids of uploaded lexicons, or lexicons.
             own: Words of the request and their readings: `/phonemes/`, or other words.
             language: Language of the request, if it names one.
 
@@ -47,7 +49,7 @@ class LexiconService:
                 found.append(await asyncio.to_thread(_own, own, language))
             except REQUEST_ERRORS as error:
                 raise service_error(error) from error
-        found += [(await self.get(name)).lexicon for name in ids]
+        found += [each if isinstance(each, Lexicon) else (await self.get(each)).lexicon for each in named]
         if time.monotonic() - self._looked >= _LOOK_EVERY:
             self._looked = time.monotonic()
             self._common = await asyncio.to_thread(self.store.common)

@@ -30,6 +30,11 @@ _ID: Final = re.compile(r"lexicon_[0-9a-f]{24}")
 _CACHED: Final = 64
 
 
+def is_lexicon_id(name: str) -> bool:
+    """Return whether a name is one that an uploaded lexicon could have."""
+    return _ID.fullmatch(name) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class StoredLexicon:
     """An uploaded lexicon. `created` in seconds since 1970. `owner`: the key that made it; None: everybody's."""
@@ -110,7 +115,7 @@ class LexiconStore:
 
     def get(self, lexicon: str) -> StoredLexicon | None:
         """Return the uploaded lexicon of that id, or None."""
-        if _ID.fullmatch(lexicon) is None:
+        if not is_lexicon_id(lexicon):
             return None
         path = self._path(lexicon)
         if (known := self._known.get(lexicon)) is not None and path.is_file():
@@ -131,7 +136,7 @@ class LexiconStore:
 
     def remove(self, lexicon: str) -> bool:
         """Delete an uploaded lexicon; return whether there was one. Raises StorageError."""
-        if _ID.fullmatch(lexicon) is None:
+        if not is_lexicon_id(lexicon):
             return False
         self._known.pop(lexicon, None)
         try:
@@ -151,7 +156,7 @@ class LexiconStore:
         return self._uploaded / f"{lexicon}.json"
 
     def _paths(self) -> list[Path]:
-        return [path for path in self._uploaded.glob("lexicon_*.json") if _ID.fullmatch(path.stem)]
+        return [path for path in self._uploaded.glob("lexicon_*.json") if is_lexicon_id(path.stem)]
 
 
 def _read(path: Path) -> Lexicon | None:

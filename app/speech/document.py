@@ -17,6 +17,7 @@ from app.speech.stream import SpeechStream
 from app.speech.variants import Variants
 from app.ssml.source import SsmlText, is_ssml
 from app.text.types import PLAIN, Script, Style
+from app.translation.text import codes
 
 InputType = Literal["auto", "text", "ssml"]
 
@@ -70,15 +71,9 @@ class Document:
         stream.finish()
 
 
-def holds_ssml(text: str, input_type: InputType, *, translated: bool) -> bool:
-    """Return whether a text is SSML. Raises InvalidRequestError where that is to be `translated`."""
-    found = input_type == "ssml" or (input_type == "auto" and is_ssml(text) is True)
-    if found and translated:
-        raise errors.InvalidRequestError(NOT_TRANSLATED, param="translate_to")
-    return found
-
-
-NOT_TRANSLATED: Final = "SSML is spoken as it is written; leave 'translate_to' out, or send plain text."
+def holds_ssml(text: str, input_type: InputType) -> bool:
+    """Return whether a text is SSML."""
+    return input_type == "ssml" or (input_type == "auto" and is_ssml(text) is True)
 
 
 def plain_document(text: str) -> Document:
@@ -86,16 +81,18 @@ def plain_document(text: str) -> Document:
     return Document((Part(text),))
 
 
-async def read_document(service: SpeechService, text: str, language: str, *, param: str = "input") -> Document:
+async def read_document(service: SpeechService, text: str, speech: PreparedSpeech, *, param: str = "input") -> Document:
     """Read SSML on the text thread, in turns. Raises MarkupError, with line and column.
 
     Args:
         service: it has the text thread.
         text: the document.
-        language: language of the request, in which its words are unless it says otherwise.
+        speech: options of the request. Its words are in their language, or in that which is translated, unless it
+            says otherwise.
         param: name of the text, for errors.
     """
-    source = SsmlText(language)
+    language = speech.language if speech.route is None else codes.tag(speech.route.source or "en")
+    source = SsmlText(language, translated=speech.route is not None)
     parts: list[Part] = []
     try:
         for start in range(0, len(text), _SLICE):
@@ -128,13 +125,15 @@ class Line:
         return Style(voice=self.voice, language=self.lang, rate=self.rate, gain=self.gain)
 
 
-async def read_dialogue(service: SpeechService, lines: Sequence[Line], language: str, *, param: str) -> Document:
+async def read_dialogue(
+    service: SpeechService, lines: Sequence[Line], speech: PreparedSpeech, *, param: str
+) -> Document:
     """Read the lines of a dialogue; one that begins with `<speak>` is SSML. Raises MarkupError, with line and column.
 
     Args:
         service: it has the text thread.
         lines: what is said, in order. Characters are counted through all of them.
-        language: language of the words of SSML.
+        speech: options of the request.
         param: name of the lines, for errors.
     """
     parts: list[Part] = []
@@ -145,7 +144,7 @@ async def read_dialogue(service: SpeechService, lines: Sequence[Line], language:
         if is_ssml(line.text) is True:
             where = f"{param}[{number}].text"
             try:
-                document = await read_document(service, line.text, language, param=where)
+                document = await read_document(service, line.text, speech, param=where)
             except errors.MarkupError as error:
                 raise errors.MarkupError(error.message, param=where) from None
         parts += [_of_line(part, line, offset) for part in document.parts]

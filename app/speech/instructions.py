@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from app.speech.service import PreparedSpeech, SpeechOptions
+from app.speech.service import SpeechOptions
 from app.text.word_sets import word_set
-from models.contract import Sampling
+from models.contract import Sampling, Synthesizer
 
 MOST_STEPS: Final = 2.0
 # Of one step; SSML's names of rates and volumes are as far apart.
@@ -156,9 +156,9 @@ class Instructions:
         volume = self.steps.volume
         return float(10.0 ** (volume * (_LOUDER if volume > 0 else _SOFTER) / 20.0))
 
-    def unused(self, speech: PreparedSpeech, *, speed_given: bool) -> tuple[str, ...]:
-        """Return the words that change nothing in `speech`, as `x-ignored` tells them."""
-        emotional = "exaggeration" in speech.synthesizer.parameters and speech.options.sampling.exaggeration is None
+    def unused(self, synthesizer: Synthesizer, options: SpeechOptions, *, speed_given: bool) -> tuple[str, ...]:
+        """Return the words that change nothing in speech of a model, as `x-ignored` tells them."""
+        emotional = "exaggeration" in synthesizer.parameters and options.sampling.exaggeration is None
         idle = [
             phrase.written
             for phrase in self.phrases

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.engine.jobs import Results
 from app.speech.cache import CachedSentence, RecordedSentence
 from app.speech.service import PreparedSpeech
 from app.ssml.values import MAX_GAIN
+from app.text.places import Places
 from app.text.say_as import as_spoken
 from app.text.types import PLAIN, Bookmark, Script, Style, Utterance
 from models.contract import AudioChunk, Pcm, SpeechRequest
@@ -68,6 +69,11 @@ class Origin:
     script: Script | None = None
     style: Style = PLAIN
 
+    def translated(self, offset: int, source: str | None) -> Origin:
+        """Return the place of a translated sentence: from character `offset` of the spoken text on."""
+        script = None if self.script is None else Script(Places(), self.script.style)
+        return Origin(offset, source, script, self.style)
+
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the characters of the client's text for [start, end)."""
         if self.script is None:
@@ -78,6 +84,19 @@ class Origin:
     def gain(self) -> float:
         """Volume of the text."""
         return (self.style if self.script is None else self.script.style).gain
+
+
+def take_translated(bookmarks: deque[Bookmark], start: int, end: int, length: int) -> deque[Bookmark]:
+    """Remove the bookmarks before `end`. Return them for the translation of [start, end), of `length` characters.
+
+    Words of a translation have other places: a bookmark keeps its share of the sentence.
+    """
+    taken: deque[Bookmark] = deque()
+    while bookmarks and bookmarks[0].position < end:
+        mark = bookmarks.popleft()
+        share = max(mark.position - start, 0) / (end - start)
+        taken.append(replace(mark, position=round(share * length)))
+    return taken
 
 
 class Sentence:

@@ -67,7 +67,7 @@ class SpeechOptions:
 
     `any_language` allows a language that the model was not made for. With `translate_to` the text is translated from
     `source` (None or "auto": detected) by `translate_model` first, and `lang` and the voice default to those of that
-    language. `lexicons` are ids of uploaded ones; `lexicon` maps words to `/phonemes/` or other words.
+    language. `lexicons` are ids of uploaded ones, or lexicons; `lexicon` maps words to `/phonemes/` or other words.
     `cache`: sentences may come from the cache, and go there. `gain` multiplies the samples. `preferred` is sampling for
     the models that take it, where `sampling` gives none. `voice_marks`: `[voice:NAME]` in a text changes the voice.
     """
@@ -82,7 +82,7 @@ class SpeechOptions:
     translate_to: str | None = None
     source: str | None = None
     translate_model: str | None = None
-    lexicons: tuple[str, ...] = ()
+    lexicons: tuple[str | Lexicon, ...] = ()
     lexicon: Mapping[str, str] = field(default_factory=dict)
     cache: bool = True
     gain: float = 1.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -18,14 +18,14 @@ from typing import Literal
 import numpy as np
 
 from app import errors
-from app.audio.pcm import LEAD, LEAD_BETWEEN, Trimmer, amplify
+from app.audio.pcm import LEAD, LEAD_BETWEEN, Trimmer, amplify, first_audible, silence
 from app.audio.resample import Resampler
 from app.engine.admission import StreamAdmission
 from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.observability import metrics
 from app.speech.cache import CachedSentence, RecordedSentence
-from app.speech.sentence import MarkTime, Origin, Sentence, SentenceResults, SpokenChunk, Word
+from app.speech.sentence import MarkTime, Origin, Sentence, SentenceResults, SpokenChunk, Word, take_translated
 from app.speech.service import PreparedSpeech, SpeechService
 from app.speech.variants import Variants
 from app.speech.verifier import ATTEMPTS, Heard, Report, Verifier
@@ -36,14 +36,8 @@ from models.timeline import Stage, Timeline
 
 # Sentences in work besides the one being sent.
 AHEAD = 2
-# Smallest sample that counts as sound.
-AUDIBLE = 1e-3
-# Samples that are searched for it at once.
-AUDIBLE_PIECE = 4096
 # Seconds that the model's thread has to begin before the next sentence is planned.
 GIVE_WAY = 0.001
-# Longest single piece of silence, in seconds: a long pause is made as it is sent.
-SILENCE_PIECE = 1.0
 
 
 class SpeechStream:
@@ -201,7 +195,7 @@ class SpeechStream:
     def _find_first_audible(self) -> None:
         """Look for the first audible sample in the chunk that was delivered last."""
         chunk, self._unheard = self._unheard, None
-        if chunk is not None and (first := _first_audible(chunk.pcm)) is not None:
+        if chunk is not None and (first := first_audible(chunk.pcm)) is not None:
             begun = self.timeline.first_audio or 0.0
             self.timeline.mark_first_audible(begun + chunk.start + first / self._rate)
 
@@ -267,25 +261,35 @@ class SpeechStream:
                 if self._interpreter is None:
                     await self._plan(text[start:end], part, speech)
                 else:
-                    await self._translate(self._interpreter, text[start:end], part, speech)
+                    await self._translate(self._interpreter, text[start:end], part, speech, deque())
                 origin = replace(origin, source=None)
             except errors.NothingToSpeakError as error:
                 nothing = error
         if nothing is not None:
             raise nothing
 
-    async def _translate(self, interpreter: Interpreter, text: str, part: Origin, speech: PreparedSpeech) -> None:
-        """Plan `text` translated, sentence by sentence. Without a source each sentence is its own."""
+    async def _translate(
+        self, interpreter: Interpreter, text: str, part: Origin, speech: PreparedSpeech, bookmarks: deque[Bookmark]
+    ) -> None:
+        """Plan `text` translated, sentence by sentence. Without a source each sentence is its own.
+
+        Each sentence takes the bookmarks that lie before its end.
+        """
         source = part.source
         given = source is not None
-        async with aclosing(interpreter.interpret(text)) as found:
+        position = 0
+        async with aclosing(interpreter.interpret(text, marked=part.script is None)) as found:
             async for each in found:
                 if isinstance(each, Pause):
                     await self._room.acquire()
                     self._put(each)
                     continue
-                origin = Origin(self._translated_characters, source if given else each.source, style=part.style)
-                await self._plan(each.text, origin, speech)
+                start = max(text.find(each.source, position), position)
+                position = start + len(each.source)
+                left = take_translated(bookmarks, start, position, len(each.text))
+                origin = part.translated(self._translated_characters, source if given else each.source)
+                await self._plan(each.text, origin, speech, left)
+                await self._put_bookmarks(left)
                 self._translated_characters += len(each.text) + 1
                 source = None
 
@@ -301,14 +305,20 @@ class SpeechStream:
             for language in {span.language for span in script.spans if span.language is not None}:
                 await self._service.phonemizer(language)
             try:
-                await self._plan(text, origin, speech, left)
+                if self._interpreter is None:
+                    await self._plan(text, origin, speech, left)
+                else:
+                    await self._translate(self._interpreter, text, origin, speech, left)
             except errors.NothingToSpeakError as error:
                 nothing = error
-        for mark in left:
-            await self._room.acquire()
-            self._put(mark)
+        await self._put_bookmarks(left)
         if nothing is not None:
             raise nothing
+
+    async def _put_bookmarks(self, bookmarks: deque[Bookmark]) -> None:
+        for mark in bookmarks:
+            await self._room.acquire()
+            self._put(mark)
 
     async def _plan(
         self, text: str, origin: Origin, speech: PreparedSpeech, bookmarks: deque[Bookmark] | None = None
@@ -404,7 +414,7 @@ class SpeechStream:
                     if self._marking is not None:
                         self._marking.reset()
                     self._after_speech = False
-                    for pcm in self._silence(planned.seconds):
+                    for pcm in silence(planned.seconds, self._rate):
                         yield replace(self._place(pcm, "", 0, 0, ()), marks=marks)
                         marks = ()
                 else:
@@ -483,19 +493,3 @@ class SpeechStream:
         start = self._position / self._rate
         self._position += pcm.size
         return SpokenChunk(pcm, start, pcm.size / self._rate, text, char_start, char_end, words)
-
-    def _silence(self, seconds: float) -> Iterator[Pcm]:
-        left = round(seconds * self._rate)
-        piece = round(SILENCE_PIECE * self._rate)
-        while left > 0:
-            yield np.zeros(min(left, piece), np.float32)
-            left -= piece
-
-
-def _first_audible(pcm: Pcm) -> int | None:
-    """Return the number of the first audible sample. Speech begins early, so the rest is not looked at."""
-    for start in range(0, pcm.size, AUDIBLE_PIECE):
-        loud = np.flatnonzero(np.abs(pcm[start : start + AUDIBLE_PIECE]) > AUDIBLE)
-        if loud.size:
-            return start + int(loud[0])
-    return None

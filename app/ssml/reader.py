@@ -16,10 +16,10 @@ from app.ssml import values
 from app.ssml.run import Passage, Run
 from app.text.alphabets import to_symbols
 from app.text.errors import MarkupError
-from app.text.languages import nearest_language
+from app.text.languages import nearest_language, primary_language
 from app.text.marks import break_seconds
 from app.text.planner import PARAGRAPH_PAUSE
-from app.text.say_as import KINDS
+from app.text.say_as import KINDS, words_of
 from app.text.types import Reading, Span, Style
 
 MAX_DEPTH: Final = 64
@@ -57,11 +57,16 @@ class _Capture:
 
 
 class SsmlReader:
-    """Reader of one document. `language` is that of the request, a tag of `app.text.languages`."""
+    """Reader of one document. `language` is that of the request, a tag of `app.text.languages`.
 
-    def __init__(self, language: str) -> None:
+    `translated`: the text is to be translated from `language`, or that of the root. Then `<sub>` and `<say-as>` become
+    their words, what holds for single words is left out, and rate and volume change at the ends of sentences only.
+    """
+
+    def __init__(self, language: str, *, translated: bool = False) -> None:
         self.ignored: list[str] = []
         self._language = language
+        self._translated = translated
         self._run = Run(language)
         self._done: list[Passage] = []
         self._stack: list[_Element] = []
@@ -115,6 +120,8 @@ class SsmlReader:
 
     def _take(self) -> list[Passage]:
         done, self._done = self._done, []
+        if self._run.mixed:
+            self._ignore("prosody within a sentence")
         return done
 
     # Positions
@@ -204,7 +211,10 @@ class SsmlReader:
     def _open_root(self, name: str, attributes: _Attributes) -> None:
         if name != "speak":
             raise MarkupError(f"the root of SSML is <speak>, not <{name[:40]}>")
-        self._stack.append(_Element(name, Style(language=attributes.get("xml:lang"))))
+        language = attributes.get("xml:lang")
+        if self._translated:
+            self._language, language = (language and self._nearest(language)) or self._language, None
+        self._stack.append(_Element(name, Style(language=language)))
         self._run.style = self._stack[0].style
 
     def _end(self, name: str) -> None:
@@ -251,9 +261,11 @@ class SsmlReader:
         self._run.add(data[position:], start + position, start + len(data))
 
     def _begin_style(self, element: _Element) -> None:
-        if self._run.style != element.style:
-            self._cut()
-            self._run.style = element.style
+        before, after = self._run.style, element.style
+        if before != after:
+            if not self._translated or replace(before, rate=after.rate, gain=after.gain) != after:
+                self._cut()
+            self._run.style = after
 
     def _cut(self) -> None:
         self._done += self._run.finish()
@@ -262,7 +274,7 @@ class SsmlReader:
         """Have the text of an element that ends here read as its attributes say."""
         run, given = self._run, capture.attributes
         said = given.get("alias") or given.get("ph") or ""
-        if run.length == capture.position and name != "say-as":
+        if run.length == capture.position and name != "say-as" and not (self._translated and name == "phoneme"):
             at = self._index(self._parser.CurrentByteIndex)
             run.add(said, at, at)
         start, end = capture.position, run.length
@@ -272,12 +284,20 @@ class SsmlReader:
         while start < end - 1 and word[:1].isspace():
             start, word = start + 1, word[1:]
         self._spoken = True
-        if name == "sub":
+        if self._translated and name != "phoneme":
+            say_as = (given.get("interpret-as", ""), given.get("format", "")) if name == "say-as" else None
+            written = word.rstrip()
+            words = words_of(written, Reading(start, end, start, end, alias=said, say_as=say_as), self._language)
+            run.reword(start, words + word[len(written) :])
+        elif name == "sub":
             run.read(Reading(start, end, start, end, alias=said))
         elif name == "phoneme":
             english = (self._stack[-1].language or self._language).startswith("en")
             phonemes = to_symbols(said, word, alphabet=given.get("alphabet", "ipa"), english=english)
-            run.read(Reading(start, end, start, end, phonemes=phonemes))
+            if self._translated:
+                self._ignore("phoneme")
+            else:
+                run.read(Reading(start, end, start, end, phonemes=phonemes))
         else:
             kind, form = given.get("interpret-as", ""), given.get("format", "")
             run.read(Reading(start, end, start, end, say_as=(kind, form)))
@@ -295,6 +315,10 @@ class SsmlReader:
         if language is None:
             return element
         nearest = self._nearest(language)
+        if self._translated:
+            if primary_language(language) != primary_language(self._language):
+                self._ignore(f"lang {language[:20]}")
+            return element
         if nearest is None:
             self._ignore(f"lang {language[:20]}")
             return element
@@ -322,6 +346,9 @@ class SsmlReader:
         stress = values.STRESSES.get(level)
         if stress is None:
             raise MarkupError(f"emphasis level {level[:40]!r} is unknown; accepted are: {', '.join(values.STRESSES)}")
+        if self._translated:
+            self._ignore("emphasis")
+            return element
         style = element.style
         if level == "strong":
             rate, gain = values.STRONG
@@ -331,6 +358,9 @@ class SsmlReader:
     def _open_voice(self, element: _Element, attributes: _Attributes) -> _Element:
         name = " ".join((attributes.get("name") or "").split())
         language = attributes.get("xml:lang") or attributes.get("language") or attributes.get("languages")
+        if self._translated and language and not name:
+            self._ignore("voice language")
+            language = None
         gender = (attributes.get("gender") or "").strip().lower() or None
         for other in sorted(set(attributes) - {"name", "xml:lang", "language", "languages", "gender"}):
             self._ignore(f"voice {other}")

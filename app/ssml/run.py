@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from app.text.marks import Mark, hide
 from app.text.places import Place, Places
@@ -22,14 +22,15 @@ class Passage:
 
 
 class Run:
-    """Text in one style. Sentences are cut as in plain text, but never within a reading.
+    """Text of one speaker. Sentences are cut as in plain text, but never within a reading.
 
     `pause` is the silence in seconds that is due before the next passage, and `gap` that between two paragraphs, which
-    an explicit pause replaces.
+    an explicit pause replaces. A passage in which the style changes is spoken in that of most of it; `mixed`: one was.
     """
 
     def __init__(self, language: str) -> None:
-        self.style = Style()
+        self.mixed = False
+        self._manners = [(0, Style())]  # a style, and the character from which on it holds
         self.pause = 0.0
         self.gap = 0.0
         self._buffer = SentenceBuffer(language)
@@ -41,6 +42,17 @@ class Run:
         self._fed = 0  # characters that the buffer has
         self._ahead = 0  # characters that were taken before the buffer gave them out
         self._end = 0  # end of the last passage in the document
+
+    @property
+    def style(self) -> Style:
+        """Style of the text that comes next."""
+        return self._manners[-1][1]
+
+    @style.setter
+    def style(self, style: Style) -> None:
+        if self._manners[-1][0] == len(self._text):
+            self._manners.pop()
+        self._manners.append((len(self._text), style))
 
     @property
     def length(self) -> int:
@@ -69,6 +81,15 @@ class Run:
                 return
         self._places.append(Place(len(self._text), len(text), start, end))
         self._text += text
+
+    def reword(self, position: int, words: str) -> None:
+        """Put `words` in the place of the text from `position` on."""
+        if position < len(self._text):
+            places = Places(self._places)
+            place = Place(position, len(words), places.start(position), places.end(len(self._text)))
+            self._places = [_clipped(each, position) for each in self._places if each.position < position] + [place]
+            self._text = self._text[:position] + words
+            self._bookmarks = [replace(each, position=min(each.position, len(self._text))) for each in self._bookmarks]
 
     def read(self, reading: Reading) -> None:
         """Have characters of the text read in another way."""
@@ -130,6 +151,7 @@ class Run:
     def _take(self, count: int) -> Passage | None:
         """Remove the first `count` characters, and return them unless they are blank."""
         text, self._text = self._text[:count], self._text[count:]
+        style = self._style_of(text)
         everything = not self._text
         self._fed -= count
         readings = [each for each in self._readings if each.start < count]
@@ -149,8 +171,21 @@ class Run:
             return None
         start, self._end = self._end, max(self._end, parts[-1].end if parts else 0)
         pause, self.pause, self.gap = self.pause or self.gap, 0.0, 0.0
-        script = Script(Places(parts), self.style, pause, tuple(readings), tuple(spans), tuple(marks))
+        script = Script(Places(parts), style, pause, tuple(readings), tuple(spans), tuple(marks))
         return Passage(text, script, start, self._end)
+
+    def _style_of(self, text: str) -> Style:
+        """Return the style of `text`, which was removed from the beginning, and forget those that ended in it."""
+        manners = self._manners
+        begun = [style for position, style in manners if position <= len(text)]
+        self._manners = [(0, begun[-1])] + [(at - len(text), style) for at, style in manners[len(begun) :]]
+        if len(manners) == 1:
+            return begun[0]
+        spoken = dict.fromkeys(begun, 0)
+        for (start, style), (end, _) in pairwise([*manners, (len(text), begun[-1])]):
+            spoken[style] = spoken.get(style, 0) + sum(map(str.isalnum, text[start:end]))
+        self.mixed = self.mixed or sum(map(bool, spoken.values())) > 1
+        return max(spoken, key=lambda style: spoken[style])
 
 
 def _clipped(place: Place, count: int) -> Place:

@@ -25,10 +25,14 @@ def is_ssml(text: str) -> bool | None:
 
 
 class SsmlText(TextSource):
-    """Source of the passages of one document between two flushes. `feed` and `flush` raise MarkupError."""
+    """Source of the passages of one document between two flushes, as SsmlReader reads them.
 
-    def __init__(self, language: str) -> None:
+    `feed` and `flush` raise MarkupError.
+    """
+
+    def __init__(self, language: str, *, translated: bool = False) -> None:
         self._language = language
+        self._translated = translated
         self._reader: SsmlReader | None = None
         self._told: list[str] = []
         self._ignored: list[str] = []
@@ -39,7 +43,7 @@ class SsmlText(TextSource):
 
     def feed(self, fragment: str, now: float) -> list[Speakable]:
         if self._reader is None:
-            self._reader = SsmlReader(self._language)
+            self._reader = SsmlReader(self._language, translated=self._translated)
         return self._speakable(self._reader.feed(fragment))
 
     def queued(self, seconds: float, now: float) -> None:
@@ -71,9 +75,9 @@ class SsmlText(TextSource):
 class DetectedText(TextSource):
     """SsmlText for a text whose root is `<speak>`, else PlainText. The beginning of each text decides."""
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, *, translated: bool = False) -> None:
         self._plain = PlainText(language)
-        self._ssml = SsmlText(language)
+        self._ssml = SsmlText(language, translated=translated)
         self._source: TextSource | None = None
         self._begun = ""
 

@@ -90,13 +90,14 @@ class Interpreter:
             self._options = replace(self._options, source=language)
             self._draft = None
 
-    async def interpret(self, text: str) -> AsyncGenerator[Interpreted | Pause, None]:
+    async def interpret(self, text: str, *, marked: bool = True) -> AsyncGenerator[Interpreted | Pause, None]:
         """Yield the sentences of `text`, each as soon as it is translated. Explicit pauses stay in their places.
 
+        A text that is not `marked` has no marks: its brackets are text.
         Raises ServiceError as TranslationService.prepare does, and for text that the model refuses.
         """
         await self._stop_speculating()
-        for stretch, seconds in _stretches(text):
+        for stretch, seconds in _stretches(text) if marked else [(text, 0.0)]:
             async for interpreted in self._translate(stretch):
                 yield interpreted
             if seconds:

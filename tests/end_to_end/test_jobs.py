@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import av
+import httpx
 import numpy as np
 
 PATIENCE = 300
@@ -44,6 +45,28 @@ def test_a_server_makes_a_book(server: str, tmp_path: Path, recognize: Callable[
     assert {"morning", "bus", "late"} <= first, first
     assert {"evening", "office", "six"} <= second, second
     assert "The office closes at six." in (tmp_path / "day.vtt").read_text()
+
+
+def test_a_book_reads_words_as_a_file_says(server: str, tmp_path: Path, recognize: Callable[..., str]) -> None:
+    (tmp_path / "day.md").write_text("# Morning\n\nOpen the XKZ and the gate.\n")
+    (tmp_path / "my words.txt").write_text("XKZ = window\n")
+    words = ["--lexicon", str(tmp_path / "my words.txt")]
+    for where in (["--url", server], ["--url", server], []):
+        kept = httpx.get(f"{server}/v1/lexicons").json()["data"]
+        other = httpx.post(f"{server}/v1/lexicons", files={"file": ("more.txt", "gate = door")}).json()["id"]
+        ids = ["--lexicon", other] if where else []
+        done = book(tmp_path, str(tmp_path / "day.md"), "-o", str(tmp_path / "day.m4b"), *where, *words, *ids)
+        httpx.delete(f"{server}/v1/lexicons/{other}").raise_for_status()
+        assert (done.returncode, done.stderr) == (0, "")
+        ((_, heard),) = hear(tmp_path / "day.m4b", recognize)
+        assert "window" in heard
+        assert ("door" in heard) == bool(where)
+    # The second command found what the first one had uploaded.
+    assert [each["name"][:12] for each in kept].count("my words.txt") == 1
+    (tmp_path / "my words.txt").write_text("XKZ\n")
+    done = book(tmp_path, str(tmp_path / "day.md"), "-o", str(tmp_path / "day.m4b"), *words)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "my words.txt: line 1" in done.stderr
 
 
 def test_a_book_without_a_server(tmp_path: Path) -> None:

@@ -96,11 +96,6 @@ def test_refusals_are_errors_of_the_request(house_server: str, text: str, code: 
     assert reason in error["message"]
 
 
-def test_ssml_is_not_translated(house_server: str) -> None:
-    reply = speak(house_server, "<speak>Hello.</speak>", translate_to="es")
-    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "translate_to")
-
-
 def test_text_is_text_where_the_client_says_so(house_server: str) -> None:
     text = "<speak>Stop.<break time='2s'/>Go.</speak>"
     assert speak(house_server, "<speak>Stop. Go.</b>", input_type="text").status_code == 200

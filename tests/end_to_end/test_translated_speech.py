@@ -267,3 +267,35 @@ def test_the_command_translates_too(translating: str, tmp_path: Path) -> None:
     done = say(tmp_path, "--translate-to", "nl", "--translate-model", "phrasebook", "Good night.", "-o", "x.wav")
     assert done.returncode == 2
     assert b"does not translate Dutch" in done.stderr
+
+
+def test_ssml_is_translated_from_the_command_and_over_a_socket_as_over_http(translating: str, tmp_path: Path) -> None:
+    plain = [decoded(post(translating, input=text, translate_to="es")) for text in SENTENCES[:2]]
+    text = f"<speak><s>{SENTENCES[0]}</s><break time='1s'/><mark name='next'/>{SENTENCES[1]}</speak>"
+    spoken = decoded(post(translating, input=text, translate_to="es"))
+    assert spoken.size / RATE == pytest.approx(sum(each.size for each in plain) / RATE + 1, abs=0.3)
+    start = plain[0].size
+    assert np.abs(spoken[start : start + RATE // 2]).max() < 0.02
+    with session(translating, source="en", translate_to="es") as socket:
+        socket.send(json.dumps({"type": "text", "text": text}))
+        socket.send(json.dumps({"type": "end"}))
+        audio, marks = b"", {}
+        while isinstance(message := socket.recv(timeout=180), bytes) or json.loads(message)["type"] != "done":
+            if isinstance(message, bytes):
+                audio += message
+            else:
+                marks |= {mark["name"]: mark["time"] for mark in json.loads(message)["marks"] or ()}
+    assert len(audio) == 2 * spoken.size
+    assert marks["next"] == pytest.approx(plain[0].size / RATE + 1, abs=0.3)
+    command = [sys.executable, "-m", "app.cli", "say", text, "-o", str(tmp_path / "say.wav"), "--any-language"]
+    command += ["--source", "en", "--translate-to", "es", "--translate-model", "phrasebook"]
+    done = subprocess.run(command, capture_output=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert soundfile.info(tmp_path / "say.wav").frames == spoken.size
+
+
+def test_what_a_translation_cannot_keep_is_named_once(translating: str) -> None:
+    text = "<speak>Where is the <emphasis>train</emphasis> <emphasis>station</emphasis>?</speak>"
+    reply = post(translating, input=text, translate_to="es")
+    assert reply.headers["x-ignored"] == "emphasis"
+    assert reply.content == post(translating, input=SENTENCES[0], translate_to="es").content

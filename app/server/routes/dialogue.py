@@ -18,7 +18,6 @@ from app.server.state import Services, services
 from app.speech.document import Document, Line, read_dialogue
 from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.variants import MAX_VOICES
-from app.ssml.source import is_ssml
 
 router = APIRouter()
 
@@ -78,8 +77,6 @@ class DialogueResponse(SpeechResponse):
             if not line.voice.strip():
                 param = self._voice_of(number)
                 raise InvalidRequestError(f"'{param}' is empty; name a voice of GET /v1/audio/voices.", param=param)
-            if self._body.translate_to is not None and is_ssml(line.text) is True:
-                raise InvalidRequestError("SSML is not translated; send plain lines.", param="translate_to")
         self._at_most(self.most_voices, len({line.voice for line in self._lines}), "voices")
 
     def _at_most(self, most: int, count: int, what: str) -> None:
@@ -106,4 +103,4 @@ class DialogueResponse(SpeechResponse):
 
     async def read(self, speech: PreparedSpeech) -> Document:
         """Return the lines, with their markup. Raises ServiceError."""
-        return await read_dialogue(self.app.speech, self._lines, speech.language, param=self.text_field)
+        return await read_dialogue(self.app.speech, self._lines, speech, param=self.text_field)

@@ -78,8 +78,8 @@ class PhonemesResponse(Exchange):
     async def _sentences(self, speech: PreparedSpeech) -> AsyncIterator[list[Token]]:
         service, text = self.app.speech, self._body.input
         document = plain_document(text)
-        if holds_ssml(text, self._body.input_type, translated=False):
-            document = await read_document(service, text, speech.language)
+        if holds_ssml(text, self._body.input_type):
+            document = await read_document(service, text, speech)
         variants = Variants(service, speech)
         for part in document.parts:
             spans = [(0, len(part.text), part.manner)]

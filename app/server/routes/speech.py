@@ -105,8 +105,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         """Choose the format, and check the text. Raises InvalidRequestError."""
         self._format, self._subtitles = self._choose_format(headers)
         check_text(self._body.input, self.app.settings.max_input_characters, self.text_field)
-        translated = self._body.translate_to is not None
-        self._ssml = holds_ssml(self._body.input, self._body.input_type, translated=translated)
+        self._ssml = holds_ssml(self._body.input, self._body.input_type)
         if self._body.sample_rate is not None and self._body.sample_rate <= 0:
             raise InvalidRequestError("'sample_rate' must be positive.", param="sample_rate")
 
@@ -133,7 +132,8 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         make = await verifiers(self.app, speech, self._body.verify)
         document = await self.read(speech)
         speech, document = await document.prepare(self.app.speech, speech)
-        self._ignored = (*document.ignored, *self._instructions.unused(speech, speed_given=self._speed_given))
+        unused = self._instructions.unused(speech.synthesizer, speech.options, speed_given=self._speed_given)
+        self._ignored = (*document.ignored, *unused)
         admitted = self.app.admission.open(speech.model, client.get())
         stream = SpeechStream(
             self.app.speech,
@@ -177,7 +177,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         """Return the text, with its markup. Raises ServiceError."""
         if not self._ssml:
             return plain_document(self._body.input)
-        return await read_document(self.app.speech, self._body.input, speech.language, param=self.text_field)
+        return await read_document(self.app.speech, self._body.input, speech, param=self.text_field)
 
     async def answer(self, stream: SpeechStream) -> None:
         """Send the audio of `stream`, or its subtitles."""

@@ -18,6 +18,8 @@ let stream = null;
 // Counts presses of Speak and Stop: what waits for an older one ends.
 let turn = 0;
 let busy = false;
+// What the server said changes nothing in the speech.
+let unused = new Set();
 
 const complain = (error) => showError($("error"), error);
 const say = (line) => { $("progress").textContent = line; };
@@ -49,7 +51,8 @@ async function speak() {
     const done = await whenLoaded(() => once(text, started, own), (error) => own === turn && (waitFor(error), true));
     finish(done);
     remember(result);
-    say(`${duration(done.audio_duration)} of speech; first sound after ${duration(result.firstHere)}.`);
+    const told = unused.size ? ` Not used: ${[...unused].join(", ")}.` : "";
+    say(`${duration(done.audio_duration)} of speech; first sound after ${duration(result.firstHere)}.${told}`);
   } catch (error) {
     if (own !== turn) return;
     finish();
@@ -62,12 +65,14 @@ async function speak() {
 /** One request; returns its last event. */
 function once(text, started, own) {
   return new Promise((done, error) => {
+    unused = new Set();
     stream = new SpeechStream(chosen(), text, {
       loading: (event) => say(loadingLine(models, event)),
       ready(event) {
         hearReady(event);
         say("Speaking…");
       },
+      warning: ({ ignored }) => ignored.forEach((each) => unused.add(each)),
       chunk: hearChunk,
       audio: (samples) => hearAudio(samples, (performance.now() - started) / 1000),
       done: (event) => own === turn && done(event),

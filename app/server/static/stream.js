@@ -4,8 +4,8 @@ import { protocols, renewed } from "./key.js";
 // Well below the server's limit on a frame, even where each character takes four bytes.
 const PIECE = 8000;
 
-/** Speak `text` with the options of `start`. `on` has loading, ready, chunk, audio(Float32Array), done,
- * error({message, code, request_id}). */
+/** Speak `text` with the options of `start`. `on` has loading, ready, warning, chunk, audio(Float32Array),
+ * done, error({message, code, request_id}). */
 export class SpeechStream {
   constructor(start, text, on) {
     this.on = on;
@@ -49,6 +49,8 @@ export class SpeechStream {
       this.send({ type: "flush" });
     } else if (event.type === "loading") {
       this.on.loading(event);
+    } else if (event.type === "warning") {
+      this.on.warning(event);
     } else if (event.type === "chunk") {
       this.on.chunk(event);
     } else if (event.type === "done") {

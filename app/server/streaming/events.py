@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, ValidationError
 
 from app.errors import BodyTooLargeError, ProtocolError
-from app.server.schemas import LexiconFields, SamplingFields, Seed, Speed, UnicodeText
+from app.server.schemas import LexiconFields, SamplingFields, Seed, ShortText, Speed, UnicodeText
 from app.speech.verifier import Mode
 
 
@@ -30,12 +30,13 @@ class Start(LexiconFields, SamplingFields, Message):
     translated first. `anticipate` translates the beginning of a sentence while the rest is still being written.
     `verify` has a recognizer hear each sentence; `done` tells the result. `lexicons` and `lexicon` give pronunciations.
     `cache` false: no sentence comes from the server's cache, or goes there. `voice_marks`: `[voice:NAME]` in a plain
-    text changes the voice.
+    text changes the voice. `instructions` are words for speed, volume and emotion; a `warning` names the others.
     """
 
     type: Literal["start"]
     model: UnicodeText | None = None
     voice: UnicodeText | None = None
+    instructions: ShortText | None = None
     format: UnicodeText = "pcm"
     sample_rate: StrictInt | None = None
     speed: Speed = 1.0
@@ -144,9 +145,9 @@ class Chunk(Message):
 
 
 class Warning(Message):  # noqa: A001  (as it stands on the wire)
-    """Warning: the parts of the client's text in `ignored` change nothing here.
+    """Warning: the parts of the client's text, or of its `instructions`, in `ignored` change nothing here.
 
-    Those of SSML are told once a session, marks that name no voice once a set.
+    Those of SSML and of `instructions` are told once a session, marks that name no voice once a set.
     """
 
     type: Literal["warning"] = "warning"

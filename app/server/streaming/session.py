@@ -19,7 +19,6 @@ from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.errors import (
     DrainingError,
     EmptyInputError,
-    InvalidRequestError,
     ProtocolError,
     QuotaExceededError,
     ServiceError,
@@ -40,11 +39,11 @@ from app.server.streaming.effects import (
     Send,
     Speak,
 )
-from app.speech.document import NOT_TRANSLATED
 from app.speech.sentence import SpokenChunk
 from app.speech.verifier import Report
 from app.ssml.source import DetectedText, SsmlText
 from app.text.errors import MarkupError
+from app.translation.text import codes
 from models.timeline import Timeline
 
 # Characters that are read in one turn of the event loop.
@@ -123,12 +122,15 @@ class StreamSession:
         except ServiceError as error:
             return self.fail(error)
 
-    def ready(self, ready: events.Ready, source: str | None = None) -> list[Effect]:
-        """Open the session: the options of `start` are good. `source`: language of a text that is to be translated."""
+    def ready(self, ready: events.Ready, source: str | None = None, ignored: Sequence[str] = ()) -> list[Effect]:
+        """Open the session: the options of `start` are good.
+
+        `source`: language of a text that is to be translated. `ignored`: words of `start` that change nothing.
+        """
         self.state = State.OPEN
         self._languages = (ready.lang, None) if ready.translate_to is None else (source or "en", ready.translate_to)
         self._source = self._new_source()
-        return [Send(ready)]
+        return [Send(ready), *self._warn(ignored, "'start'")]
 
     def next_deadline(self) -> float | None:
         """Return the time at which `tick` is due unless a frame comes first; None: it is not due."""
@@ -208,8 +210,6 @@ class StreamSession:
             if self.state is not State.NEW:
                 raise ProtocolError("The session has started already; 'start' comes once, first.")
             self._timestamps = message.timestamps
-            if message.input == "ssml" and message.translate_to is not None:
-                raise InvalidRequestError(NOT_TRANSLATED, param="translate_to")
             self._input = message.input
             self._anticipate = message.anticipate
             return [Prepare(message)]
@@ -339,9 +339,8 @@ class StreamSession:
         language, target = self._languages
         if self._input == "llm":
             return LiveText(BoundaryPolicy(language, target))
-        if self._input == "ssml":
-            return SsmlText(language)
-        return PlainText(language) if target is not None else DetectedText(language)
+        kind = SsmlText if self._input == "ssml" else DetectedText
+        return kind(codes.tag(language), translated=target is not None)
 
     def _end(self, now: float) -> list[Effect]:
         effects: list[Effect] = []

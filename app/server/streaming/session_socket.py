@@ -25,6 +25,7 @@ from app.server.streaming.effects import Anticipate, Close, Drop, Effect, Finish
 from app.server.streaming.session import StreamSession
 from app.server.streaming.socket import Socket, SocketLoop
 from app.server.verification import verifiers
+from app.speech.instructions import Instructions
 from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
 from app.speech.verifier import Verifier
@@ -164,10 +165,12 @@ class SessionSocket(SocketLoop):
             await self.send(frame)
 
     async def _prepare(self, start: events.Start) -> None:
+        instructions, speed_given = Instructions.read(start.instructions or ""), "speed" in start.model_fields_set
+        options = instructions.applied(_options(start), speed_given=speed_given)
         try:
             name = check_format(start.format)
             # A voice may need seconds until it is ready.
-            speech = await self.prepare(_options(start), self._tell_loading)
+            speech = await self.prepare(options, self._tell_loading)
             rate = choose_rate(name, speech.synthesizer.sample_rate, start.sample_rate)
             make = await verifiers(self.app, speech, start.verify)
         except ServiceError as error:
@@ -187,7 +190,8 @@ class SessionSocket(SocketLoop):
             request_id=request_context.request_id.get(),
             watermark=speech.watermark,
         )
-        await self._carry_out(self._session.ready(ready, None if route is None else route.source))
+        ignored = instructions.unused(speech.synthesizer, options, speed_given=speed_given)
+        await self._carry_out(self._session.ready(ready, None if route is None else route.source, ignored))
 
     async def _tell_loading(self, state: ModelState) -> None:
         done, total = (0, None) if state.step is None else (state.step.done, state.step.total)

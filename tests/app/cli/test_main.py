@@ -24,7 +24,9 @@ import app
 from app.cli import main, models
 from app.config import Settings
 from app.engine import catalog
+from app.lexicons.store import LexiconStore
 from app.server.lifecycle import invitation
+from app.text.lexicon import Lexicon, LexiconEntry
 
 _spec = importlib.util.spec_from_file_location("hub_server", Path(__file__).parents[1] / "engine" / "hub_server.py")
 hub_server = sys.modules.setdefault("hub_server", importlib.util.module_from_spec(_spec))
@@ -88,6 +90,43 @@ def test_say_reads_standard_input_and_takes_its_options(run, tmp_path):
 
 
 @pytest.mark.slow
+def test_say_follows_instructions_and_names_those_that_it_cannot(run, tmp_path):
+    def said(*options: str, error: bytes = b"") -> bytes:
+        done = run("say", SENTENCE, "-o", "-", "--format", "pcm", *options)
+        assert (done.returncode, done.stderr) == (0, error)
+        return done.stdout
+
+    slow = said("--instructions", "Slowly, like a pirate.", error=b"nightingale: not used: instruction pirate\n")
+    assert slow == said("--speed", "0.75") != said()
+    fast = ["--speed", "2", "--instructions", "slowly"]
+    assert said(*fast, error=b"nightingale: not used: instruction slowly\n") == said("--speed", "2")
+    line = json.dumps({"type": "content_block_delta", "delta": {"type": "text_delta", "text": SENTENCE}})
+    events = ["say", "--from", "stream-json", "-o", "-", "--format", "pcm", "--instructions", "slowly"]
+    assert len(run(*events, stdin=line.encode()).stdout) > 1.2 * len(said())
+
+
+@pytest.mark.slow
+def test_say_reads_words_as_lexicons_say(run, environment, tmp_path):
+    (tmp_path / "words.txt").write_text("window = gate\n")
+    store = LexiconStore(Path(environment["NIGHTINGALE_DATA_DIR"]) / "lexicons", most=10)
+    kept = store.add("mine", Lexicon([LexiconEntry("window", alias="wall"), LexiconEntry("door", alias="book")]), None)
+    words = ["--lexicon", str(tmp_path / "words.txt")]
+    for options, text in (
+        (words, "Please open the gate and close the door."),
+        ([*words, "--lexicon", kept.id], "Please open the gate and close the book."),
+        (["--lexicon", kept.id, *words], "Please open the wall and close the book."),
+    ):
+        done = run("say", SENTENCE, "-o", "-", "--format", "pcm", *options)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout == run("say", text, "-o", "-", "--format", "pcm").stdout
+
+
+def test_say_names_what_it_does_not_use_of_ssml(run, tmp_path):
+    done = run("say", "<speak>A <blink>fine</blink> day.</speak>", "-o", str(tmp_path / "x.wav"))
+    assert (done.returncode, done.stderr) == (0, b"nightingale: not used: blink\n")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [[], ["--format", "pcm"], ["--format", "mp3"]])
 def test_say_writes_to_standard_output(run, tmp_path, recognize, given):
     done = run("say", SENTENCE, "-o", "-", *given)
@@ -117,6 +156,8 @@ def test_say_writes_to_standard_output(run, tmp_path, recognize, given):
         (["say", "x", "-o", "x.wav", "--voice", "nobody"], "rms"),
         (["say", "x", "-o", "x.wav", "--lang", "tlh"], "accepted are"),
         (["say", "x", "-o", "x.wav", "--model", "nllb"], "translates"),
+        (["say", "x", "-o", "x.wav", "--lexicon", "lexicon_" + 24 * "0"], "There is no lexicon"),
+        (["say", "x", "-o", "x.wav", "--lexicon", __file__], "test_main.py: line 1"),
         (["translate", "x"], "--target"),
         (["translate", " ", "--target", "fr"], "no text"),
         (["translate", "-", "--target", "fr"], "no text"),
@@ -142,6 +183,7 @@ def test_wrong_usage_is_one_line_and_status_2(run, tmp_path, monkeypatch, argume
     [
         (["say", "x", "-o", "x.wav", "--model", "kokoro"], "nightingale models pull kokoro-82m"),
         (["say", "x", "-o", "/nowhere/x.wav"], "/nowhere/"),
+        (["say", "x", "-o", "x.wav", "--lexicon", "/nowhere/words.txt"], "/nowhere/words.txt"),
         (["bench", "--model", "kokoro-82m"], "nightingale models pull kokoro-82m"),
         (["translate", "x", "--target", "fr"], "nightingale models pull small-100"),
         (["transcribe", __file__], "into models/whisper-large-v3-turbo of the data directory"),

@@ -1,13 +1,12 @@
 """Instructions in words: what they change, and that nobody's words cost time or break a header."""
 
 import time
-from dataclasses import replace
 
 import pytest
 
 from app.server.error_responses import header_text
 from app.speech.instructions import Instructions
-from app.speech.service import PreparedSpeech, SpeechOptions
+from app.speech.service import SpeechOptions
 from models.contract import Sampling
 from tests.app.standins import Parrot, Tone
 
@@ -111,10 +110,7 @@ def test_words_that_a_model_has_no_use_for_are_named() -> None:
     asked = Instructions.read("slowly, cheerfully, loudly, like a pirate")
 
     def unused(model: Tone | Parrot, *, speed_given: bool = False, **options: object) -> tuple[str, ...]:
-        speech = PreparedSpeech.__new__(PreparedSpeech)
-        object.__setattr__(speech, "synthesizer", model)
-        object.__setattr__(speech, "options", replace(SpeechOptions(), **options))  # type: ignore[arg-type]
-        return asked.unused(speech, speed_given=speed_given)
+        return asked.unused(model, SpeechOptions(**options), speed_given=speed_given)  # type: ignore[arg-type]
 
     assert unused(Tone()) == ("instruction cheerfully", "instruction pirate")
     assert unused(Parrot()) == ("instruction pirate",)

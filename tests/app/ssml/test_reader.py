@@ -25,8 +25,8 @@ LONG = """<?xml version="1.0" encoding="UTF-16"?>
   <blink>x</blink><mark name="z"/><metadata>not this</metadata></speak>"""
 
 
-def read(text: str, size: int | None = None) -> tuple[list[Passage], list[str]]:
-    reader = SsmlReader("en-us")
+def read(text: str, size: int | None = None, *, translated: bool = False) -> tuple[list[Passage], list[str]]:
+    reader = SsmlReader("en-us", translated=translated)
     passages: list[Passage] = []
     for start in range(0, len(text), size or len(text) or 1):
         passages += reader.feed(text[start : start + (size or len(text))])
@@ -56,9 +56,10 @@ def test_a_document_becomes_passages() -> None:
     assert last.bookmarks == (Bookmark("z", 2),)
 
 
+@pytest.mark.parametrize("translated", [False, True])
 @pytest.mark.parametrize("size", [1, 2, 7, 64])
-def test_fragments_cut_anywhere_change_nothing(size: int) -> None:
-    whole, pieces = read(LONG), read(LONG, size)
+def test_fragments_cut_anywhere_change_nothing(size: int, translated: bool) -> None:
+    whole, pieces = read(LONG, translated=translated), read(LONG, size, translated=translated)
     assert [passage.text for passage in pieces[0]] == [passage.text for passage in whole[0]]
     for one, other in zip(whole[0], pieces[0], strict=True):
         assert one.script.readings == other.script.readings
@@ -119,6 +120,58 @@ def test_wrong_documents_are_refused_with_their_place(text: str, reason: str) ->
     assert len(str(caught.value)) < 400
 
 
+@pytest.mark.parametrize(
+    ("content", "texts", "ignored"),
+    [
+        ("Say <say-as interpret-as='characters'>ABC</say-as> now.", ["Say A B C now."], []),
+        ("On <say-as interpret-as='date' format='dm'> 3/5 </say-as>.", ["On May third ."], []),
+        ("The <sub alias='World Wide Web'>WWW</sub> and <sub alias='you'/>.", ["The World Wide Web and you."], []),
+        ("Ask <phoneme ph='wˈɪn'>Nguyen</phoneme>, <phoneme ph='wˈɪn'/>him.", ["Ask Nguyen, him."], ["phoneme"]),
+        ("It is <emphasis level='strong'>very</emphasis> late.", ["It is very late."], ["emphasis"]),
+        ("Say <lang xml:lang='fr'>oui</lang> and <lang xml:lang='en-GB'>no</lang>.", ["Say oui and no."], ["lang fr"]),
+        ("A <prosody rate='slow'>big</prosody> dog. Yes.", ["A big dog.", "Yes."], ["prosody within a sentence"]),
+        ("<prosody rate='slow'>Dogs bark</prosody>. <prosody rate='fast'>Yes.</prosody>", ["Dogs bark.", "Yes."], []),
+        ("<voice gender='female' language='fr'>Yes.</voice>", ["Yes."], ["voice language"]),
+        ("One,<break time='1s'/>two.", ["One,", "two."], []),
+    ],
+)
+@pytest.mark.parametrize("size", [None, 1])
+def test_what_is_translated_is_whole_sentences_of_words(
+    content: str, texts: list[str], ignored: list[str], size: int | None
+) -> None:
+    passages, found = read(f"<speak>{content}</speak>", size, translated=True)
+    assert [passage.text.strip() for passage in passages] == texts
+    assert found == ignored
+    assert not any(passage.script.readings or passage.script.spans for passage in passages)
+
+
+def test_rate_and_volume_of_a_translation_are_those_of_most_of_a_sentence() -> None:
+    text = (
+        "<speak xml:lang='en'><prosody rate='slow'>Good <prosody volume='x-loud'>old</prosody> dogs bark. Most of this"
+        "</prosody> is at the usual rate, after all. <prosody rate='fast'>Go!</prosody> <voice name='slt'>I go.</voice>"
+        "</speak>"
+    )
+    passages, ignored = read(text, translated=True)
+    assert [each.script.style.rate for each in passages] == [0.75, 1.0, 1.25, 1.0]
+    assert [each.script.style.gain for each in passages] == [1.0] * 4
+    assert [each.script.style.voice for each in passages] == [None, None, None, "slt"]
+    assert {each.script.style.language for each in passages} == {None}
+    assert ignored == ["prosody within a sentence"]
+
+
+def test_the_root_names_the_language_of_what_is_translated() -> None:
+    said = "<say-as interpret-as='ordinal'>3</say-as>"
+    (passage,), _ = read(f"<speak xml:lang='fr-FR'>Le {said} jour.</speak>", translated=True)
+    assert passage.text == "Le troisième jour."
+    assert passage.script.style.language is None
+
+
+@pytest.mark.parametrize("text", ["<speak>a & b</speak>", "<speak>\n<emphasis level='huge'>a</emphasis></speak>"])
+def test_wrong_documents_are_not_translated(text: str) -> None:
+    with pytest.raises(MarkupError, match=r"line \d, column \d"):
+        read(text, translated=True)
+
+
 def test_nothing_is_expanded_and_nothing_is_fetched() -> None:
     bomb = "".join(f"<!ENTITY l{n} '{f'&l{n - 1};' * 10}'>" for n in range(1, 10))
     for declaration in (
@@ -135,6 +188,9 @@ def test_large_parts_take_no_long_time() -> None:
     read(f"<speak a='{'x' * 1_000_000}'>a</speak>", 64)
     for content in ("<s>a</s>", "a<mark name='m'/>", "a<emphasis>b</emphasis>", "&amp;", "<sub alias='x'>b</sub>"):
         read("<speak>" + content * 2_000 + "</speak>", 500)
+        read("<speak>" + content * 2_000 + "</speak>", 500, translated=True)
+    many = "<prosody rate='slow'>a</prosody> <prosody volume='soft'>b</prosody> "
+    read("<speak>" + many * 2_000 + "</speak>", 500, translated=True)
     assert time.process_time() - begun < 60  # quadratic work takes far longer
 
 

@@ -108,7 +108,6 @@ def test_lines_may_hold_ssml_and_marks_of_a_text_are_text_in_them(server: Any) -
         ({"inputs": [line("Yes.", "steady") | {"voice_id": "steady"}]}, "inputs", "'inputs.0.voice_id'"),
         ({"inputs": "Yes."}, "inputs", "list"),
         ({"inputs": [line("<speak>a<b></speak>", "steady")]}, "inputs[0].text", "line 1"),
-        ({"inputs": [line("<speak>a</speak>", "steady")], "translate_to": "es"}, "translate_to", "SSML"),
         ({"inputs": [line("…", "steady")]}, "input", "nothing"),
         ({"inputs": [line("Yes.", "steady")], "input": "Yes."}, "input", "Unknown parameter"),
         ({"inputs": [line("Yes.", "steady")], "instructions": "x" * 4_097}, "instructions", "4096 characters"),

@@ -101,6 +101,34 @@ def test_the_same_audio_as_over_rest(server: Any) -> None:
     assert audio == httpx.post(server.url + "/v1/audio/speech", json=body).content
 
 
+@pytest.mark.parametrize("fields", [{}, {"speed": 2.0}])
+def test_instructions_mean_what_they_mean_over_rest(server: Any, fields: dict[str, float]) -> None:
+    asked = {"instructions": "Slowly and loudly, like a pirate.", **fields}
+    body = {"input": TWO, "response_format": "pcm"}
+    reply = httpx.post(server.url + "/v1/audio/speech", json=body | asked)
+    with session(server, **asked) as socket:
+        warning = receive(socket)
+        send(socket, "text", text=TWO)
+        send(socket, "flush")
+        _, audio, done = until_answer(socket)
+    assert audio == reply.content
+    assert audio != httpx.post(server.url + "/v1/audio/speech", json=body | fields).content
+    assert done["type"] == "done"
+    assert warning["type"] == "warning"
+    assert ", ".join(warning["ignored"]) == reply.headers["x-ignored"]
+    assert ("instruction Slowly" in warning["ignored"]) == ("speed" in fields)
+
+
+def test_instructions_that_are_all_used_are_not_mentioned_and_long_ones_refused(server: Any) -> None:
+    with session(server, instructions="Quietly.") as socket:
+        send(socket, "text", text="Hello there.")
+        send(socket, "flush")
+        assert until_answer(socket)[2]["type"] == "done"
+    with connect(server.websocket_url) as socket:
+        send(socket, "start", instructions="slow " * 1_000)
+        assert "4096" in receive(socket)["error"]["message"]
+
+
 def test_a_sentence_is_spoken_before_the_text_goes_on(server: Any) -> None:
     with session(server) as socket:
         send(socket, "text", text="Hello there, everybody. And then")

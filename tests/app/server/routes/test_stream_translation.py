@@ -382,3 +382,80 @@ def test_subtitles_have_no_events(server: Any) -> None:
     assert error["code"] == "unsupported_format"
     error = post(server, response_format="ass").json()["error"]
     assert error["message"].endswith("alaw, and srt or vtt.")
+
+
+SSML = """<speak xml:lang="en">
+Say <say-as interpret-as="characters">AB</say-as>, <mark name="in"/>then <emphasis>go</emphasis>.<break time="2s"/>
+<mark name="after"/>It is [pause:9s] <phoneme ph="wˈɪn">late</phoneme>.<voice name="silky">Yes.</voice></speak>"""
+SPOKEN = ["SAY A B, THEN GO.", "IT IS [PAUSE:9S] LATE.", "YES."]
+
+
+def test_ssml_is_translated_and_spoken_in_its_manner(server: Any) -> None:
+    reply = post(server, input=SSML, response_format="pcm")
+    assert reply.status_code == 200, reply.text
+    assert server.tone.computed == SPOKEN
+    assert reply.headers["x-ignored"] == "emphasis, phoneme"
+    without = post(server, input=re.sub("<break[^>]*>", "", SSML), response_format="pcm").content
+    assert len(reply.content) - len(without) == pytest.approx(2 * 48_000, abs=9_600)
+    assert server.tone.computed == 2 * SPOKEN
+    plain = post(server, input="Good morning.", response_format="pcm").content
+    assert post(server, input="<speak>Good morning.</speak>", response_format="pcm").content == plain
+    slow = post(
+        server, input="<speak><prosody rate='50%'>Good morning.</prosody></speak>", response_format="pcm"
+    ).content
+    assert len(slow) > 1.5 * len(plain)
+
+
+def test_ssml_is_translated_as_it_comes(server: Any) -> None:
+    with session(server, input="ssml", timestamps=True) as socket:
+        for start in range(0, len(SSML), 9):
+            send(socket, "text", text=SSML[start : start + 9])
+        send(socket, "flush")
+        chunks: list[dict[str, Any]] = []
+        warned: list[str] = []
+        while True:
+            found, _, event = until_answer(socket)
+            chunks += found
+            if event["type"] != "warning":
+                break
+            warned += event["ignored"]
+    assert event["type"] == "done", event
+    assert [chunk["text"] for chunk in chunks if chunk["text"]] == SPOKEN
+    assert [chunk["source_text"] for chunk in chunks if chunk["text"]] == [
+        "Say A B, then go.",
+        "It is [pause:9s] late.",
+        "Yes.",
+    ]
+    assert warned == ["emphasis", "phoneme"]
+    marks = {mark["name"]: mark["time"] for chunk in chunks for mark in chunk["marks"] or ()}
+    first, second = (next(chunk for chunk in chunks if chunk["text"] == text) for text in SPOKEN[:2])
+    words = {word["text"]: word["start"] for word in first["words"]}
+    assert words["A"] < marks["in"] <= words["THEN"]
+    assert first["start"] + first["duration"] + 2 <= marks["after"] + 0.05
+    assert marks["after"] == pytest.approx(second["start"], abs=0.2)
+
+
+def test_ssml_that_is_malformed_is_not_translated(server: Any) -> None:
+    reply = post(server, input="<speak>\nGood <b>morning.</speak>")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_markup")
+    assert "line 2, column" in reply.json()["error"]["message"]
+    with session(server) as socket:
+        send(socket, "text", text="<speak>Good & bad</speak>")
+        send(socket, "flush")
+        _, _, event = until_answer(socket)
+        assert (event["type"], event["fatal"], event["error"]["code"]) == ("error", False, "invalid_markup")
+        send(socket, "text", text="<speak>Good.</speak>")
+        send(socket, "flush")
+        chunks, _, event = until_answer(socket)
+    assert [chunk["text"] for chunk in chunks] == ["GOOD."]
+    assert event["type"] == "done"
+
+
+def test_a_line_of_ssml_is_translated(server: Any) -> None:
+    lines = [
+        {"text": "<speak>One, <sub alias='two'>2</sub>.</speak>", "voice": "silky"},
+        {"text": "Three.", "voice": "steady"},
+    ]
+    body = {"inputs": lines, "source": "en", "translate_to": "fr"}
+    assert httpx.post(server.url + "/v1/audio/dialogue", json=body, timeout=60).status_code == 200
+    assert server.tone.computed == ["ONE, TWO.", "THREE."]
