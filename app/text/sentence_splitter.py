@@ -209,6 +209,8 @@ def continues_sentence(before: str, after: str) -> bool:
         return False
     if _NUMBER.match(following):
         return name in _NUMBERED or (name in BIBLE_BOOKS and _VERSE.match(following) is not None)
+    if name == "ft" and last.group(1) == "Ft" and not stem[-5:-3].strip()[-1:].isdecimal():
+        return following[0].isupper()
     if name == "dr" and following[0].isupper() and not _DRIVE.search(stem[-24:]):
         return True
     return name in _ANY or (name in _STREETS and _PLACE.match(following) is not None)

@@ -17,6 +17,9 @@ _CAPITAL_LETTER_AFTER: Final = re.compile(r"\s[A-HJ-Z](?![\w.'])")
 _VERSE_AFTER: Final = re.compile(r"\s\d{1,3}:\d")
 _DIGIT_AFTER: Final = re.compile(r"\s+#?\d")
 
+_ELEMENT: Final = re.compile(r"[A-Z][a-z]")
+_ION_AFTER: Final = re.compile(r"[\u2080-\u2089]|[\u00b9\u00b2\u00b3\u2074-\u2079]?[+−](?!\s?\w)")
+_CUPS_BEFORE: Final = re.compile(r"(?:(?P<one>(?<![\d.,])1|\d/\d|[½⅓⅔¼¾⅛])|\d)\s$")
 _KEYS: Final = re.compile(r"(Ctrl|Cmd|Alt|Shift|Opt|Fn)-([A-Za-z])")  # "Ctrl-Z"
 _GREEK_PREFIX: Final = re.compile(
     rf"([{''.join(tables.GREEK)}{''.join(tables.GREEK).upper()}])([A-Za-z]{{1,2}})"
@@ -111,6 +114,8 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
     elif lower in ("noon", "midnight"):
         context.add(text, start, end, None)
         dates.join_hour(context, end)
+    elif _ELEMENT.fullmatch(text) and _ION_AFTER.match(context.text, end):
+        context.say(list(text.upper()), start, end)
     elif notation := _notation(text):
         context.say(notation, start, end)
     elif lower == "tel" and _TELEPHONE_AFTER.match(context.text, end):
@@ -130,6 +135,8 @@ def _notation(text: str) -> list[str]:
         return [tables.WORDS.get(key[1].lower(), key[1].lower()), key[2].upper()]
     if greek := _GREEK_PREFIX.fullmatch(text):
         return [tables.GREEK[greek[1].lower()], *greek[2].upper()]
+    if text in ("A-Z", "a-z"):
+        return ["A", "to", "Z"]
     return list(text.upper()) if FORMULA.fullmatch(text) or _SMALL_FIRST.fullmatch(text) else []
 
 
@@ -199,6 +206,8 @@ def _beside_number(context: NormalizerContext, name: str, start: int, end: int) 
         return _LIVED[name]
     if lower in _AFTER_ORDINAL and _ORDINAL_BEFORE.search(context.before(start)):
         return _AFTER_ORDINAL[lower]
+    if name == "c" and (cups := _CUPS_BEFORE.search(context.before(start))) is not None:
+        return "cup" if cups["one"] else "cups"
     lettered = lower in _LETTERED and _CAPITAL_LETTER_AFTER.match(context.text, end)
     if lower in tables.BEFORE_NUMBER and (lettered or _NUMBER_AFTER.match(context.text, end)):
         return tables.BEFORE_NUMBER[lower]
@@ -231,6 +240,8 @@ def _initial(context: NormalizerContext, letter: str, end: int) -> str:
 
 def _listed(context: NormalizerContext, name: str, end: int) -> str:
     lower = name.lower()
+    if name not in (lower, lower.capitalize(), lower.upper()):  # "HRs." are no hours
+        return ""
     if lower in tables.ONLY_CAPITALIZED | tables.ONLY_INSIDE and not _is_not_end(context, end):
         return ""
     if lower in tables.ONLY_CAPITALIZED and not name[0].isupper():

@@ -22,6 +22,7 @@ _BY: Final = re.compile(r"\s?(?P<dash>[x×])\s?(?=\d)")
 _OPENING: Final = re.compile(r'(?<!\d)"')
 _RATE: Final = re.compile(r"\d[\d.,]*\s?[a-z]*$")
 _TIMES: Final = frozenset(("day", "week", "month", "year", "hour", "minute", "second", "person"))
+_PER_PERSON: Final = re.compile(r"\s?(?:pp|p\.p\.)(?!\w)")
 _PER: Final = re.compile(r"/([A-Za-zµμ²³]+)")
 
 
@@ -39,6 +40,9 @@ def read_money(context: NormalizerContext, text: str, start: int, end: int) -> N
         return
     stop = number_end if scale and found.group(6) else end
     _amount(context, sign + found.group(5), unit, scale, start=start, number_end=stop, end=end)
+    if (person := _PER_PERSON.match(context.text, end)) is not None:
+        context.say("per person", end, person.end())
+        context.end = person.end()
     context.join_range(end, _TO_AMOUNT)
 
 
@@ -168,6 +172,14 @@ def _measure(context: NormalizerContext, digits: str, unit: str, start: int, num
     context.join_range(context.end, _BY, "by")
 
 
+def read_relay(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a count and a measure: `4x100m`."""
+    left, sign = re.findall(r"^\d+|[x×]", text)
+    context.say([*context.cardinal(left), "by"], start, start + len(left))
+    tail = text[text.index(sign) + 1 :].lstrip()
+    read_quantity(context, tail, end - len(tail), end)
+
+
 def read_feet_inches(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read feet and inches with their units: `5 ft 11 in`."""
     feet, inches = re.findall(r"\d+", text)
@@ -205,5 +217,6 @@ READERS: Final[dict[str, Reader]] = {
     "inches": read_inches,
     "feet": read_feet,
     "quantity": read_quantity,
+    "relay": read_relay,
     "feet_inches": read_feet_inches,
 }

@@ -74,6 +74,8 @@ def read_mixed(context: NormalizerContext, text: str, start: int, end: int) -> N
             spoken += context.digits_in_name(part)
         elif spoken == [] and (part == "v" or (part == "V" and context.text[end : end + 1] == ".")):
             spoken += [] if context.previous_word(start).lower() == "version" else ["version"]
+        elif part in ("x", "X") and not spoken and context.pieces and context.pieces[-1].rule == "phone":
+            spoken.append("extension")
         elif part[0].lower() in tables.GREEK and part[1:].isascii():
             spoken += [tables.GREEK[part[0].lower()], *part[1:].upper()]
         elif FORMULA.fullmatch(part):

@@ -92,6 +92,8 @@ _KINDS: Final = {
     "grade": r"(?<![\w'-])[A-F]-(?=[.,;:!?)\"]|$|\s(?!(?:and|or|to)\s))",
     "sharp": r"(?<!\w)[CF]#(?!\w)",
     "dot_name": r"(?<![\w.])\.(?=[A-Za-z]{2})|(?<=[A-Z]{2})\.(?=[A-Z]{2,}\b)|(?<=\w)\.(?=[A-Za-z_]\w*\()",
+    # `canonical` makes plain signs of small ones.
+    "charge": r"(?<=[A-Za-z\u2080-\u2089\])])(?:[\u00b9\u00b2\u00b3\u2074-\u2079][+−]|−)(?!\s?[\w(\u2070-\u2079])",
     "power": r"[⁺⁻−]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+",
     "caret": r"(?<=[\w)])\s?\^\s?(?:[-−]?(?:\d+|[a-z](?!\w))|\([-−]?(?:\d+|[a-z])\))",
     "index": r"[\u2080-\u2089]+",
@@ -143,9 +145,10 @@ _DIGITS: Final = {
     "grouped": r"(?<![\w.,/+-])(?<!\d )[1-9]\d{0,2}"
     r"(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
     "scaled": rf"(?<![\w.])(?!401k)(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)"
-    rf"|[KMBT](?=\s+{PLURAL})|m(?=\s+{_CROWD}))",
+    rf"|[KMBT](?=\s+(?:{PLURAL}|[A-Z]{{3,}}S\b))|m(?=\s+{_CROWD}))",
     "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])",
     "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?![\d/]|\.\d)",
+    "relay": rf"(?<![\w.,])\d{{1,2}}\s?[x×]\s?\d+{_MEASURE}",
     "dimension": r"(?<![\w.,])\d+(?:\.\d+)?\s?x\s?\d+(?:\.\d+)?(?![\w])",
     "times": r"(?<![\w.,])\d+(?:\.\d+)?[xX](?!\w|\s?[-+*/=^²³])",
     "ordinal": rf"(?<![\w.]){_INT}(?:st|nd|rd|th|ST|ND|RD|TH)(?!\w)",

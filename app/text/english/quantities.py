@@ -46,6 +46,14 @@ def read_scientific(context: NormalizerContext, text: str, start: int, end: int)
 def read_power(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a superscript: `x²`."""
     context.say(_to_the_power(context, unicodedata.normalize("NFKC", text), text in ("²", "³")), start, end)
+    if context.text[start - 1 : start].isdecimal():
+        _unit_of_fraction(context, end, many=True)
+
+
+def read_charge(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read the charge of an ion: `Ca²⁺`."""
+    count = unicodedata.normalize("NFKC", text[:-1])
+    context.say([*(context.cardinal(count) if count else []), "plus" if text[-1] == "+" else "minus"], start, end)
 
 
 def read_caret(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -277,6 +285,7 @@ def read_numeral(context: NormalizerContext, text: str, start: int, end: int) ->
 READERS: Final[dict[str, Reader]] = {
     "scientific": read_scientific,
     "power": read_power,
+    "charge": read_charge,
     "caret": read_caret,
     "factorial": read_factorial,
     "index": read_index,

@@ -130,6 +130,13 @@ def _label(context: NormalizerContext, near: _Neighbors, text: str, start: int) 
     return name + "s" if near.left == text else name
 
 
+def _star(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    """Return the name of a star after a number: "5★ hotel". A row of stars is decoration."""
+    if not near.left.isdecimal() or near.right == text:
+        return ""
+    return "star" if near.after.isalpha() else "stars"
+
+
 def _silent(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
     return ""
 
@@ -141,6 +148,7 @@ _SYMBOL_RULES: Final[dict[str, Callable[[NormalizerContext, _Neighbors, str, int
     **dict.fromkeys("©§¶№↑↓", _label),
     **dict.fromkeys("#®™", _silent),
     "/": _slash,
+    "★": _star,
     "~": _tilde,
     "=": _equals,
 }

@@ -95,7 +95,7 @@ SPOKEN_SYMBOLS: Final[dict[str, str]] = {
     "⇒": "implies", "⇔": "if and only if", "∝": "is proportional to", "∅": "empty set", "∴": "therefore",
     "∵": "because",
     "∠": "angle", "∏": "product of", "∉": "not in", "¬": "not", "∧": "and", "∨": "or", "≡": "is equivalent to",
-    "♭": "flat", "♯": "sharp", "¶": "paragraph", "↑": "up", "↓": "down",
+    "♭": "flat", "♯": "sharp", "★": "star", "¶": "paragraph", "↑": "up", "↓": "down",
 }  # fmt: skip
 
 OPERATORS: Final[dict[str, str]] = {

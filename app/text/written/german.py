@@ -8,61 +8,68 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.written import german_words
-from app.text.written.forms import NUMBER, Found, WrittenForms, either
+from app.text.written import german_notation, german_words
+from app.text.written.forms import NUMBER, Found, either
 from app.text.written.numbers import roman
 from app.text.written.words import Noun
 
 _NEARBY: Final = 40  # characters before a form that decide its ending
+_CHAIN: Final = re.compile(r"(?:\b\d{1,4}\.(?:,\s|\s(?:und|oder|bis)\s))+$")
 
 
-class GermanForms(WrittenForms):
+class GermanForms(german_notation.Notation):
     """Written forms of German. Methods are safe on any thread."""
 
     def _groups(self) -> dict[str, str]:
         months, days = either(german_words.MONTHS), either(german_words.DAYS)
         money, scales = either(self._words.money), either(self._words.scales)
         base = super()._groups()
+        notation = german_notation.patterns(self._words)
+        single = notation.pop("single")  # after dates and times
         first = {
             "address": base.pop("address"),
             "iso": base.pop("iso"),
+            **notation,
             "phone": r"(?<![\w.,])(?:\+\d{1,3}(?:[ /-]?\(0\))?[ /-]?\(?\d{1,5}\)?|\(0\d{1,5}\)|0\d{1,5})"
             r"(?:[ /–-]{1,3}\d{2,9}){1,6}(?![\w,]|\.\d)",
             "dated": r"(?<![\d/.])(?P<dd>0?[1-9]|[12]\d|3[01])\.\s?(?P<dm>0?[1-9]|1[0-2])\."
             r"(?:\s?(?P<dy>\d{4}|\d\d(?!\d)))?(?![\d/])",
-            "days": rf"(?<!\d)(?P<f1>[1-9]|[12]\d|3[01])\.?\s?(?P<fs>[–-]|bis)\s?(?P<f2>[1-9]|[12]\d|3[01])\."
+            "days": rf"(?<!\d)(?P<f1>[1-9]|[12]\d|3[01])\.?\s?(?P<fs>[–/-]|bis)\s?(?P<f2>[1-9]|[12]\d|3[01])\."
             rf"(?=\s(?:{months})\b)",
             "in_month": rf"(?<!\d)(?P<id>\d{{1,2}})\.\s?(?P<im>{months})\b(?:\.(?=\s*\d))?"
             r"(?:\s(?P<iy>[12]\d{3})(?!\d))?",
             "hours": r"(?<![\d:.,])(?P<h1>[01]?\d|2[0-4])(?:[:.](?P<m1>[0-5]\d))?"
             r"(?:\s?[–-]\s?(?P<h2>[01]?\d|2[0-4])(?:[:.](?P<m2b>[0-5]\d))?)?(?:\s?Uhr\b|(?<=:\d\d)\s?h(?!\w))",
-            "clock": r"(?<![\d:])(?P<h>[01]?\d|2[0-4]):(?P<mi>[0-5]\d)(?::(?P<se>[0-5]\d))?(?![\d:])",
+            "clock": r"(?<![\d:])(?P<h>[01]?\d|2[0-4]):(?P<mi>[0-5]\d)(?![\d:]|\.\d)",
             "divided": r"(?<=\d)\s:\s(?=\d)",
             "score": r"(?<![\d:.,])(?P<s1>\d{1,3}):(?P<s3>\d{1,3}(?:\.\d{3}){0,2})(?![\d:]|[.,]\d)",
             "day_span": rf"\b(?P<w1>{days})\.?\s?[–-]\s?(?P<w2>{days})\b\.?",
             "day_name": rf"(?:(?<=\bam )|(?<=\bjeden )|(?<=\bund )(?!Fr\.\s[A-ZÄÖÜ]))(?P<w3>{days})\.|\b(?P<w4>{days})"
-            r"(?:\.(?=,?\s(?:\d|(?<!Fr\.\s)und\b|um\b|ab\b|bis\b|von\b))|(?=,\s\d))",
+            r"(?:\.(?=,?\s(?:\d|(?<!Fr\.\s)und\b|um\b|ab\b|bis\b|von\b))|(?=,\s\d)"
+            r"|(?=\s\d{1,2}(?:[.:–-]\d|\s?Uhr\b))|(?=[/+](?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?<=[/+]..)(?!\w))",
             "scaled": rf"(?:(?P<xc>{money})\s?)?(?<![\w.,])(?P<xn>{NUMBER})\s?(?P<x>{scales})\b\.?"
             rf"(?:\s?(?P<xm>{money})(?!\w))?",
             "even": rf"(?<![\w.,])(?P<v>{NUMBER}),[-–—]{{1,2}}(?:\s?(?P<vm>{money})(?!\w))?",
             "fraction": r"(?<![\w.,/])(?P<fn>\d{1,2})/(?P<fd>\d{1,2})(?![\w/]|[.,]\d)"
-            r"|(?P<vw>\d{1,4}\s?)?(?P<vf>[½⅓⅔¼¾⅛])",
-            "decade": r"(?<![\w.,])'?(?P<de>[1-9]\d|1[1-9]\d\d|20\d\d)er(?P<dn>n)?(?!\w)(?P<dj>[ -]Jahren?\b)?",
+            r"|(?P<vf>[½⅓⅔¼¾⅛])",
+            "decade": r"(?<![\w.,])'?(?P<de>[1-9]\d?|1[1-9]\d\d|20\d\d)er(?P<dn>n)?(?!\w)(?P<dj>[ -]Jahren?\b)?",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})(?P<tw>-?mal|-?fach"
-            r"|-jährige[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?|-stellige[rnsm]?|x(?=\s))\b",
-            "monarch": r"\b(?P<k>[A-ZÄÖÜ][^\W\d_]{2,29})\s(?P<kr>[IVX]{1,6})\."
+            r"|-jährige[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?|-stellige[rnsm]?|-minütige[rnsm]?|-wöchige[rnsm]?|-monatige[rnsm]?|-seitige[rnsm]?|-teilige[rnsm]?|x(?=\s(?![-+=<>−])))\b",
+            "monarch": r"\b(?!(?:[DIA][eaimn][rsmn]?|Zum|Zur|Vom|Beim)\s)(?P<k>[A-ZÄÖÜ][^\W\d_]{2,29})\s(?P<kr>[IVX]{1,6})\."
             rf"|\b(?P<k2>{either(german_words.KINGS)})\s(?P<kr2>[IVX]{{1,6}})(?![\w.])",
             "percent_of": r"(?<![\w.,])(?P<po>\d{1,3})\s?%-?(?P<pi>ige?[rnsm]?)\b",
             "roman_ordinal": r"(?<![\w.])(?P<ro>[IVX]{1,6})\.(?=\s[A-ZÄÖÜ][a-zäöü])",
-            "ordinal": r"(?<![\w.,:/-])(?P<o>[1-9]\d{0,3})\.(?!\d)(?:(?=\s+\w)|(?=[)\s]*$))",
+            "ordinal": r"(?<![\w.,:/-])(?P<o>[1-9]\d{0,3})\.(?!\d)(?:(?=\s+\w)|(?=\+\d)|(?=[)\s]*$))",
             "letters": r"(?<![\w.-])(?<![A-ZÄÖÜ] )(?![IVX]{1,3}\b)"
             r"(?P<lt>(?=[A-Z]?[AEIOUÄÖÜ])[A-ZÄÖÜ]{2}|[AEIOU][A-Z][A-NP-Z])(?!\w|\.\w| [A-ZÄÖÜ]{2})",
             "street": r"\b(?P<sn>[A-ZÄÖÜ][a-zäöüß]{1,30})str(?:\.|(?=\s\d))",
             "pages": r"(?<![\w.])S\.(?=\s\d)",
             "paragraph": r"(?P<pg>§§?)(?=\s?\d)",
             "code": r"(?:(?<=, )|(?<=\bD-)|(?<![\w.,-]))(?P<z>0\d{4}|(?<=, )\d{5}|(?<=\bD-)\d{5})(?=\s[A-ZÄÖÜ])",
-            "letter": r"(?<![\w.,])(?P<ln>\d{1,4})(?P<ll>[a-f])(?![\w.])",
+            "letter": r"(?<![\w.,])(?P<ln>\d{1,4})(?P<ll>[a-fnx-z])(?![\w.])",
+            "single": single,
         }
+        base["roman"] += r"(?!\.\s[A-ZÄÖÜ][a-zäöü])"  # "Der II. Weltkrieg"
         del base["date"], base["day_"], base["century"]
         for name in ("clock", "phone", "dial", "ordinal", "fraction", "scaled"):
             base.pop(name)
@@ -73,7 +80,9 @@ class GermanForms(WrittenForms):
     def _ordinal_of(self, value: int, text: str, start: int, end: int, *, day: bool = False) -> str:
         """Return an ordinal with the ending of its place in `text`."""
         stem = self._numbers.ordinal(value)
-        before = re.findall(r"[^\W\d_]+", text[max(0, start - _NEARBY) : start])[-2:]
+        # "am 2. und 3. Mai": the word before the first one decides.
+        earlier = _CHAIN.sub("", text[max(0, start - _NEARBY) : start])
+        before = re.findall(r"[^\W\d_]+", earlier)[-2:]
         last = before[-1].lower() if before else ""
         if last in german_words.WEAK or (
             last == "der" and len(before) > 1 and before[0].lower() in german_words.PREPOSITIONS
@@ -114,14 +123,15 @@ class GermanForms(WrittenForms):
     def _days(self, match: re.Match[str]) -> str:
         first = self._ordinal_of(int(match["f1"]), match.string, match.start(), match.end(), day=True)
         last = self._numbers.ordinal(int(match["f2"]))
-        return f"{first} bis {last}{first[len(self._numbers.ordinal(int(match['f1']))) :]}"
+        link = "und" if match["fs"] == "/" else "bis"
+        return f"{first} {link} {last}{first[len(self._numbers.ordinal(int(match['f1']))) :]}"
 
     def _ordinal(self, match: re.Match[str]) -> str | Found | None:
         last = not match.string[match.end() :].strip(" )")
         before = match.string[max(0, match.start() - _NEARBY) : match.start()].split()
         # At the end the full stop ends the sentence, too. A number without an article is no ordinal there.
         if last and (not before or before[-1].lower() not in german_words.ARTICLES):
-            return None
+            return match.start(), match.end("o"), f"{self._read(match['o'])}"
         said = self._ordinal_of(int(match["o"]), match.string, match.start(), match.end())
         return match.start(), match.end() - last, said
 
@@ -152,17 +162,6 @@ class GermanForms(WrittenForms):
         return match.start() + len(name) + 1, match.end() - last, said
 
     # Times
-
-    def _time(self, hour: str, minute: str | None) -> str:
-        said = f"{self._numbers.cardinal(int(hour), 'm')} Uhr"
-        return f"{said} {self._numbers.cardinal(int(minute))}" if minute and int(minute) else said
-
-    def _clock(self, match: re.Match[str]) -> str:
-        said = self._time(match["h"], match["mi"])
-        if match["se"] is None:
-            return said
-        said = said if int(match["mi"]) else f"{said} null"
-        return f"{said} und {self._numbers.cardinal(int(match['se']), 'f')} Sekunden"
 
     def _hours(self, match: re.Match[str]) -> str:
         if match["h2"] is None:
@@ -214,18 +213,15 @@ class GermanForms(WrittenForms):
 
     def _unit(self, match: re.Match[str]) -> str | Found:
         said = super()._unit(match)
+        if isinstance(said, str) and said.endswith(("Jahre", "Tage", "Monate")):
+            said += "n" if self._word_before(match) in german_words.DATIVE else ""
         if isinstance(said, str) and match.group().endswith(".") and not match.string[match.end() :].strip():
             return match.start(), match.end() - 1, said
         return said
 
     def _fraction(self, match: re.Match[str]) -> str | None:
         if match["vf"]:
-            whole = (match["vw"] or "").strip()
-            return (
-                f"{self._numbers.cardinal(int(whole))} {german_words.VULGAR[match['vf']]}"
-                if whole
-                else german_words.VULGAR[match["vf"]]
-            )
+            return "ein halb" if match["vf"] == "½" else self._numbers.part(*german_words.PARTS[match["vf"]])
         top, bottom = int(match["fn"]), int(match["fd"])
         if bottom < 2 or top >= 2 * bottom:
             return None
@@ -259,7 +255,9 @@ class GermanForms(WrittenForms):
         return match.start(), match.end() - last, f"{match['sn']}straße"
 
     def _pages(self, match: re.Match[str]) -> str:
-        return "Seite"
+        # After a paragraph of a law it is a sentence: "Abs. 1 S. 2".
+        law = re.search(r"Abs\.?\s\d{1,2}\w?\s$", match.string[max(0, match.start() - _NEARBY) : match.start()])
+        return "Satz" if law else "Seite"
 
     def _paragraph(self, match: re.Match[str]) -> str:
         return "Paragrafen" if len(match["pg"]) > 1 else "Paragraf"

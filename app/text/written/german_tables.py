@@ -31,6 +31,7 @@ GERMAN: Final = Words(
         "GBP": Money(Noun("Pfund", "Pfund"), "Pence"),
         "CHF": Money(Noun("Schweizer Franken", "Schweizer Franken"), "Rappen"),
         "¥": Money(Noun("Yen", "Yen")),
+        **{name: Money(Noun("Tausend Euro", "Tausend Euro")) for name in ("T€", "TEUR", "k€")},
     },
     units=parse_nouns("""
 km Kilometer Kilometer m
@@ -79,6 +80,63 @@ ct Cent Cent m
 TL Teelöffel Teelöffel m
 EL Esslöffel Esslöffel m
 Stk. Stück Stück m
+J. Jahr Jahre m
+dm Dezimeter Dezimeter m
+µm Mikrometer Mikrometer m
+μm Mikrometer Mikrometer m
+nm Nanometer Nanometer m
+cm² Quadratzentimeter Quadratzentimeter m
+mm² Quadratmillimeter Quadratmillimeter m
+cm³ Kubikzentimeter Kubikzentimeter m
+ccm Kubikzentimeter Kubikzentimeter m
+qkm Quadratkilometer Quadratkilometer m
+µg Mikrogramm Mikrogramm m
+μg Mikrogramm Mikrogramm m
+hl Hektoliter Hektoliter m
+dl Deziliter Deziliter m
+ms Millisekunde Millisekunden f
+mA Milliampere Milliampere m
+mAh Milliamperestunde Milliamperestunden f
+Ah Amperestunde Amperestunden f
+mV Millivolt Millivolt m
+kV Kilovolt Kilovolt m
+Wh Wattstunde Wattstunden f
+MW Megawatt Megawatt m
+GW Gigawatt Gigawatt m
+MWh Megawattstunde Megawattstunden f
+GWh Gigawattstunde Gigawattstunden f
+TWh Terawattstunde Terawattstunden f
+kWp Kilowatt_Peak Kilowatt_Peak m
+Pa Pascal Pascal m
+hPa Hektopascal Hektopascal m
+kPa Kilopascal Kilopascal m
+mbar Millibar Millibar m
+kJ Kilojoule Kilojoule m
+kcal Kilokalorie Kilokalorien f
+dB Dezibel Dezibel m
+Nm Newtonmeter Newtonmeter m
+kN Kilonewton Kilonewton m
+Ω Ohm Ohm m
+mol Mol Mol m
+mmol Millimol Millimol m
+pt Punkt Punkt m
+px Pixel Pixel m
+MP Megapixel Megapixel m
+dpi dpi dpi m
+lm Lumen Lumen m
+KB Kilobyte Kilobyte m
+PB Petabyte Petabyte m
+kbit Kilobit Kilobit m
+Mbit Megabit Megabit m
+MBit Megabit Megabit m
+Gbit Gigabit Gigabit m
+GBit Gigabit Gigabit m
+U/min Umdrehung_pro_Minute Umdrehungen_pro_Minute f
+Zoll Zoll Zoll m
+Wo. Woche Wochen f
+Msp. Messerspitze Messerspitzen f
+Pck. Päckchen Päckchen m
+Pkg. Packung Packungen f
 """),
     per="pro",
     abbreviations=parse_pairs("""
@@ -109,6 +167,22 @@ stv.=stellvertretend; ugs.=umgangssprachlich; urspr.=ursprünglich; v. l.=von li
 zus.=zusammen; zzt.=zurzeit; z.Zt.=zurzeit; z.Hd.=zu Händen; a. a. O.=am angegebenen Ort; Anl.=Anlage;
 Az.=Aktenzeichen; Betr.=Betreff; Bhf.=Bahnhof; Bj.=Baujahr; Ew.=Einwohner; Jg.=Jahrgang; Mitgl.=Mitglied;
 Mwst.=Mehrwertsteuer; Pers.=Personen; Univ.=Universität; Vors.=Vorsitzender; Zs.=Zeitschrift; Ztg.=Zeitung;
+i. H. v.=in Höhe von; i.H.v.=in Höhe von; Abt.=Abteilung; Anh.=Anhang; tägl.=täglich; wöchentl.=wöchentlich;
+monatl.=monatlich; Fa.=Firma; Ges.=Gesellschaft; u. dgl.=und dergleichen; e. V.=eingetragener Verein;
+e.V.=eingetragener Verein; i. S. d.=im Sinne des; i. S. v.=im Sinne von; i. Allg.=im Allgemeinen; k. A.=keine Angabe;
+b. w.=bitte wenden; s. a.=siehe auch; vorm.=vormittags; nachm.=nachmittags; Art.-Nr.=Artikelnummer;
+Best.-Nr.=Bestellnummer; Kd.-Nr.=Kundennummer; Kto.-Nr.=Kontonummer; Rg.-Nr.=Rechnungsnummer; Dipl.=Diplom;
+Mag.=Magister; h. c.=honoris causa; h.c.=honoris causa; dt.=deutsch; engl.=englisch; frz.=französisch;
+ital.=italienisch; lat.=lateinisch; griech.=griechisch; österr.=österreichisch; ev.=evangelisch; kath.=katholisch;
+techn.=technisch; wiss.=wissenschaftlich; öffentl.=öffentlich; Red.=Redaktion; Nachf.=Nachfolger; Gebr.=Gebrüder;
+Inh.=Inhaber; Stellv.=Stellvertreter; mögl.=möglichst; vllt.=vielleicht; vll.=vielleicht; vlt.=vielleicht;
+vllt=vielleicht; LG=liebe Grüße; VG=viele Grüße; MfG=mit freundlichen Grüßen; mfg=mit freundlichen Grüßen;
+usw=und so weiter; bzw=beziehungsweise; zB=zum Beispiel; z.b.=zum Beispiel; evtl=eventuell; ggf=gegebenenfalls;
+inkl=inklusive; zzgl=zuzüglich; Nr=Nummer; Dr=Doktor; Prof=Professor; Tel=Telefon; vgl=vergleiche; etc=et cetera;
+vs=versus; ca=circa; Std=Stunden; Pkw=P K W; Pkws=P K Ws; Lkw=L K W; Lkws=L K Ws; PKW=P K W; LKW=L K W; Kfz=K F Z;
+ü. M.=über Meer; ü. NN=über Normalnull; ü. d. M.=über dem Meeresspiegel; i. d. F.=in der Fassung; n. a.=nicht angegeben;
+a. M.=am Main; a.M.=am Main; a. d.=an der; u. v. a.=und viele andere; u.v.a.=und viele andere; ehem.=ehemalig;
+Erw.=Erwachsene; Kd.=Kinder; Feb=Februar; Okt=Oktober; Dez=Dezember; Sept=September; Nov=November; Aug=August;
 Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
 """),
     signs=parse_pairs(
@@ -120,7 +194,7 @@ Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
     regnal=0,
     address=parse_pairs(
         "_=Unterstrich; .=Punkt; /=Schrägstrich; @=ät; -=Bindestrich; :=Doppelpunkt; ?=Fragezeichen; ==gleich; "
-        "&=und; #=Raute; ~=Tilde; +=plus"
+        "&=und; #=Raute; ~=Tilde; +=plus; \\=Backslash"
     ),
     numbered="Kapitel Band Teil Akt Artikel Stufe Phase Abschnitt Klasse Typ Szene Buch Anhang Satz Kap. Bd. Art.",
     scales=parse_nouns("""
@@ -128,6 +202,9 @@ Tsd Tausend Tausend m
 Tausend Tausend Tausend m
 Mio Million Millionen f
 Mrd Milliarde Milliarden f
+MIO Million Millionen f
+MRD Milliarde Milliarden f
+k Tausend Tausend m
 Bio Billion Billionen f
 Million Million Millionen f
 Millionen Million Millionen f

@@ -57,10 +57,42 @@ TITLES: Final = word_set(
     "König Kaiser Papst Zar Königin Kaiserin Zarin Prinz Herzog Sultan Fürst Graf Kurfürst Heinrich"
 )
 NOMINATIVE: Final = re.compile(r"(?:us|es|as|is|os)$")
-VULGAR: Final = {
-    "½": "ein halb", "⅓": "ein Drittel", "⅔": "zwei Drittel", "¼": "ein Viertel", "¾": "drei Viertel",
-    "⅛": "ein Achtel",
+PARTS: Final = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅛": (1, 8)}
+# Nouns that are feminine, though their ending does not say so.
+FEMININES: Final = word_set(
+    "Person Zwiebel Kartoffel Nuss Nacht Hand Frau Mutter Tochter Schwester Stadt Firma Minute Packung Tafel Regel Zahl "
+    "Wahl Fahrt Art Antwort Million Uhr Bank Kraft Gabel Schachtel Schüssel Oma Pizza Cola Mail SMS App Paprika Insel"
+)
+# Words before digits that are read one by one, and the text between.
+CODED: Final = word_set(
+    "PIN Code TAN BLZ ISBN Passwort Kontonummer Kundennummer Bestellnummer Rechnungsnummer Auftragsnummer Konto Kto. "
+    "Sendungsnummer Ticketnummer Buchungsnummer Artikelnummer Mitgliedsnummer Matrikelnummer Seriennummer Kto.-Nr. "
+    "Kd.-Nr. Best.-Nr. Art.-Nr. Rg.-Nr. Zugangscode Bestätigungscode Steuernummer Personalnummer"
+)
+LINKS: Final = (" ", ": ", " lautet ", " ist ", " lautet: ", " Nr. ")
+# Nouns after the stroke of a rate.
+RATES: Final = {
+    **{name: name for name in ("Monat", "Jahr", "Tag", "Woche", "Nacht", "Person", "Stück", "Stunde", "Minute", "Kopf")},
+    **{name: name for name in ("Sekunde", "Quartal", "Liter", "Kilo", "Einwohner", "Seite", "Portion", "Zimmer", "User")},
+    **{"Mon.": "Monat", "J.": "Jahr", "Pers.": "Person", "Wo.": "Woche", "mtl.": "Monat", "d": "Tag", "a": "Jahr"},
+}
+PROPORTIONS: Final = word_set("verhältnis seitenverhältnis maßstab format bildformat mischungsverhältnis quote")
+LASTING: Final = word_set(
+    "dauert dauerte dauer fahrzeit fahrtzeit laufzeit spielzeit gesamtzeit zeit in nach etwa ca rund circa knapp fast "
+    "über läuft lief brauchte braucht benötigt arbeitszeit von"
+)
+OPERATORS: Final = {
+    "==": "gleich", "!=": "ungleich", ">=": "größer oder gleich", "<=": "kleiner oder gleich", "&&": "und",
+    "||": "oder", "≠": "ungleich", "∞": "unendlich", "√": "Wurzel aus", "~": "etwa", "*": "mal",
 }  # fmt: skip
+GREEK: Final = dict(
+    zip(
+        "αβγδεζηθικλμνξοπρσςτυφχψω",
+        "Alpha Beta Gamma Delta Epsilon Zeta Eta Theta Jota Kappa Lambda Mü Nü Xi Omikron Pi Rho Sigma Sigma Tau "
+        "Ypsilon Phi Chi Psi Omega".split(),
+        strict=True,
+    )
+)
 
 _LAST_NUMBER: Final = re.compile(r"(?:([^\W\d_]+)\s+)?(?<![\w.,:])\d{1,4}\.$")
 _FIRST_WORD: Final = re.compile(r"[^\W\d_]+")
