@@ -17,8 +17,8 @@ _CAPITAL_LETTER_AFTER: Final = re.compile(r"\s[A-HJ-Z](?![\w.'])")
 _VERSE_AFTER: Final = re.compile(r"\s\d{1,3}:\d")
 _DIGIT_AFTER: Final = re.compile(r"\s+#?\d")
 
-_ELEMENT: Final = re.compile(r"[A-Z][a-z]")
-_ION_AFTER: Final = re.compile(r"[\u2080-\u2089]|[\u00b9\u00b2\u00b3\u2074-\u2079]?[+−](?!\s?\w)")
+_ELEMENT: Final = re.compile(r"Na|Mg|Al|Ca|Fe|Cu|Zn|Ag|Li|Ba|Cl|Br|Mn|Pb|Cr|Hg|Sn|Ni|Co|Ti|Si|Sr|Cd")
+_ION_AFTER: Final = re.compile(r"[\u2080-\u2089]|[\u00b9\u00b2\u00b3\u2074-\u2079]?[+−](?!\w)")
 _CUPS_BEFORE: Final = re.compile(r"(?:(?P<one>(?<![\d.,])1|\d/\d|[½⅓⅔¼¾⅛])|\d)\s$")
 _KEYS: Final = re.compile(r"(Ctrl|Cmd|Alt|Shift|Opt|Fn)-([A-Za-z])")  # "Ctrl-Z"
 _GREEK_PREFIX: Final = re.compile(
