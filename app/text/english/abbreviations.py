@@ -47,6 +47,7 @@ _ROAD_BEFORE: Final = re.compile(
     r"|[Hh]ead|[Hh]eading|[Ff]acing|[Cc]ontinue|[Ww]inds?(?: from the)?)\s|[°′″]\s?)$"
 )
 _NUMBER_BEFORE: Final = re.compile(r"\d-$")
+_SCALE_BEFORE: Final = re.compile(r"\b(?:hundred|thousand|million|billion|trillion)\s$")
 _LIVED: Final = {"b": "born", "d": "died"}
 _YEAR_AFTER: Final = re.compile(r"\s[12]\d{3}(?!\d)")
 _ORDINAL_BEFORE: Final = re.compile(r"\d(?:st|nd|rd|th)\s$")
@@ -111,6 +112,8 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
         context.say(tables.BEFORE_NUMBER[lower], start, end)
     elif len(lower) > 1 and text in units.UNITS and text != "in" and _NUMBER_BEFORE.search(context.before(start)):
         context.say(context.accented(units.UNITS[text][0]), start, end)
+    elif len(text) > 1 and text in units.UNITS and text != "in" and _SCALE_BEFORE.search(context.before(start)):
+        context.say(context.accented(units.UNITS[text][1]), start, end)
     elif lower in ("noon", "midnight"):
         context.add(text, start, end, None)
         dates.join_hour(context, end)

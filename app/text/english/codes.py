@@ -88,7 +88,10 @@ def read_ipv6(context: NormalizerContext, text: str, start: int, end: int) -> No
 
 
 def read_hex(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read the address of a network card, or a UUID."""
+    """Read the address of a network card, a UUID, or a number of base 16."""
+    if text[1] in "xX":
+        context.say(["zero", "X", *numbers.hexadecimal(text[2:])], start, end)
+        return
     for found in re.finditer(r"[^:-]+", text):
         context.say(numbers.hexadecimal(found.group()), start + found.start(), start + found.end())
 

@@ -25,7 +25,10 @@ _DATED_BEFORE: Final = re.compile(
 )
 _DAY_BEFORE: Final = re.compile(r"\b(?:[Oo]n|[Ee]very|[Bb]y|[Cc]losed|[Oo]pen)\s+$")
 _MONTH_BEFORE: Final = re.compile(r"\b(?:[Ii]n|[Ee]arly|[Ll]ate|[Mm]id)[\s-]+$")
-_ON: Final = re.compile(r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Dd]ue|[Dd]ated)\s+$")
+_ON: Final = re.compile(
+    r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Dd]ue|[Dd]ated"
+    r"|(?:e-?mail|letter|message|memo|invoice|notice|statement|meeting|order|call)\s(?:of|from|for))\s+$"
+)
 # Verbs before a day. A fraction with a common denominator is no day.
 _FROM: Final = re.compile(
     r"\b(?:[Ss]tart(?:s|ed|ing)?|[Ee]nd(?:s|ed|ing)?|[Bb]eg[aiu]n(?:s|ning)?|[Oo]pen(?:s|ed|ing)?|[Cc]los(?:es|ed|ing)"
@@ -77,6 +80,14 @@ def read_clock(context: NormalizerContext, text: str, start: int, end: int) -> N
         context.say(["U", "T", "C"], end, end + 1)
         end = context.end = end + 1
     context.join_range(end, _TO_TIME)
+
+
+def read_minutes(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read minutes and seconds that are no time of day: `31:22`. Shares of a hundred are a proportion: `60:40`."""
+    first, second = text.split(":")
+    proportion = int(first) + int(second) == 100 or _is_proportion(context, start, end)
+    between = "to" if proportion else "oh" if second[0] == "0" else ""
+    context.say([*context.cardinal(first), *between.split(), *context.cardinal(str(int(second)))], start, end)
 
 
 def _lasting(context: NormalizerContext, parts: tuple[str, str, str], start: int, end: int) -> None:
@@ -271,6 +282,7 @@ READERS: Final[dict[str, Reader]] = {
     "arc": read_arc,
     "month_year": read_month_year,
     "short_year": read_short_year,
+    "minutes": read_minutes,
     "hour": read_hour,
     "duration": read_duration,
     "iso_date": read_iso_date,

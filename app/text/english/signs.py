@@ -15,6 +15,7 @@ _LETTER_BEFORE: Final = re.compile(r"(?:^|[^\w</])\w$")
 _LETTER_AFTER: Final = re.compile(r"\w(?!\w)")
 _MARK_BEFORE: Final = re.compile(r"\d\.\d+$")
 _FULL_MARK: Final = re.compile(r"(?:5|10|20|100)(?![\d.])")
+_VARIABLE: Final = re.compile(r"\d\s?\(\w\s$")  # "3(x - 2)"
 _COMPARED: Final = re.compile(rf"\s?(?:{SIGN})?\d")
 
 
@@ -85,7 +86,9 @@ def read_symbol(context: NormalizerContext, text: str, start: int, end: int) -> 
 def _minus(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
     number_before = near.before.isdecimal() or near.before in ("²", "³")
     # In an equation a letter stands for a number: "y = 3x - 7".
-    number_before = number_before or (near.before.isalpha() and "=" in context.before(start))
+    number_before = number_before or (
+        near.before.isalpha() and (text == "−" or "=" in context.before(start) or _VARIABLE.search(context.before(start)))
+    )
     return "minus" if near.spaced and number_before and near.after.isdecimal() else ""
 
 

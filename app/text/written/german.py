@@ -14,6 +14,7 @@ from app.text.written.numbers import roman
 from app.text.written.words import Noun
 
 _NEARBY: Final = 40  # characters before a form that decide its ending
+_ONE_BEFORE: Final = re.compile(r"(?:\d\.|\bpro|\bje|\bjede|\bletzten?|\bnächsten?)\s$")
 _CHAIN: Final = re.compile(r"(?:\b\d{1,4}\.(?:,\s|\s(?:und|oder|bis)\s))+$")
 
 
@@ -44,9 +45,9 @@ class GermanForms(german_notation.Notation):
             "divided": r"(?<=\d)\s:\s(?=\d)",
             "score": r"(?<![\d:.,])(?P<s1>\d{1,3}):(?P<s3>\d{1,3}(?:\.\d{3}){0,2})(?![\d:]|[.,]\d)",
             "day_span": rf"\b(?P<w1>{days})\.?\s?[–-]\s?(?P<w2>{days})\b\.?",
-            "day_name": rf"(?:(?<=\bam )|(?<=\bjeden )|(?<=\bund )(?!Fr\.\s[A-ZÄÖÜ]))(?P<w3>{days})\.|\b(?P<w4>{days})"
+            "day_name": rf"(?:(?<=\bam )|(?<=\bjeden )|(?<=\bbis )|(?<=\bab )|(?<=stens )|(?<=\bseit )|(?<=sten )|(?<=tzten )|(?<=nden )|(?<=\bund )(?!Fr\.\s[A-ZÄÖÜ]))(?P<w3>{days})\.|\b(?P<w4>{days})"
             r"(?:\.(?=,?\s(?:\d|(?<!Fr\.\s)und\b|um\b|ab\b|bis\b|von\b))|(?=,\s\d)"
-            r"|(?=\s\d{1,2}(?:[.:–-]\d|\s?Uhr\b))|(?=[/+](?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?<=[/+]..)(?!\w))",
+            r"|(?=\s\d{1,2}(?:[.:–-]\d|\s?Uhr\b))|(?<!So)(?=\s(?:bis|ab|von|um)\s\d)|(?=[/+](?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?<=[/+]..)(?!\w))",
             "scaled": rf"(?:(?P<xc>{money})\s?)?(?<![\w.,])(?P<xn>{NUMBER})\s?(?P<x>{scales})\b\.?"
             rf"(?:\s?(?P<xm>{money})(?!\w))?",
             "even": rf"(?<![\w.,])(?P<v>{NUMBER}),[-–—]{{1,2}}(?:\s?(?P<vm>{money})(?!\w))?",
@@ -94,7 +95,7 @@ class GermanForms(german_notation.Notation):
         noun = "" if day or following is None else following.group(1)
         if noun.lower() in german_words.NEUTER or german_words.NEUTER_ENDING.search(noun):
             return f"{stem}s"
-        return stem if noun[:1].isupper() and german_words.FEMININE.search(noun) else f"{stem}r"
+        return stem if noun[:1].isupper() and self._is_feminine(noun) else f"{stem}r"
 
     def _date_of(self, match: re.Match[str], day: int, month: int, year: str) -> str | None:
         if not (1 <= day <= 31 and 1 <= month <= 12):
@@ -261,6 +262,21 @@ class GermanForms(german_notation.Notation):
 
     def _paragraph(self, match: re.Match[str]) -> str:
         return "Paragrafen" if len(match["pg"]) > 1 else "Paragraf"
+
+    def _percent(self, match: re.Match[str]) -> str:
+        said = super()._percent(match)
+        return said.replace("eins Prozent", "ein Prozent") if match["pn"] == "1" else said
+
+    def _short(self, match: re.Match[str]) -> Found:
+        start, end, said = super()._short(match)
+        before = match.string[max(0, start - _NEARBY) : start]
+        if match["a"] in german_words.ADJECTIVES and re.match(r"\s[A-ZÄÖÜ]", match.string[end : end + 2]):
+            last = re.findall(r"[^\W\d_]+", before)[-1:]
+            said = f"{said}{'en' if last and last[0].lower() in german_words.WEAK else 'e'}"
+        unit = self._words.units.get(match["a"])
+        if unit is not None and _ONE_BEFORE.search(before):
+            said = unit.one
+        return start, end, said
 
     def _letters(self, match: re.Match[str]) -> str:
         return " ".join(match["lt"])

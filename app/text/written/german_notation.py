@@ -42,6 +42,10 @@ def patterns(words: Words) -> dict[str, str]:
         "power": rf"(?:(?<![\w.,])(?P<pb>\d{{1,9}}(?:,\d+)?)|(?<=[A-Za-z)]))"
         rf"(?:(?P<pw>{high})(?![^\W_])|\^(?P<ce>[-−]?\d{{1,4}}(?!\d)|\([-−]?\d{{1,4}}\)|[a-z](?!\w)))"
         rf"(?:\s(?P<pu>{units})(?!\w))?",
+        "after_unit": r"(?<=[\w²\"] )[x×](?= \d)",
+        "joined": r"(?<=[a-zäöüß])(?P<jo>\d{1,6})(?!\w)",
+        "love": r"(?:(?<=\b[Ii]ch )|(?P<we>(?<=\b[Ww]ir )))[❤♥]\ufe0f?(?= ?\w)",
+        "at_most": r"\bMax\.(?=\s\d)",
         "greek": r"(?<!\w)[α-ωΔΣΩ](?!\w)",
         "operator": r"(?<![=!<>])(?:==|!=|>=|<=)(?!=)|&&|\|\||≠|∞|√|~(?=\s?\d)|(?<=\d)\s?\*\s?(?=\d)",
         "sharp": r"(?<=\b[CF])#",
@@ -218,6 +222,18 @@ class Notation(WrittenForms):
         return self._numbers.cardinal(1, None if named else "f" if feminine else "m")
 
     # Signs
+
+    def _after_unit(self, match: re.Match[str]) -> str:
+        return "mal"
+
+    def _joined(self, match: re.Match[str]) -> str:
+        return self._spelled(match["jo"])
+
+    def _love(self, match: re.Match[str]) -> str:
+        return "liebe" if match["we"] is None else "lieben"
+
+    def _at_most(self, match: re.Match[str]) -> str:
+        return "maximal"
 
     def _greek(self, match: re.Match[str]) -> str:
         return german_words.GREEK[match.group().lower()]

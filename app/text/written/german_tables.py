@@ -6,6 +6,17 @@ from typing import Final
 
 from app.text.written.words import Money, Noun, Words, parse_names, parse_nouns, parse_pairs
 
+# Short forms that have another meaning with a capital letter.
+_SMALL: Final = frozenset(("max.", "min.", "ca", "etc", "mind.", "lat.", "eig."))
+
+
+def _with_capitals(table: str) -> dict[str, str]:
+    """Parse pairs, and add those that begin a sentence: "Sog."."""
+    pairs = parse_pairs(table)
+    small = [key for key in pairs if key[0].islower() and len(key) > 3 and key[1:].islower() and key not in _SMALL]
+    return {**{key[0].upper() + key[1:]: pairs[key][0].upper() + pairs[key][1:] for key in small}, **pairs}
+
+
 GERMAN: Final = Words(
     number="de",
     comma="Komma",
@@ -139,7 +150,7 @@ Pck. Päckchen Päckchen m
 Pkg. Packung Packungen f
 """),
     per="pro",
-    abbreviations=parse_pairs("""
+    abbreviations=_with_capitals("""
 z. B.=zum Beispiel; z.B.=zum Beispiel; bspw.=beispielsweise; d. h.=das heißt; d.h.=das heißt; u. a.=unter anderem;
 u.a.=unter anderem; u. U.=unter Umständen; u.U.=unter Umständen; z. T.=zum Teil; z.T.=zum Teil;
 i. d. R.=in der Regel; i.d.R.=in der Regel; o. Ä.=oder Ähnliches; o.Ä.=oder Ähnliches; u. Ä.=und Ähnliches;
@@ -183,7 +194,7 @@ vs=versus; ca=circa; Std=Stunden; Pkw=P K W; Pkws=P K Ws; Lkw=L K W; Lkws=L K Ws
 ü. M.=über Meer; ü. NN=über Normalnull; ü. d. M.=über dem Meeresspiegel; i. d. F.=in der Fassung; n. a.=nicht angegeben;
 a. M.=am Main; a.M.=am Main; a. d.=an der; u. v. a.=und viele andere; u.v.a.=und viele andere; ehem.=ehemalig;
 Erw.=Erwachsene; Kd.=Kinder; Feb=Februar; Okt=Oktober; Dez=Dezember; Sept=September; Nov=November; Aug=August;
-Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
+Mt.=Mount; ebd.=ebenda; Strg=Steuerung; Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
 """),
     signs=parse_pairs(
         "+=plus; ==gleich; ×=mal; ÷=geteilt durch; <=kleiner als; >=größer als; ≈=ungefähr; ±=plus minus; "

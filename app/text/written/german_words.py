@@ -61,7 +61,7 @@ PARTS: Final = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": 
 # Nouns that are feminine, though their ending does not say so.
 FEMININES: Final = word_set(
     "Person Zwiebel Kartoffel Nuss Nacht Hand Frau Mutter Tochter Schwester Stadt Firma Minute Packung Tafel Regel Zahl "
-    "Wahl Fahrt Art Antwort Million Uhr Bank Kraft Gabel Schachtel Schüssel Oma Pizza Cola Mail SMS App Paprika Insel"
+    "Wahl Fahrt Tür Spur Hälfte Saison Mannschaft Ausgabe Art Antwort Million Uhr Bank Kraft Gabel Schachtel Schüssel Oma Pizza Cola Mail SMS App Paprika Insel"
 )
 # Words before digits that are read one by one, and the text between.
 CODED: Final = word_set(
@@ -81,6 +81,12 @@ LASTING: Final = word_set(
     "dauert dauerte dauer fahrzeit fahrtzeit laufzeit spielzeit gesamtzeit zeit in nach etwa ca rund circa knapp fast "
     "über läuft lief brauchte braucht benötigt arbeitszeit von"
 )
+# Abbreviations of adjectives, which take an ending before a noun.
+ADJECTIVES: Final = frozenset(
+    f"{name}."
+    for name in "sog Sog ehem Ehem dt Dt engl frz ital österr ev kath techn wiss öffentl staatl städt lfd allg lat griech "
+    "stv".split()
+)
 OPERATORS: Final = {
     "==": "gleich", "!=": "ungleich", ">=": "größer oder gleich", "<=": "kleiner oder gleich", "&&": "und",
     "||": "oder", "≠": "ungleich", "∞": "unendlich", "√": "Wurzel aus", "~": "etwa", "*": "mal",
@@ -95,6 +101,7 @@ GREEK: Final = dict(
 )
 
 _LAST_NUMBER: Final = re.compile(r"(?:([^\W\d_]+)\s+)?(?<![\w.,:])\d{1,4}\.$")
+_LISTED: Final = re.compile(r"[^\W\d_]{3}[,;:(]\s?\d{1,2}\.$")  # "2. Etage, 1. Tür"
 _FIRST_WORD: Final = re.compile(r"[^\W\d_]+")
 # Words that often begin a sentence, in small letters.
 _STARTS: Final = word_set(
@@ -113,4 +120,6 @@ def ordinal_continues(stem: str, following: str) -> bool:
     if found is None or first is None:
         return False
     before, after = (found.group(1) or "").lower(), first.group().lower()
-    return after in ORDERED or before in ARTICLES or (before in ("ein", "als") and after not in _STARTS)
+    if after in ORDERED or before in ARTICLES:
+        return True
+    return (before in ("ein", "als") or _LISTED.search(stem) is not None) and after not in _STARTS
