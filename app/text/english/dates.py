@@ -17,7 +17,7 @@ _SLASH_DAY: Final = re.compile(rf"/(?={CALENDAR}(?!\w))")
 _DAY: Final = re.compile(r"[1-9]|[12]\d|3[01]")
 # Text beside "Sat" or "Mar" that makes it a day or month: a number, a time, such a name, or words of time before it.
 _DATED_AFTER: Final = re.compile(
-    rf"\.?(?:\s*[,/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon)\b)"
+    rf"\.?(?:\s*[,/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:'?\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon)\b)"
 )
 _DATED_BEFORE: Final = re.compile(
     rf"(?:\d(?:st|nd|rd|th)?(?:\s+of)?|(?<!\w){CALENDAR}\.?,?(?:\s+(?:and|or|to|through))?|\b(?:next|last|this|until|since))"
@@ -186,6 +186,22 @@ def read_slash_date(context: NormalizerContext, text: str, start: int, end: int)
         context.say(spoken[1:], start, end)
 
 
+def read_named_date(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a day, the name of its month and a year: `5-Jan-2024`."""
+    day, month, year = text.split("-")
+    _date(context, year, tables.MONTHS[month.lower()], int(day), start, end)
+
+
+def read_season(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read two years that follow each other: `2024/25`. Others are divided."""
+    first, second = text.split("/")
+    follows = (int(first) + 1) % 100 == int(second)
+    middle = [] if follows else ["divided", "by"]
+    context.say(
+        [*numbers.year(first, british=context.british), *middle, *context.cardinal(str(int(second)))], start, end
+    )
+
+
 def read_decade(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a decade: `the 1990s`."""
     digits = re.sub(r"\D", "", text)
@@ -246,7 +262,7 @@ def read_month_and_day(context: NormalizerContext, first: str, second: str, star
         return False
     before = context.before(start)
     weekday = context.previous_word(start).lower() in tables.DAYS
-    dated = weekday or _ON.search(before) or _AT_TIME.match(context.text, end)
+    dated = weekday or first[0] == "0" or _ON.search(before) or _AT_TIME.match(context.text, end)
     if not (dated or (int(second) not in _DENOMINATORS and _FROM.search(before))):
         return False
     number = numbers.ordinal(str(day), british=context.british)
@@ -288,5 +304,7 @@ READERS: Final[dict[str, Reader]] = {
     "iso_date": read_iso_date,
     "slash_date": read_slash_date,
     "decade": read_decade,
+    "named_date": read_named_date,
+    "season": read_season,
     "calendar": read_calendar,
 }

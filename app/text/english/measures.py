@@ -35,8 +35,9 @@ def read_money(context: NormalizerContext, text: str, start: int, end: int) -> N
     scale, unit = found.group(7), found.group(2).lower()
     number_end = start + found.end(5)
     second = _SECOND_AMOUNT.match(context.text, end)
-    if second is not None and not scale:
-        _two_amounts(context, sign + found.group(5), unit, second, start, end)
+    if second is not None and (not scale or second.group(3) or second.group(4)):
+        first = [*context.number_words(sign + found.group(5)), *units.SCALES.get(scale.lower(), "").split()]
+        _two_amounts(context, first, unit, second, start, end)
         return
     stop = number_end if scale and found.group(6) else end
     _amount(context, sign + found.group(5), unit, scale, start=start, number_end=stop, end=end)
@@ -47,11 +48,11 @@ def read_money(context: NormalizerContext, text: str, start: int, end: int) -> N
 
 
 def _two_amounts(
-    context: NormalizerContext, first: str, unit: str, second: re.Match[str], start: int, end: int
+    context: NormalizerContext, first: list[str], unit: str, second: re.Match[str], start: int, end: int
 ) -> None:
     """Read a sign before two amounts: "$3-5", "£5-10m"."""
     dash, digits, scale = second.group(1), second.group(2), second.group(3) or second.group(4) or ""
-    context.say(context.number_words(first), start, end)
+    context.say(first, start, end)
     context.say("to", end, end + len(dash.rstrip()))
     context.end = second.end()
     _amount(context, digits, unit, scale, start=second.start(2), number_end=second.end(), end=second.end())

@@ -42,7 +42,7 @@ SPACED_UNIT: Final = (
     rf"(?:(?:{_one_of({unit.replace('µ', 'μ') for unit in _SPACED})})(?!\w)(?:/(?:{UNIT})(?!\w))?"
     rf"|{_INCH}|A(?=[.,;:!?)]|$))"
 )
-_MEASURE: Final = rf"(?:\s(?:{SPACED_UNIT})|(?:{UNIT})(?:/(?:{UNIT}))?)(?!\w|\.\w)"
+_MEASURE: Final = rf"(?!W-\d)(?:\s(?:{SPACED_UNIT})|(?:{UNIT})(?:/(?:{UNIT}))?)(?!\w|\.\w)"
 _NO_PLURAL: Final = r"(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)"
 PLURAL: Final = rf"(?:people|children|men|women|{_NO_PLURAL}[a-z]{{2,}}s)\b"
 _CROWD: Final = (
@@ -122,6 +122,8 @@ _DIGITS: Final = {
     r"|(?<![\d./-])(?:19|20)\d\d(?P<short_sign>[-/])(?:0?[1-9]|1[0-2])(?P=short_sign)(?:[12]\d|3[01]|0?[1-9])(?![\d/-])",
     "slash_date": r"(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])"
     r"|(?<![\d.-])(?:0?[1-9]|[12]\d|3[01])(?P<day_sign>[.-])(?:[12]\d|3[01]|0?[1-9])(?P=day_sign)(?:19|20)\d\d(?![\d-]|\.\d)",
+    "named_date": rf"(?<![\w-])(?:0?[1-9]|[12]\d|3[01])-(?:{_MONTHS}|May)-(?:\d{{4}}|\d\d)(?![\w-])",
+    "season": r"(?<![\w/.-])(?:19|20)\d\d/\d\d(?![\d/])",
     "phone": r"(?<![\w-])(?:\+?\d{1,3}[ .-])?(?:\(\d{2,5}\)[ .-]?|\d{3}[ .-])\d{3,4}[ .-]\d{4}(?![\w-]|\.\d| \d{4})"
     r"|(?<![\w-])\+\d[\d ().-]{6,18}\d(?!\w)|(?<![\w.,-])\d{3}-\d{4}(?![\w-])"
     r"|(?<![\w-])1-8\d\d-[A-Z\d-]{3,10}[A-Z\d](?![\w-])"
@@ -134,7 +136,7 @@ _DIGITS: Final = {
     "height": r"(?<![\w.])\d{1,2}'\s?\d{1,2}\"|(?<![\w.])\d'\d{1,2}(?![\w'])",
     "feet_inches": r"(?<![\w.])\d{1,2}\s?ft\.?\s\d{1,2}\s?in(?!\w)",
     "inches": r"(?<![\w.])\d+(?:\.\d+)?\"(?!(?!x\d)\w)",
-    "feet": r"(?<![\w.])\d+'(?=\s+(?:tall|wide|long|high|deep|x)\b)|(?<=x )\d{1,3}'(?!\w)",
+    "feet": r"(?<![\w.])\d+'(?=\s+(?:tall|wide|long|high|deep|x)\b|\s?×)|(?:(?<=[x×])|(?<=[x×] ))\d{1,3}'(?!\w)",
     "factorial": r"(?<![\w.,])\d{1,3}!(?=\s?[=+×/*−-]\s?\d)",
     "first": rf"(?<![\w.,/-])(?:{NUM})(?:\s?–\s?|-|\s-\s(?=[\d:]+\s?{MERIDIEM}))"
     rf"(?=(?:{NUM})(?:\s?{MERIDIEM}|{_MEASURE}|\s(?:{SCALE_WORD})\b))",
@@ -147,10 +149,11 @@ _DIGITS: Final = {
     r"(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
     "scaled": rf"(?<![\w.])(?!401k)(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)"
     rf"|[KMBT](?=\s+(?:{PLURAL}|[A-Z]{{3,}}S\b))|m(?=\s+{_CROWD}))",
-    "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])",
-    "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?![\d/]|\.\d)",
+    "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])"
+    r"|(?<![\d.,/-])\d{1,2}-[1-9]\d?/(?:2|3|4|8|16|32)(?![\d/.])",
+    "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?:(?:rds?|ths?|nds)(?!\w))?(?![\d/]|\.\d)",
     "relay": rf"(?<![\w.,])\d{{1,2}}\s?[x×]\s?\d+{_MEASURE}",
-    "dimension": r"(?<![\w.,])\d+(?:\.\d+)?\s?x\s?\d+(?:\.\d+)?(?![\w])",
+    "dimension": r"(?<![\w.,])\d{3,5}×\d{3,5}(?!\w)|(?<![\w.,])\d+(?:\.\d+)?\s?x\s?\d+(?:\.\d+)?(?![\w])",
     "times": r"(?<![\w.,])\d+(?:\.\d+)?[xX](?!\w|\s?[-+*/=^²³])",
     "ordinal": rf"(?<![\w.]){_INT}(?:st|nd|rd|th|ST|ND|RD|TH)(?!\w)",
     "round": r"(?<![\w.,])(?:10{1,2}|1,?000|10,?000|100,?000)s(?=\sof\b)",

@@ -121,7 +121,7 @@ def read_times(context: NormalizerContext, text: str, start: int, end: int) -> N
 
 def read_mixed_fraction(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a whole number and a fraction: `2 1/2`."""
-    whole, part = text.split(" ")
+    whole, part = re.split("[ -]", text)
     context.say([*context.cardinal(whole), "and"], start, start + len(whole))
     top, bottom = tables.VULGAR_FRACTIONS[part] if part in tables.VULGAR_FRACTIONS else part.split("/")
     context.say(_part(context, top, bottom), start + len(whole) + 1, end)
@@ -136,7 +136,7 @@ def _part(context: NormalizerContext, top: str, bottom: str) -> list[str]:
 
 def read_ratio(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a fraction, a day, or a blood pressure: `3/4`."""
-    top, bottom = text.split("/")
+    top, bottom = text.rstrip("rdsthn").split("/")
     if dates.read_days(context, [top, bottom], "and", start, end):
         return
     if dates.read_month_and_day(context, top, bottom, start, end):
@@ -166,7 +166,7 @@ def unit_end(context: NormalizerContext, end: int) -> int:
 
 def read_dimension(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read two sizes: `4x6`."""
-    left, right = re.split(r"\s?x\s?", text)
+    left, right = re.split(r"\s?[x×]\s?", text)
     context.say([*context.number_words(left), "by", *context.number_words(right)], start, end)
 
 

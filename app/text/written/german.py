@@ -50,12 +50,12 @@ class GermanForms(german_notation.Notation):
             r"|(?=\s\d{1,2}(?:[.:–-]\d|\s?Uhr\b))|(?<!So)(?=\s(?:bis|ab|von|um)\s\d)|(?=[/+](?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?<=[/+]..)(?!\w))",
             "scaled": rf"(?:(?P<xc>{money})\s?)?(?<![\w.,])(?P<xn>{NUMBER})\s?(?P<x>{scales})\b\.?"
             rf"(?:\s?(?P<xm>{money})(?!\w))?",
-            "even": rf"(?<![\w.,])(?P<v>{NUMBER}),[-–—]{{1,2}}(?:\s?(?P<vm>{money})(?!\w))?",
+            "even": rf"(?:(?P<vc>{money})\s?)?(?<![\w.,])(?P<v>{NUMBER}),[-–—]{{1,2}}(?:\s?(?P<vm>{money})(?!\w))?",
             "fraction": r"(?<![\w.,/])(?P<fn>\d{1,2})/(?P<fd>\d{1,2})(?![\w/]|[.,]\d)"
             r"|(?P<vf>[½⅓⅔¼¾⅛])",
             "decade": r"(?<![\w.,])'?(?P<de>[1-9]\d?|1[1-9]\d\d|20\d\d)er(?P<dn>n)?(?!\w)(?P<dj>[ -]Jahren?\b)?",
-            "times": r"(?<![\w.,])(?P<t>\d{1,3})(?P<tw>-?mal|-?fach"
-            r"|-jährige[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?|-stellige[rnsm]?|-minütige[rnsm]?|-wöchige[rnsm]?|-monatige[rnsm]?|-seitige[rnsm]?|-teilige[rnsm]?|x(?=\s(?![-+=<>−])))\b",
+            "times": r"(?<![\w.,])(?P<t>\d{1,3})(?P<tw>-?mal|-?fache?[rnsm]?"
+            r"|-[jJ]ährige?[rnsm]?|-prozentige?[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?|-stellige[rnsm]?|-minütige[rnsm]?|-wöchige[rnsm]?|-monatige[rnsm]?|-seitige[rnsm]?|-teilige[rnsm]?|x(?=\s(?![-+=<>−])))\b",
             "monarch": r"\b(?!(?:[DIA][eaimn][rsmn]?|Zum|Zur|Vom|Beim)\s)(?P<k>[A-ZÄÖÜ][^\W\d_]{2,29})\s(?P<kr>[IVX]{1,6})\."
             rf"|\b(?P<k2>{either(german_words.KINGS)})\s(?P<kr2>[IVX]{{1,6}})(?![\w.])",
             "percent_of": r"(?<![\w.,])(?P<po>\d{1,3})\s?%-?(?P<pi>ige?[rnsm]?)\b",
@@ -209,7 +209,7 @@ class GermanForms(german_notation.Notation):
         return f"{said} {money.noun.many}" if money else said
 
     def _even(self, match: re.Match[str]) -> str:
-        money = self._words.money.get(match["vm"] or "€", self._words.money["€"])
+        money = self._words.money.get(match["vc"] or match["vm"] or "€", self._words.money["€"])
         return f"{self._read(match['v'], money.noun)}"
 
     def _unit(self, match: re.Match[str]) -> str | Found:
@@ -224,6 +224,8 @@ class GermanForms(german_notation.Notation):
         if match["vf"]:
             return "ein halb" if match["vf"] == "½" else self._numbers.part(*german_words.PARTS[match["vf"]])
         top, bottom = int(match["fn"]), int(match["fd"])
+        if match.string[match.end() :].lstrip().startswith("="):
+            return f"{self._numbers.cardinal(top)} {self._words.signs['÷']} {self._numbers.cardinal(bottom)}"
         if bottom < 2 or top >= 2 * bottom:
             return None
         return self._numbers.part(top, bottom)

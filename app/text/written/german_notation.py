@@ -19,6 +19,7 @@ def patterns(words: Words) -> dict[str, str]:
     """Return the expressions of the groups that `Notation` reads."""
     units, money = either(words.units), either(words.money)
     coded = "|".join(rf"(?<=\b{re.escape(name)}{link})" for name in german_words.CODED for link in german_words.LINKS)
+    housed = "|".join(rf"(?<={re.escape(name)} )" for name in german_words.HOUSED)
     high = r"[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+"
     return {
         "always": r"(?<![\d/])24/7(?![\d/])",
@@ -42,6 +43,15 @@ def patterns(words: Words) -> dict[str, str]:
         "power": rf"(?:(?<![\w.,])(?P<pb>\d{{1,9}}(?:,\d+)?)|(?<=[A-Za-z)]))"
         rf"(?:(?P<pw>{high})(?![^\W_])|\^(?P<ce>[-−]?\d{{1,4}}(?!\d)|\([-−]?\d{{1,4}}\)|[a-z](?!\w)))"
         rf"(?:\s(?P<pu>{units})(?!\w))?",
+        "until": r"(?<=\d\.)\s?[–-]\s?(?=\d{1,2}\.\s?\d)|(?<=\.\d{4})\s?[–-]\s?(?=\d{1,2}\.\s?\d)",
+        "pressure": r"(?<![\w.,/])(?P<ph>\d{2,3})/(?P<pl>\d{2,3})(?=\s?mmHg)"
+        r"|(?:(?<=Blutdruck )|(?<=Blutdruck: )|(?<=Blutdruck von ))(?P<ph2>\d{2,3})/(?P<pl2>\d{2,3})(?![\w/])",
+        "beside": r"(?<=\d\s)(?P<be>ff?)\.|(?<![\w.])(?:(?P<vo>v)\.(?=\s(?!Chr)[A-ZÄÖÜ][a-zäöü])|(?P<he>H|Gr)\.(?=\s\d))",
+        "house": rf"(?:{housed})(?P<hs>\d{{1,4}})\s?(?P<hl>[A-H])(?![\w.])",
+        "ion": r"(?<![\w-])(?P<el>(?:[A-Z][a-z]?){1,2})(?P<ec>[²³⁴]?)(?P<es>[⁺⁻])(?![^\W_])"
+        r"|(?<![\w-])(?P<el2>Na|Li|Ag|Cl|Br|K|H)(?P<es2>[+−])(?=[\s,.;)]|$)",
+        "toward": r"(?<=\w )→(?= [A-ZÄÖÜ][a-zäöü])",
+        "compared": r"(?<=\b[a-zA-Z] )[<>](?= [a-zA-Z](?!\w))",
         "after_unit": r"(?<=[\w²\"] )[x×](?= \d)",
         "joined": r"(?<=[a-zäöüß])(?P<jo>\d{1,6})(?!\w)",
         "love": r"(?:(?<=\b[Ii]ch )|(?P<we>(?<=\b[Ww]ir )))[❤♥]\ufe0f?(?= ?\w)",
@@ -67,7 +77,7 @@ class Notation(WrittenForms):
     def __init__(self, tag: str) -> None:
         super().__init__(tag)
         # An amount with its unit or currency, at the end of a text.
-        self._amounts = re.compile(rf"\d\s?(?:{either(self._words.units)}|{either(self._words.money)}|Euro|Mio\.? €)$")
+        self._amounts = re.compile(rf"[\d⁰¹²³⁴⁵⁶⁷⁸⁹]\s?(?:{either(self._words.units)}|{either(self._words.money)}|Euro|Mio\.? €)$")
 
     # Codes
 
@@ -184,6 +194,18 @@ class Notation(WrittenForms):
         unit = f" {self._words.units[match['pu']].many}" if match["pu"] else ""
         return f"{base}hoch {minus}{said}{unit}"
 
+    def _pressure(self, match: re.Match[str]) -> str:
+        high, low = match["ph"] or match["ph2"], match["pl"] or match["pl2"]
+        return f"{self._numbers.cardinal(int(high))} zu {self._numbers.cardinal(int(low))}"
+
+    def _ion(self, match: re.Match[str]) -> str:
+        count = unicodedata.normalize("NFKC", match["ec"] or "")
+        sign = "plus" if (match["es"] or match["es2"]) in "⁺+" else "minus"
+        return f"{self._spelled((match['el'] or match['el2']) + count)} {sign}"
+
+    def _house(self, match: re.Match[str]) -> str:
+        return f"{self._numbers.cardinal(int(match['hs']))} {match['hl']}"
+
     def _inch(self, match: re.Match[str]) -> Found:
         said = f"{self._read(match['zo'], self._words.units['m'])}".rpartition(" ")[0]
         if match.group().endswith(("″", "”")) or match.string.count('"', 0, match.start()) % 2 == 0:
@@ -222,6 +244,23 @@ class Notation(WrittenForms):
         return self._numbers.cardinal(1, None if named else "f" if feminine else "m")
 
     # Signs
+
+    def _until(self, match: re.Match[str]) -> str:
+        return "bis"
+
+    def _toward(self, match: re.Match[str]) -> str:
+        return "nach"
+
+    def _compared(self, match: re.Match[str]) -> str:
+        return self._words.signs[match.group()]
+
+    def _beside(self, match: re.Match[str]) -> Found:
+        last = not match.string[match.end() :].strip()
+        if match["be"]:
+            said = "folgende" if match["be"] == "f" else "fortfolgende"
+        else:
+            said = "von" if match["vo"] else "Heft" if match["he"] == "H" else "Größe"
+        return match.start(), match.end() - last, said
 
     def _after_unit(self, match: re.Match[str]) -> str:
         return "mal"

@@ -42,6 +42,11 @@ GERMAN: Final = Words(
         "GBP": Money(Noun("Pfund", "Pfund"), "Pence"),
         "CHF": Money(Noun("Schweizer Franken", "Schweizer Franken"), "Rappen"),
         "¥": Money(Noun("Yen", "Yen")),
+        "₽": Money(Noun("Rubel", "Rubel")),
+        "₹": Money(Noun("Rupie", "Rupien", "f")),
+        "PLN": Money(Noun("Złoty", "Złoty")),
+        "JPY": Money(Noun("Yen", "Yen")),
+        "SEK": Money(Noun("schwedische Krone", "schwedische Kronen", "f")),
         **{name: Money(Noun("Tausend Euro", "Tausend Euro")) for name in ("T€", "TEUR", "k€")},
     },
     units=parse_nouns("""
@@ -128,6 +133,9 @@ dB Dezibel Dezibel m
 Nm Newtonmeter Newtonmeter m
 kN Kilonewton Kilonewton m
 Ω Ohm Ohm m
+kΩ Kiloohm Kiloohm m
+MΩ Megaohm Megaohm m
+mmHg Millimeter_Quecksilbersäule Millimeter_Quecksilbersäule m
 mol Mol Mol m
 mmol Millimol Millimol m
 pt Punkt Punkt m
@@ -194,7 +202,9 @@ vs=versus; ca=circa; Std=Stunden; Pkw=P K W; Pkws=P K Ws; Lkw=L K W; Lkws=L K Ws
 ü. M.=über Meer; ü. NN=über Normalnull; ü. d. M.=über dem Meeresspiegel; i. d. F.=in der Fassung; n. a.=nicht angegeben;
 a. M.=am Main; a.M.=am Main; a. d.=an der; u. v. a.=und viele andere; u.v.a.=und viele andere; ehem.=ehemalig;
 Erw.=Erwachsene; Kd.=Kinder; Feb=Februar; Okt=Oktober; Dez=Dezember; Sept=September; Nov=November; Aug=August;
-Mt.=Mount; ebd.=ebenda; Strg=Steuerung; Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
+Mt.=Mount; u. E.=unseres Erachtens; m. W.=meines Wissens; e. G.=eingetragene Genossenschaft; Ltd.=Limited;
+Inc.=Incorporated; jur.=jur; med.=med; phil.=phil; rer.=rer; nat.=nat; dent.=dent; habil.=habil; hl.=heilige;
+Hl.=Heilige; BGBl.=Bundesgesetzblatt; ebd.=ebenda; Strg=Steuerung; Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
 """),
     signs=parse_pairs(
         "+=plus; ==gleich; ×=mal; ÷=geteilt durch; <=kleiner als; >=größer als; ≈=ungefähr; ±=plus minus; "

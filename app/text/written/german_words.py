@@ -70,6 +70,11 @@ CODED: Final = word_set(
     "Kd.-Nr. Best.-Nr. Art.-Nr. Rg.-Nr. Zugangscode Bestätigungscode Steuernummer Personalnummer"
 )
 LINKS: Final = (" ", ": ", " lautet ", " ist ", " lautet: ", " Nr. ")
+# Ends of words before the number of a house or seat, whose letter is no unit: "Königstr. 1A".
+HOUSED: Final = (
+    *("str.", "Str.", "straße", "Straße", "weg", "Weg", "platz", "Platz", "allee", "gasse", "ring", "Nr.", "damm", "ufer"),
+    *("Zimmer", "Haus", "Block", "Gate", "Reihe", "Sitz", "Raum", "Wagen"),
+)
 # Nouns after the stroke of a rate.
 RATES: Final = {
     **{name: name for name in ("Monat", "Jahr", "Tag", "Woche", "Nacht", "Person", "Stück", "Stunde", "Minute", "Kopf")},
