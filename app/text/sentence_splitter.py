@@ -154,7 +154,7 @@ def best_cut(text: str, start: int, stop: int, target: int) -> int:
 # word.
 _NUMBERED: Final = word_set(
     "vol vols fig figs ch chs ex pg pgs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max "
-    "temp qty bldg cat para precip ed op str lat wt ht exp "
+    "temp qty bldg cat pop mk para precip ed op str lat wt ht exp "
     "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
 )
 _INSIDE: Final = word_set(
@@ -166,7 +166,7 @@ _INSIDE: Final = word_set(
 _ANY: Final = word_set("attn atty mr mrs ms messrs prof")
 _STREETS: Final = word_set("st ave rd blvd ln dr ct sq pkwy hwy")
 _SMALL_ONLY: Final = word_set("ed")  # with a capital it is a name
-_WORDS_TOO: Final = word_set("sat sun mar cat")  # abbreviations only with a capital
+_WORDS_TOO: Final = word_set("sat sun mar cat pop")  # abbreviations only with a capital
 ABBREVIATIONS: Final = _NUMBERED | _INSIDE | _ANY | _STREETS
 
 # "Dr." after the name of a street, "Elm Dr."; elsewhere it is a title.

@@ -70,6 +70,9 @@ def _address(context: NormalizerContext, address: str) -> list[str]:
 
 def read_mixed(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read letters and digits in one word: "B2B", "mp3", "GPT4", "v2"."""
+    if text in tables.CHAT:
+        context.say(tables.CHAT[text], start, end)
+        return
     spoken: list[str] = []
     for part in re.findall(r"\d+|\D+", _SUBSCRIPTS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)):
         if part.isdecimal():

@@ -47,7 +47,7 @@ def read_power(context: NormalizerContext, text: str, start: int, end: int) -> N
     """Read a superscript: `x²`."""
     context.say(_to_the_power(context, unicodedata.normalize("NFKC", text), text in ("²", "³")), start, end)
     if context.text[start - 1 : start].isdecimal():
-        _unit_of_fraction(context, end, many=True)
+        _unit_of_fraction(context, end, many=True, letters="mgsJW")
 
 
 def read_charge(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -151,10 +151,11 @@ def read_ratio(context: NormalizerContext, text: str, start: int, end: int) -> N
         _unit_of_fraction(context, end, many=int(top) > int(bottom))
 
 
-def _unit_of_fraction(context: NormalizerContext, end: int, *, many: bool) -> None:
+def _unit_of_fraction(context: NormalizerContext, end: int, *, many: bool, letters: str = "") -> None:
+    """Read the unit after a number. `letters` are the units of one letter that may stand here."""
     found = _UNIT_AFTER.match(context.text, end)
     unit = found.group().strip().replace("μ", "µ") if found is not None else ""
-    if found is not None and len(unit) > 1 and unit != "in":
+    if found is not None and (len(unit) > 1 or unit in (*letters,)) and unit != "in":
         context.say(context.accented(units.UNITS[unit][many]), end + len(found.group()) - len(unit), found.end())
         context.end = unit_end(context, found.end())
 

@@ -39,9 +39,10 @@ def read_grade(context: NormalizerContext, text: str, start: int, end: int) -> N
 
 def read_function(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a function of one variable: `f(x) = 3`."""
+    opened = start + text.index("(")
     context.say([text[0].upper()], start, start + 1, tag="LETTERS")
-    context.say("of", start + 1, start + 2)
-    context.say([text[2].upper()], start + 2, end, tag="LETTERS")
+    context.say("prime of" if text[1] != "(" else "of", start + 1, opened + 1)
+    context.say([text[-2].upper()], opened + 1, end, tag="LETTERS")
 
 
 def read_flag(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -101,7 +102,19 @@ def _slash(context: NormalizerContext, near: _Neighbors, text: str, start: int) 
     return ""
 
 
+def read_ten_power(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read the sign before a power of ten: `5 x 10^3`."""
+    context.say("times", start, end)
+
+
+def _dollar(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    """Return the name of a sign before a variable, "$HOME", or alone."""
+    return "dollar" if near.right.isalpha() else tables.SPOKEN_SYMBOLS[text]
+
+
 def _tilde(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    if near.left.isalnum() and near.right.isdecimal() and not near.left.isdecimal():
+        return "tilde"
     if near.between_digits:
         return tables.ONLY_BETWEEN_NUMBERS[text]
     return "about" if near.after.isdecimal() or near.after in tuple("$£€¥.") else ""
@@ -152,6 +165,7 @@ _SYMBOL_RULES: Final[dict[str, Callable[[NormalizerContext, _Neighbors, str, int
     **dict.fromkeys("#®™", _silent),
     "/": _slash,
     "★": _star,
+    "$": _dollar,
     "~": _tilde,
     "=": _equals,
 }
@@ -164,5 +178,6 @@ READERS: Final[dict[str, Reader]] = {
     "grade": read_grade,
     "function": read_function,
     "flag": read_flag,
+    "ten_power": read_ten_power,
     "symbol": read_symbol,
 }

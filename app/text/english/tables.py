@@ -52,7 +52,7 @@ BEFORE_NUMBER: Final[dict[str, str]] = {
     "ext": "extension", "pt": "part", "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum",
     "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route", "rte": "route", "vols": "volumes",
     "chs": "chapters", "secs": "sections", "est": "established", "op": "opus", "ed": "edition", "bldg": "building",
-    "cat": "category", "para": "paragraph", "precip": "precipitation",
+    "pop": "population", "mk": "mark", "cat": "category", "para": "paragraph", "precip": "precipitation",
     "lat": "latitude", "wt": "weight", "ht": "height", "exp": "expires",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
@@ -100,7 +100,7 @@ SPOKEN_SYMBOLS: Final[dict[str, str]] = {
 
 OPERATORS: Final[dict[str, str]] = {
     "<=": "less than or equal to", ">=": "greater than or equal to", "!=": "not equal to", "==": "equals",
-    "->": "to", "&&": "and", "||": "or",
+    "+=": "plus equals", "-=": "minus equals", "*=": "times equals", "->": "to", "&&": "and", "||": "or",
 }  # fmt: skip
 
 # Signs inside addresses.
@@ -140,6 +140,11 @@ WORDS: Final[dict[str, str]] = {
     "msg": "message", "tmrw": "tomorrow", "ppl": "people", "phds": "PHDs", "idk": "I D K",
     "imo": "I M O", "imho": "I M H O", "iirc": "I I R C", "afaik": "A F A I K", "irl": "I R L", "omw": "on my way",
     "yoy": "year over year", "qoq": "quarter over quarter",
+}  # fmt: skip
+# Words of messages with a digit in them.
+CHAT: Final[dict[str, str]] = {
+    "gr8": "great", "l8r": "later", "b4": "before", "2day": "today", "2nite": "tonight", "2moro": "tomorrow",
+    "m8": "mate", "h8": "hate", "w8": "wait", "str8": "straight", "4ever": "forever",
 }  # fmt: skip
 BARE_TITLES: Final[dict[str, str]] = {
     "Dr": "doctor", "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Prof": "professor", "Sgt": "sergeant",
