@@ -51,7 +51,7 @@ _SCALE_BEFORE: Final = re.compile(r"\b(?:hundred|thousand|million|billion|trilli
 _LIVED: Final = {"b": "born", "d": "died"}
 _YEAR_AFTER: Final = re.compile(r"\s[12]\d{3}(?!\d)")
 _ORDINAL_BEFORE: Final = re.compile(r"\d(?:st|nd|rd|th)\s$")
-_AFTER_ORDINAL: Final = {"fl": "floor", "ed": "edition"}
+_AFTER_ORDINAL: Final = {"fl": "floor", "ed": "edition", "min": "minute"}
 _DISTANCE_BEFORE: Final = re.compile(r"\d\s?(?:km|mi|m|ft|miles?|feet|yards|kilometers|meters|blocks)\.?\s$")
 _FROM_AFTER: Final = re.compile(r"\s(?:of|on|along|from)\b")
 _OF_PLACE: Final = re.compile(r"\sof\s(?:the|town|here|[A-Z][a-z])")
@@ -220,6 +220,8 @@ def _beside_number(context: NormalizerContext, name: str, start: int, end: int) 
 def _street_or_title(context: NormalizerContext, name: str, start: int, end: int) -> str:
     lower = name.lower()
     if lower in tables.STREETS and _is_street(context, lower, start, end):
+        return tables.STREETS[lower]
+    if lower in ("ave", "blvd") and context.next_word(end) in ("of", "des", "de"):
         return tables.STREETS[lower]
     capital_follows = _CAPITAL_AFTER.match(context.text, end) is not None
     if name == "St":

@@ -17,7 +17,7 @@ _SLASH_DAY: Final = re.compile(rf"/(?={CALENDAR}(?!\w))")
 _DAY: Final = re.compile(r"[1-9]|[12]\d|3[01]")
 # Text beside "Sat" or "Mar" that makes it a day or month: a number, a time, such a name, or words of time before it.
 _DATED_AFTER: Final = re.compile(
-    rf"\.?(?:\s*[,/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:'?\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon)\b)"
+    rf"\.?(?:\s*[,:/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:'?\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon)\b)"
 )
 _DATED_BEFORE: Final = re.compile(
     rf"(?:\d(?:st|nd|rd|th)?(?:\s+of)?|(?<!\w){CALENDAR}\.?,?(?:\s+(?:and|or|to|through))?|\b(?:next|last|this|until|since))"
@@ -26,7 +26,7 @@ _DATED_BEFORE: Final = re.compile(
 _DAY_BEFORE: Final = re.compile(r"\b(?:[Oo]n|[Ee]very|[Bb]y|[Cc]losed|[Oo]pen)\s+$")
 _MONTH_BEFORE: Final = re.compile(r"\b(?:[Ii]n|[Ee]arly|[Ll]ate|[Mm]id)[\s-]+$")
 _ON: Final = re.compile(
-    r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Dd]ue|[Dd]ated"
+    r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Dd]ue|[Dd]ated|(?:week|month|night|morning|day|date|weekend) of"
     r"|(?:e-?mail|letter|message|memo|invoice|notice|statement|meeting|order|call)\s(?:of|from|for))\s+$"
 )
 # Verbs before a day. A fraction with a common denominator is no day.

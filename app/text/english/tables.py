@@ -52,7 +52,7 @@ BEFORE_NUMBER: Final[dict[str, str]] = {
     "ext": "extension", "pt": "part", "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum",
     "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route", "rte": "route", "vols": "volumes",
     "chs": "chapters", "secs": "sections", "est": "established", "op": "opus", "ed": "edition", "bldg": "building",
-    "pop": "population", "mk": "mark", "cat": "category", "para": "paragraph", "precip": "precipitation",
+    "fl": "floor", "pop": "population", "mk": "mark", "cat": "category", "para": "paragraph", "precip": "precipitation",
     "lat": "latitude", "wt": "weight", "ht": "height", "exp": "expires",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
@@ -168,7 +168,7 @@ COUNTIES: Final = word_set("Durham Cork Kerry Galway Mayo Clare Down Antrim Dubl
 # Words before a number that is read in pairs ("room 404"), digit by digit, or as a telephone number.
 PAIRED: Final = word_set(
     "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio "
-    "interstate area platform ext extension exit error xbox rtx gtx peugeot ferrari"
+    "rte rt hwy interstate area platform ext extension exit error xbox rtx gtx peugeot ferrari"
 )
 SPELLED: Final = word_set(
     "code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking"

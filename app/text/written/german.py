@@ -43,16 +43,17 @@ class GermanForms(german_notation.Notation):
             r"(?:\s?[–-]\s?(?P<h2>[01]?\d|2[0-4])(?:[:.](?P<m2b>[0-5]\d))?)?(?:\s?Uhr\b|(?<=:\d\d)\s?h(?!\w))",
             "clock": r"(?<![\d:])(?P<h>[01]?\d|2[0-4]):(?P<mi>[0-5]\d)(?![\d:]|\.\d)",
             "divided": r"(?<=\d)\s:\s(?=\d)",
-            "score": r"(?<![\d:.,])(?P<s1>\d{1,3}):(?P<s3>\d{1,3}(?:\.\d{3}){0,2})(?![\d:]|[.,]\d)",
+            "score": r"(?<![\d:.,])(?P<s1>\d{1,3}):(?P<s3>\d{4,7}|\d{1,3}(?:\.\d{3}){0,2})(?![\d:]|[.,]\d)",
             "day_span": rf"\b(?P<w1>{days})\.?\s?[–-]\s?(?P<w2>{days})\b\.?",
-            "day_name": rf"(?:(?<=\bam )|(?<=\bjeden )|(?<=\bbis )|(?<=\bab )|(?<=stens )|(?<=\bseit )|(?<=sten )|(?<=tzten )|(?<=nden )|(?<=\bund )(?!Fr\.\s[A-ZÄÖÜ]))(?P<w3>{days})\.|\b(?P<w4>{days})"
+            "day_name": rf"(?:(?<=\bam )|(?<=\bjeden )|(?<=\bbis )|(?<=\bab )|(?<=stens )|(?<=\bseit )|(?<=\baußer )|(?<=sten )|(?<=tzten )|(?<=nden )|(?<=\bund )(?!Fr\.\s[A-ZÄÖÜ]))(?P<w3>{days})\.|\b(?P<w4>{days})"
             r"(?:\.(?=,?\s(?:\d|(?<!Fr\.\s)und\b|um\b|ab\b|bis\b|von\b))|(?=,\s\d)"
+            r"|(?=(?:,|\sund|\s&)\s(?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?=\.?\s(?:Ruhetag|geschlossen|zu\b))"
             r"|(?=\s\d{1,2}(?:[.:–-]\d|\s?Uhr\b))|(?<!So)(?=\s(?:bis|ab|von|um)\s\d)|(?=[/+](?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?<=[/+]..)(?!\w))",
             "scaled": rf"(?:(?P<xc>{money})\s?)?(?<![\w.,])(?P<xn>{NUMBER})\s?(?P<x>{scales})\b\.?"
             rf"(?:\s?(?P<xm>{money})(?!\w))?",
             "even": rf"(?:(?P<vc>{money})\s?)?(?<![\w.,])(?P<v>{NUMBER}),[-–—]{{1,2}}(?:\s?(?P<vm>{money})(?!\w))?",
-            "fraction": r"(?<![\w.,/])(?P<fn>\d{1,2})/(?P<fd>\d{1,2})(?![\w/]|[.,]\d)"
-            r"|(?P<vf>[½⅓⅔¼¾⅛])",
+            "fraction": rf"(?:(?<![\w.,/])(?P<fn>\d{{1,2}})/(?P<fd>\d{{1,2}})(?![\w/]|[.,]\d)|(?P<vf>[½⅓⅔¼¾⅛]))"
+            rf"(?:\s?(?P<fu>{either(self._words.units)})(?!\w))?",
             "decade": r"(?<![\w.,])'?(?P<de>[1-9]\d?|1[1-9]\d\d|20\d\d)er(?P<dn>n)?(?!\w)(?P<dj>[ -]Jahren?\b)?",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})(?P<tw>-?mal|-?fache?[rnsm]?"
             r"|-[jJ]ährige?[rnsm]?|-prozentige?[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?|-stellige[rnsm]?|-minütige[rnsm]?|-wöchige[rnsm]?|-monatige[rnsm]?|-seitige[rnsm]?|-teilige[rnsm]?|x(?=\s(?![-+=<>−])))\b",
@@ -60,7 +61,7 @@ class GermanForms(german_notation.Notation):
             rf"|\b(?P<k2>{either(german_words.KINGS)})\s(?P<kr2>[IVX]{{1,6}})(?![\w.])",
             "percent_of": r"(?<![\w.,])(?P<po>\d{1,3})\s?%-?(?P<pi>ige?[rnsm]?)\b",
             "roman_ordinal": r"(?<![\w.])(?P<ro>[IVX]{1,6})\.(?=\s[A-ZÄÖÜ][a-zäöü])",
-            "ordinal": r"(?<![\w.,:/-])(?P<o>[1-9]\d{0,3})\.(?!\d)(?:(?=\s+\w)|(?=\+\d)|(?=[)\s]*$))",
+            "ordinal": r"(?<![\w.,:/-])(?P<o>[1-9]\d{0,3})\.(?!\d)(?:(?=\s+\w)|(?=\+\d)|(?=,\s\d{1,4}\.)|(?=[)\s]*$))",
             "letters": r"(?<![\w.-])(?<![A-ZÄÖÜ] )(?![IVX]{1,3}\b)"
             r"(?P<lt>(?=[A-Z]?[AEIOUÄÖÜ])[A-ZÄÖÜ]{2}|[AEIOU][A-Z][A-NP-Z])(?!\w|\.\w| [A-ZÄÖÜ]{2})",
             "street": r"\b(?P<sn>[A-ZÄÖÜ][a-zäöüß]{1,30})str(?:\.|(?=\s\d))",
@@ -221,14 +222,16 @@ class GermanForms(german_notation.Notation):
         return said
 
     def _fraction(self, match: re.Match[str]) -> str | None:
+        unit = f" {self._words.units[match['fu']].one}" if match["fu"] else ""
         if match["vf"]:
-            return "ein halb" if match["vf"] == "½" else self._numbers.part(*german_words.PARTS[match["vf"]])
+            said = "ein halb" if match["vf"] == "½" else self._numbers.part(*german_words.PARTS[match["vf"]])
+            return said + unit
         top, bottom = int(match["fn"]), int(match["fd"])
         if match.string[match.end() :].lstrip().startswith("="):
             return f"{self._numbers.cardinal(top)} {self._words.signs['÷']} {self._numbers.cardinal(bottom)}"
         if bottom < 2 or top >= 2 * bottom:
             return None
-        return self._numbers.part(top, bottom)
+        return self._numbers.part(top, bottom) + unit
 
     def _score(self, match: re.Match[str]) -> str:
         return f"{self._read(match['s1'])} zu {self._read(match['s3'])}"
@@ -273,8 +276,10 @@ class GermanForms(german_notation.Notation):
         start, end, said = super()._short(match)
         before = match.string[max(0, start - _NEARBY) : start]
         if match["a"] in german_words.ADJECTIVES and re.match(r"\s[A-ZÄÖÜ]", match.string[end : end + 2]):
-            last = re.findall(r"[^\W\d_]+", before)[-1:]
-            said = f"{said}{'en' if last and last[0].lower() in german_words.WEAK else 'e'}"
+            last = [name.lower() for name in re.findall(r"[^\W\d_]+", before)[-1:]]
+            weak, strong = last[:1] and last[0] in german_words.WEAK, last[:1] and last[0] in german_words.STRONG_E
+            ends_er = re.match(r"\s[A-ZÄÖÜ]\w+(?:end|tellt|rdnet|eamt|tiert|annt|lich)er\b", match.string[end : end + _NEARBY]) and not strong
+            said += "en" if weak else "er" if ends_er else "e"
         unit = self._words.units.get(match["a"])
         if unit is not None and _ONE_BEFORE.search(before):
             said = unit.one

@@ -36,24 +36,29 @@ def patterns(words: Words) -> dict[str, str]:
         "franc": r"(?<!\w)[Ss]?Fr\.\s?(?P<fa>\d{1,9})[.,](?:(?P<fb>\d\d)(?![.\d])|[-–])"
         rf"|(?<![\w.,])(?P<fc>\d{{1,3}}(?:['’]\d{{3}})+|{NUMBER})\s[Ss]?Fr\.",
         "halves": rf"(?<![\w.,/])(?:1/2|½)\s(?:(?P<hu>{units})(?!\w)|(?P<hn>[A-ZÄÖÜ][a-zäöüß]+))",
-        "mixed": r"(?<![\w.,/])(?P<mw>\d{1,3})(?:\s(?P<mt>[1-9])/(?P<mb>\d{1,2})(?![\w/])|\s?(?P<mv>[½⅓⅔¼¾⅛]))",
+        "mixed": r"(?<![\w.,/])(?P<mw>\d{1,3})(?:\s(?P<mt>[1-9])/(?P<mb>\d{1,2})(?![\w/])|\s?(?P<mv>[½⅓⅔¼¾⅛]))"
+        rf"(?:\s(?P<mu_>{units})(?!\w))?",
+        "dimension": rf"(?<![\w.,])(?P<da>{NUMBER})\s?[x×]\s?(?P<db>{NUMBER})(?:\s?[x×]\s?(?P<dc>{NUMBER}))?"
+        rf"(?:[\s-]?(?P<du>{units})(?!\w))?(?!\w)",
         "salt": r"(?<![\w-])(?:(?:Na|Ca|Mg|Ag|Li)(?:Cl|Br|OH|[OF])|HCl|KCl|KBr|KOH|HBr)(?!\w)",
         "formula": r"(?<![\w.,])(?!Nr\d)(?=[A-Za-zÄÖÜ]{1,12}[\d₀-₉])(?:[A-ZÄÖÜ][a-z]?[\d₀-₉]{0,4}){1,8}(?![^\W_])",
         "capitals": rf"(?<![\w.,-])(?P<an>\d{{1,3}})(?!(?:{units}|{money})(?!\w))(?P<al>[A-Z]{{1,2}})(?![^\W_])",
         "power": rf"(?:(?<![\w.,])(?P<pb>\d{{1,9}}(?:,\d+)?)|(?<=[A-Za-z)]))"
         rf"(?:(?P<pw>{high})(?![^\W_])|\^(?P<ce>[-−]?\d{{1,4}}(?!\d)|\([-−]?\d{{1,4}}\)|[a-z](?!\w)))"
         rf"(?:\s(?P<pu>{units})(?!\w))?",
-        "until": r"(?<=\d\.)\s?[–-]\s?(?=\d{1,2}\.\s?\d)|(?<=\.\d{4})\s?[–-]\s?(?=\d{1,2}\.\s?\d)",
+        "until": r"(?<=\d\.)\s?[–-]\s?(?=\d{1,2}\.\s?\d)|(?<=:\d\d)\s?[–-]\s?(?=\d{1,2}:\d\d)|(?<=\.\d{4})\s?[–-]\s?(?=\d{1,2}\.\s?\d)",
+        "verse": rf"\b(?P<vb>{either(german_words.BIBLE)})\.?\s(?P<vc_>\d{{1,3}}),(?P<vv>\d{{1,3}})(?!\d)",
+        "life": r"(?:(?<![^\s(])\*|†)\s?(?=\d)",
         "pressure": r"(?<![\w.,/])(?P<ph>\d{2,3})/(?P<pl>\d{2,3})(?=\s?mmHg)"
         r"|(?:(?<=Blutdruck )|(?<=Blutdruck: )|(?<=Blutdruck von ))(?P<ph2>\d{2,3})/(?P<pl2>\d{2,3})(?![\w/])",
-        "beside": r"(?<=\d\s)(?P<be>ff?)\.|(?<![\w.])(?:(?P<vo>v)\.(?=\s(?!Chr)[A-ZÄÖÜ][a-zäöü])|(?P<he>H|Gr)\.(?=\s\d))",
+        "beside": r"(?<=\d\s)(?P<be>ff?)\.|(?<![\w.])(?:(?P<vo>v)\.(?=\s(?:(?!Chr)[A-ZÄÖÜ][a-zäöü]|\d{1,2}\.))|(?P<he>H|Gr)\.(?=\s\d))",
         "house": rf"(?:{housed})(?P<hs>\d{{1,4}})\s?(?P<hl>[A-H])(?![\w.])",
         "ion": r"(?<![\w-])(?P<el>(?:[A-Z][a-z]?){1,2})(?P<ec>[²³⁴]?)(?P<es>[⁺⁻])(?![^\W_])"
         r"|(?<![\w-])(?P<el2>Na|Li|Ag|Cl|Br|K|H)(?P<es2>[+−])(?=[\s,.;)]|$)",
         "toward": r"(?<=\w )→(?= [A-ZÄÖÜ][a-zäöü])",
         "compared": r"(?<=\b[a-zA-Z] )[<>](?= [a-zA-Z](?!\w))",
         "after_unit": r"(?<=[\w²\"] )[x×](?= \d)",
-        "joined": r"(?<=[a-zäöüß])(?P<jo>\d{1,6})(?!\w)",
+        "joined": r"(?<=[a-zäöüß_])(?P<jo>\d{1,6})(?!\w)",
         "love": r"(?:(?<=\b[Ii]ch )|(?P<we>(?<=\b[Ww]ir )))[❤♥]\ufe0f?(?= ?\w)",
         "at_most": r"\bMax\.(?=\s\d)",
         "greek": r"(?<!\w)[α-ωΔΣΩ](?!\w)",
@@ -183,7 +188,13 @@ class Notation(WrittenForms):
             return None
         whole = self._numbers.cardinal(int(match["mw"]), "m")
         half = int(top) == 1 and int(bottom) == 2
-        return f"{whole}einhalb" if half else f"{whole} {self._numbers.part(int(top), int(bottom))}"
+        unit = f" {self._words.units[match['mu_']].many}" if match["mu_"] else ""
+        return f"{whole}{'einhalb' if half else f' {self._numbers.part(int(top), int(bottom))}'}{unit}"
+
+    def _dimension(self, match: re.Match[str]) -> str:
+        sizes = [f"{self._read(match[name])}" for name in ("da", "db", "dc") if match[name]]
+        unit = f" {self._words.units[match['du']].many}" if match["du"] else ""
+        return f"{' mal '.join(sizes)}{unit}"
 
     def _power(self, match: re.Match[str]) -> str:
         exponent = unicodedata.normalize("NFKC", match["pw"] or match["ce"]).strip("()").replace("−", "-")
@@ -202,6 +213,13 @@ class Notation(WrittenForms):
         count = unicodedata.normalize("NFKC", match["ec"] or "")
         sign = "plus" if (match["es"] or match["es2"]) in "⁺+" else "minus"
         return f"{self._spelled((match['el'] or match['el2']) + count)} {sign}"
+
+    def _verse(self, match: re.Match[str]) -> str:
+        chapter, verse = (self._numbers.cardinal(int(match[name])) for name in ("vc_", "vv"))
+        return f"{german_words.BIBLE[match['vb']]} {chapter} Vers {verse}"
+
+    def _life(self, match: re.Match[str]) -> str:
+        return "gestorben" if match.group()[0] == "†" else "geboren"
 
     def _house(self, match: re.Match[str]) -> str:
         return f"{self._numbers.cardinal(int(match['hs']))} {match['hl']}"
@@ -259,7 +277,8 @@ class Notation(WrittenForms):
         if match["be"]:
             said = "folgende" if match["be"] == "f" else "fortfolgende"
         else:
-            said = "von" if match["vo"] else "Heft" if match["he"] == "H" else "Größe"
+            dated = match.string[match.end() :].lstrip()[:1].isdecimal()
+            said = ("vom" if dated else "von") if match["vo"] else "Heft" if match["he"] == "H" else "Größe"
         return match.start(), match.end() - last, said
 
     def _after_unit(self, match: re.Match[str]) -> str:
@@ -295,4 +314,5 @@ class Notation(WrittenForms):
 
     @staticmethod
     def _is_feminine(noun: str) -> bool:
+        noun = noun.capitalize() if noun.isupper() else noun
         return noun in german_words.FEMININES or german_words.FEMININE.search(noun) is not None

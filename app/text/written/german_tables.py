@@ -7,7 +7,7 @@ from typing import Final
 from app.text.written.words import Money, Noun, Words, parse_names, parse_nouns, parse_pairs
 
 # Short forms that have another meaning with a capital letter.
-_SMALL: Final = frozenset(("max.", "min.", "ca", "etc", "mind.", "lat.", "eig."))
+_SMALL: Final = frozenset(("max.", "min.", "ca", "etc", "lat.", "eig."))
 
 
 def _with_capitals(table: str) -> dict[str, str]:
@@ -153,6 +153,9 @@ GBit Gigabit Gigabit m
 U/min Umdrehung_pro_Minute Umdrehungen_pro_Minute f
 Zoll Zoll Zoll m
 Wo. Woche Wochen f
+Tg. Tag Tage m
+Ztr. Zentner Zentner m
+Bft Beaufort Beaufort m
 Msp. Messerspitze Messerspitzen f
 Pck. Päckchen Päckchen m
 Pkg. Packung Packungen f
@@ -202,7 +205,19 @@ vs=versus; ca=circa; Std=Stunden; Pkw=P K W; Pkws=P K Ws; Lkw=L K W; Lkws=L K Ws
 ü. M.=über Meer; ü. NN=über Normalnull; ü. d. M.=über dem Meeresspiegel; i. d. F.=in der Fassung; n. a.=nicht angegeben;
 a. M.=am Main; a.M.=am Main; a. d.=an der; u. v. a.=und viele andere; u.v.a.=und viele andere; ehem.=ehemalig;
 Erw.=Erwachsene; Kd.=Kinder; Feb=Februar; Okt=Oktober; Dez=Dezember; Sept=September; Nov=November; Aug=August;
-Mt.=Mount; u. E.=unseres Erachtens; m. W.=meines Wissens; e. G.=eingetragene Genossenschaft; Ltd.=Limited;
+Mt.=Mount; Rückm.=Rückmeldung; USt.=Umsatzsteuer; USt=Umsatzsteuer; innerh.=innerhalb; außerh.=außerhalb;
+d. M.=dieses Monats; d. J.=dieses Jahres; v. J.=vorigen Jahres; Dtzd.=Dutzend; Fam.=Familie; Hzg.=Herzog; Gf.=Graf;
+Frhr.=Freiherr; Präs.=Präsident; Min.-Präs.=Ministerpräsident; Pfr.=Pfarrer; Hptm.=Hauptmann; Gen.=General;
+Dir.=Direktor; Abg.=Abgeordnete; Urt.=Urteil; Buchst.=Buchstabe; Abschn.=Abschnitt; Rep.=Republik; Reg.=Regierung;
+Bev.=Bevölkerung; Durchschn.=Durchschnitt; durchschn.=durchschnittlich; Ausg.=Ausgabe; Bearb.=Bearbeitung;
+Kand.=Kandidat; Vorst.=Vorstand; Gesch.=Geschichte; Übers.=Übersetzung; Zeichn.=Zeichnung; Kl.=Klasse; Sch.=Schule;
+Verk.=Verkauf; Angeb.=Angebot; Gebäud.=Gebäude; Prod.=Produktion; Techn.=Technik; Temp.=Temperatur; Geschw.=Geschwister;
+Pol.=Polizei; Krhs.=Krankenhaus; Ltg.=Leitung; Ltr.=Leiter; Hptst.=Hauptstadt; südl.=südlich; nördl.=nördlich;
+östl.=östlich; westl.=westlich; südöstl.=südöstlich; nordöstl.=nordöstlich; ungef.=ungefähr; entspr.=entsprechend;
+gegenw.=gegenwärtig; jew.=jeweils; ungl.=ungleich; vollst.=vollständig; unvollst.=unvollständig; zw.=zwischen; Lt.=Laut; Veranst.=Veranstaltung; stellv.=stellvertretend; lit.=litera; Abs.=Absatz; vorauss.=voraussichtlich;
+schriftl.=schriftlich; mündl.=mündlich; telef.=telefonisch; persönl.=persönlich; erf.=erforderlich; zul.=zulässig;
+Verw.=Verwaltung; Geschw.=Geschwister; Bhf=Bahnhof; Tsd=Tausend; Mio=Millionen; Mrd=Milliarden; Mitarb.=Mitarbeiter;
+Sprechst.=Sprechstunde; Haltest.=Haltestelle; Bgm.=Bürgermeister; Min=Minuten; Verl.=Verlag; Jhdt.=Jahrhundert; u. E.=unseres Erachtens; m. W.=meines Wissens; e. G.=eingetragene Genossenschaft; Ltd.=Limited;
 Inc.=Incorporated; jur.=jur; med.=med; phil.=phil; rer.=rer; nat.=nat; dent.=dent; habil.=habil; hl.=heilige;
 Hl.=Heilige; BGBl.=Bundesgesetzblatt; ebd.=ebenda; Strg=Steuerung; Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
 """),

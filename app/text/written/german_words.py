@@ -19,7 +19,7 @@ DAYS: Final = {
 }
 # Words before an ordinal that give it the ending -en, and those that give it -e.
 WEAK: Final = word_set(
-    "am im vom zum zur beim dem den des einem einen einer eines meinem meinen meiner seinem seinen seiner ihrem ihren "
+    "v am im vom zum zur beim dem den des einem einen einer eines meinem meinen meiner seinem seinen seiner ihrem ihren "
     "ihrer unserem unseren unserer deinem deinen keinem keinen keiner diesem diesen jedem jeden bis ab seit nach unterm"
 )
 STRONG_E: Final = word_set(
@@ -42,7 +42,7 @@ FEMININE: Final = re.compile(r"(?:ung|heit|keit|schaft|ion|tät|e|Liga|Bundeslig
 ORDERED: Final = word_set(
     "jahrhundert jahrtausend klasse stock stockwerk etage platz kapitel weltkrieg liga bundesliga mal tag woche monat "
     "halbzeit quartal semester halbjahr fc auflage obergeschoss lebensjahr geburtstag jahrestag advent runde rang "
-    "absatz"
+    "absatz minute stunde sekunde spieltag etappe satz gang sieg treffer versuch og obergeschoss ug teil schritt preis"
 ) | {name.lower() for name in MONTHS}
 KINGS: Final = word_set(
     "Ludwig Friedrich Wilhelm Karl Heinrich Otto Georg Elisabeth Katharina Napoleon Pius Benedikt Leopold Maximilian "
@@ -75,6 +75,13 @@ HOUSED: Final = (
     *("str.", "Str.", "straße", "Straße", "weg", "Weg", "platz", "Platz", "allee", "gasse", "ring", "Nr.", "damm", "ufer"),
     *("Zimmer", "Haus", "Block", "Gate", "Reihe", "Sitz", "Raum", "Wagen"),
 )
+# Short names of books of the Bible, before a chapter and verse.
+BIBLE: Final = {
+    "Joh": "Johannes", "Mt": "Matthäus", "Mk": "Markus", "Lk": "Lukas", "Röm": "Römer", "Kor": "Korinther",
+    "Gen": "Genesis", "Ex": "Exodus", "Ps": "Psalm", "Jes": "Jesaja", "Offb": "Offenbarung", "Apg": "Apostelgeschichte",
+    "Gal": "Galater", "Eph": "Epheser", "Phil": "Philipper", "Hebr": "Hebräer", "Jak": "Jakobus", "Petr": "Petrus",
+    "Mose": "Mose", "Jer": "Jeremia", "Spr": "Sprüche",
+}  # fmt: skip
 # Nouns after the stroke of a rate.
 RATES: Final = {
     **{name: name for name in ("Monat", "Jahr", "Tag", "Woche", "Nacht", "Person", "Stück", "Stunde", "Minute", "Kopf")},
@@ -90,7 +97,7 @@ LASTING: Final = word_set(
 ADJECTIVES: Final = frozenset(
     f"{name}."
     for name in "sog Sog ehem Ehem dt Dt engl frz ital österr ev kath techn wiss öffentl staatl städt lfd allg lat griech "
-    "stv".split()
+    "stv stellv".split()
 )
 OPERATORS: Final = {
     "==": "gleich", "!=": "ungleich", ">=": "größer oder gleich", "<=": "kleiner oder gleich", "&&": "und",
@@ -106,7 +113,7 @@ GREEK: Final = dict(
 )
 
 _LAST_NUMBER: Final = re.compile(r"(?:([^\W\d_]+)\s+)?(?<![\w.,:])\d{1,4}\.$")
-_LISTED: Final = re.compile(r"[^\W\d_]{3}[,;:(]\s?\d{1,2}\.$")  # "2. Etage, 1. Tür"
+_LISTED: Final = re.compile(r"[\w)][,;:(]\s?\d{1,2}\.$|\d\.(?:,| und| oder| bis| sowie)\s\d{1,4}\.$")  # "2. Etage, 1. Tür"
 _FIRST_WORD: Final = re.compile(r"[^\W\d_]+")
 # Words that often begin a sentence, in small letters.
 _STARTS: Final = word_set(
