@@ -179,6 +179,7 @@ _DAY_OR_ZONE: Final = re.compile(
     r"|(?:[ECMP][SD]?T|GMT|UTC|BST|CES?T|IST|JST|A[EW][SD]T|Eastern|Pacific|Central|Mountain)\b)"
 )
 _FACTORIAL: Final = re.compile(r"(?<!\w)\d{1,3}!$")
+_INCH: Final = re.compile(r"\d[ -]in\.$")
 _VERSE: Final = re.compile(r"\d{1,3}:\d")
 _LAST: Final = re.compile(r"(?<![^\W\d_])([^\W\d_]{1,8})\.$")
 _NUMBER: Final = re.compile(r"[#(+$£€-]{0,2}\d|(?:[IVXLC]{2,}|[VX])\b")
@@ -204,7 +205,7 @@ def continues_sentence(before: str, after: str) -> bool:
     if name in _WORDS_TOO and not last.group(1)[0].isupper():
         return False
     if following[0].islower() or following[0] == "&":
-        return name in _INSIDE
+        return name in _INSIDE or (name == "in" and _INCH.search(stem[-6:]) is not None)
     if name in _SMALL_ONLY and last.group(1)[0].isupper():
         return False
     if _NUMBER.match(following):

@@ -59,6 +59,13 @@ def read_code(context: NormalizerContext, text: str, start: int, end: int) -> No
     context.say([*spoken, "X"] if text[-1] in "xX" else spoken, start, end)
 
 
+def read_clause(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a number of a law and its clause: `401(k)`."""
+    number, letter, *digit = re.findall(r"\w+", text)
+    spoken = [*context.digits_in_name(number), letter.upper()]
+    context.say([*spoken, *(context.cardinal(digit[0]) if digit else [])], start, end)
+
+
 def read_zip(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a state and its ZIP code: `CA 94105`."""
     number = re.search(r"\d.*", text)
@@ -171,6 +178,7 @@ READERS: Final[dict[str, Reader]] = {
     "phone": read_phone,
     "code": read_code,
     "zip": read_zip,
+    "clause": read_clause,
     "ip": read_ip,
     "ipv6": read_ipv6,
     "hex": read_hex,

@@ -9,7 +9,7 @@ from app.text.english import numbers, tables
 from app.text.english.normalize import NormalizerContext, Reader
 from app.text.english.patterns import CALENDAR, MERIDIEM
 
-_CLOCK: Final = re.compile(rf"(\d+)[:.](\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}))?")
+_CLOCK: Final = re.compile(rf"(\d+)[:.](\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}|[ap](?!\w)))?")
 _HOUR: Final = re.compile(r"(\d+)\s?(.*)")
 _TO_TIME: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?=\d{{1,2}}(?::\d\d|\s?{MERIDIEM})|noon\b|midnight\b)")
 _TO_DAY: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?={CALENDAR}(?!\w))")
@@ -192,6 +192,17 @@ def read_named_date(context: NormalizerContext, text: str, start: int, end: int)
     _date(context, year, tables.MONTHS[month.lower()], int(day), start, end)
 
 
+def read_day_span(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read two days: `12/23-1/2`."""
+    spoken: list[str] = []
+    for day in re.split(r"[-–]", text):
+        month, number = day.split("/")
+        ordinal = numbers.ordinal(number.lstrip("0"), british=context.british)
+        spoken += ["to"] if spoken else []
+        spoken += [tables.MONTH_NAMES[int(month) - 1], *(["the"] if context.british else []), *ordinal]
+    context.say(spoken, start, end)
+
+
 def read_season(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read two years that follow each other: `2024/25`. Others are divided."""
     first, second = text.split("/")
@@ -306,5 +317,6 @@ READERS: Final[dict[str, Reader]] = {
     "decade": read_decade,
     "named_date": read_named_date,
     "season": read_season,
+    "day_span": read_day_span,
     "calendar": read_calendar,
 }

@@ -137,6 +137,9 @@ def _part(context: NormalizerContext, top: str, bottom: str) -> list[str]:
 def read_ratio(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a fraction, a day, or a blood pressure: `3/4`."""
     top, bottom = text.rstrip("rdsthn").split("/")
+    if context.next_word(end) == "odds":
+        context.say([*context.cardinal(top), "to", *context.cardinal(bottom)], start, end)
+        return
     if dates.read_days(context, [top, bottom], "and", start, end):
         return
     if dates.read_month_and_day(context, top, bottom, start, end):
@@ -153,6 +156,10 @@ def read_ratio(context: NormalizerContext, text: str, start: int, end: int) -> N
 
 def _unit_of_fraction(context: NormalizerContext, end: int, *, many: bool, letters: str = "") -> None:
     """Read the unit after a number. `letters` are the units of one letter that may stand here."""
+    if context.text[end : end + 1] == '"' and context.text.count('"', max(0, end - 40), end) % 2 == 0:
+        context.say("inches" if many else "inch", end, end + 1)
+        context.end = end + 1
+        return
     found = _UNIT_AFTER.match(context.text, end)
     unit = found.group().strip().replace("μ", "µ") if found is not None else ""
     if found is not None and (len(unit) > 1 or unit in (*letters,)) and unit != "in":

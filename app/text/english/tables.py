@@ -121,7 +121,8 @@ NUMBERED_THINGS: Final = word_set(
 REGNAL_NAMES: Final = word_set(
     "louis henry charles george edward elizabeth james william richard philip peter paul john pius benedict francis "
     "catherine frederick napoleon alexander nicholas ivan ferdinand gustav carl christian leopold albert alfonso "
-    "george mary gregory leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes darius"
+    "ramses thutmose amenhotep constantine justinian otto haakon harald margrethe wilhelm friedrich karl juan felipe "
+    "umberto mehmed suleiman murad selim sixtus julius eugene stephen celestine emmanuel mary gregory leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes darius"
 )
 
 SPOKEN_DOMAINS: Final = word_set("com org net info biz app dev edu gov mil")  # read as words
@@ -168,7 +169,7 @@ COUNTIES: Final = word_set("Durham Cork Kerry Galway Mayo Clare Down Antrim Dubl
 # Words before a number that is read in pairs ("room 404"), digit by digit, or as a telephone number.
 PAIRED: Final = word_set(
     "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio "
-    "rte rt hwy interstate area platform ext extension exit error xbox rtx gtx peugeot ferrari"
+    "rm rte rt hwy interstate area platform ext extension exit error xbox rtx gtx peugeot ferrari"
 )
 SPELLED: Final = word_set(
     "code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking"
