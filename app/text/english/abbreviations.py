@@ -76,7 +76,7 @@ def read_roman(context: NormalizerContext, text: str, start: int, end: int) -> N
         context.say(context.cardinal(str(value)), start, end)
     elif named and before.lower() in tables.REGNAL_NAMES and value < 40:
         following = context.next_word(end)
-        if len(text) > 1 or not following or following in tables.AFTER_REGNAL or context.text[end : end + 1] in ".,;":
+        if len(text) > 1 or not following or following in tables.AFTER_REGNAL or following.endswith("ed") or context.text[end : end + 1] in ".,;":
             context.say(["the", *numbers.ordinal(str(value), british=context.british)], start, end)
         else:
             context.say([text], start, end, tag="PRP" if text == "I" else None)
@@ -286,6 +286,7 @@ def read_compass(context: NormalizerContext, text: str, start: int, end: int) ->
         or (_DISTANCE_BEFORE.search(before) and _FROM_AFTER.match(context.text, end))
     ):
         context.say(tables.DIRECTIONS[text], start, end)
+        context.end = end + context.text.startswith(".,", end)
     elif context.text[end : end + 1] == ".":
         context.end = end + 1
         read_abbreviation(context, text + ".", start, end + 1)

@@ -274,6 +274,11 @@ def read_month_and_day(context: NormalizerContext, first: str, second: str, star
     before = context.before(start)
     weekday = context.previous_word(start).lower() in tables.DAYS
     dated = weekday or first[0] == "0" or _ON.search(before) or _AT_TIME.match(context.text, end)
+    # Few fractions have such a denominator: "5/31".
+    odd = day > 12 and day not in _DENOMINATORS | {20, 24, 25, 30}
+    followed = context.next_word(end) in ("of", "inch", "inches", "odds", "cup", "cups", "mile", "miles")
+    if odd and not followed:
+        dated = True
     if not (dated or (int(second) not in _DENOMINATORS and _FROM.search(before))):
         return False
     number = numbers.ordinal(str(day), british=context.british)

@@ -83,11 +83,11 @@ _KINDS: Final = {
     "hashtag": r"(?<![\w&])#(?:[^\W_]|_)+",
     "handle": r"(?<![\w.])@(?:[^\W_]|_)+",
     "initials": r"\b(?:[A-Za-z]\.){2,}(?:[A-Za-z](?![\w']))?|\b[Pp]h\.\s?[Dd]\.",
-    "function": r"(?<![\w.])[A-Za-z][′']?\([a-z]\)(?=\s?[=<>≤≥≈+])",
+    "function": r"(?<![\w.])[A-Za-z][′']?\((?:[a-z]|\d{1,3})\)(?=\s?[=<>≤≥≈+])",
     "flag": r"(?<=\w\s)-(?![AIa])[A-Za-z](?=\s[\w\"'./~-]|$)",
     "latin": r"(?<=[a-z]\s)v\.(?=\s[A-Z])|\bw/o(?:ut)?\b|\bb/c\b|\bc/o\b|\bw/(?=\s)|\bet al\.",
     "calendar": rf"(?<!\w)(?:{_MONTHS}|{_DAYS}|{_MONTHS.upper()}|{_DAYS.upper()})(?!\w|')\.?",
-    "compass": r"(?<![\w.'&/-])(?:[NS][EW]|[NSEW])(?=[\s,;:!?)]|$|\.(?:\s|$))",
+    "compass": r"(?<![\w.'&/-])(?:[NS][EW]|[NSEW])(?=[\s,;:!?)]|$|\.(?:[\s,]|$))",
     "abbreviation": r"(?<![\w.])[A-Za-z]+\.(?!\w)|(?<![\w.])(?:[Nn]os?|[Vv]ol|[Ff]ig|pp?|[Cc]h|[Ss]ec)\.(?=\d)",
     "grade": r"(?<![\w'-])[A-F]-(?=[.,;:!?)\"]|$|\s(?!(?:and|or|to)\s))",
     "sharp": r"(?<!\w)[CF]#(?!\w)",
@@ -145,7 +145,7 @@ _DIGITS: Final = {
     "feet": r"(?<![\w.])\d+'(?=\s+(?:tall|wide|long|high|deep|x)\b|\s?×)|(?:(?<=[x×])|(?<=[x×] ))\d{1,3}'(?!\w)",
     "factorial": r"(?<![\w.,])\d{1,3}!(?=\s?[=+×/*−-]\s?\d)",
     "first": rf"(?<![\w.,/-])(?:{NUM})(?:\s?–\s?|-|\s-\s(?=[\d:]+\s?{MERIDIEM}))"
-    rf"(?=(?:{NUM})(?:\s?{MERIDIEM}|{_MEASURE}|\s(?:{SCALE_WORD})\b))",
+    rf"(?=(?:{NUM})(?:\s?{MERIDIEM}|:[0-5]\d(?![\d:])|{_MEASURE}|\s(?:{SCALE_WORD})\b))",
     "money_after": rf"(?:\d+,\d\d(?=\s?€)|{NUM})(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?"
     rf"\s?(?:[€£¥₹₽¢]|(?:{_CODE})\b)|(?<![\w.,])\d{{1,2}}p(?!\w)",
     "scientific": r"(?<![\w.])\d+(?:\.\d+)?[eE][+-]?\d+(?!\w)",

@@ -42,7 +42,11 @@ def read_function(context: NormalizerContext, text: str, start: int, end: int) -
     opened = start + text.index("(")
     context.say([text[0].upper()], start, start + 1, tag="LETTERS")
     context.say("prime of" if text[1] != "(" else "of", start + 1, opened + 1)
-    context.say([text[-2].upper()], opened + 1, end, tag="LETTERS")
+    value = text[text.index("(") + 1 : -1]
+    if value.isdecimal():
+        context.say(context.cardinal(value), opened + 1, end)
+    else:
+        context.say([value.upper()], opened + 1, end, tag="LETTERS")
 
 
 def read_flag(context: NormalizerContext, text: str, start: int, end: int) -> None:

@@ -126,7 +126,7 @@ REGNAL_NAMES: Final = word_set(
 )
 
 SPOKEN_DOMAINS: Final = word_set("com org net info biz app dev edu gov mil")  # read as words
-AFTER_REGNAL: Final = word_set("of was is and had has died ruled reigned became who in the came took made did")
+AFTER_REGNAL: Final = word_set("fought won lost wrote built led left lived sent gave met will would did then of was is and had has died ruled reigned became who in the came took made did")
 VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
     "½": ("1", "2"), "⅓": ("1", "3"), "⅔": ("2", "3"), "¼": ("1", "4"), "¾": ("3", "4"), "⅕": ("1", "5"),
     "⅖": ("2", "5"), "⅗": ("3", "5"), "⅘": ("4", "5"), "⅙": ("1", "6"), "⅚": ("5", "6"), "⅐": ("1", "7"),

@@ -47,6 +47,7 @@ class GermanForms(german_notation.Notation):
             "day_span": rf"\b(?P<w1>{days})\.?\s?[–-]\s?(?P<w2>{days})\b\.?",
             "day_name": rf"(?:(?<=\bam )|(?<=\bjeden )|(?<=\bbis )|(?<=\bab )|(?<=stens )|(?<=\bseit )|(?<=\baußer )|(?<=sten )|(?<=tzten )|(?<=nden )|(?<=\bund )(?!Fr\.\s[A-ZÄÖÜ]))(?P<w3>{days})\.|\b(?P<w4>{days})"
             r"(?:\.(?=,?\s(?:\d|(?<!Fr\.\s)und\b|um\b|ab\b|bis\b|von\b))|(?=,\s\d)"
+            r"|(?=\sbis\s(?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?<=(?:Mo|Di|Mi|Do|Fr|Sa|So)\sbis\s..)(?!\w)"
             r"|(?=(?:,|\sund|\s&)\s(?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?=\.?\s(?:Ruhetag|geschlossen|zu\b))"
             r"|(?=\s\d{1,2}(?:[.:–-]\d|\s?Uhr\b))|(?<!So)(?=\s(?:bis|ab|von|um)\s\d)|(?=[/+](?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?<=[/+]..)(?!\w))",
             "scaled": rf"(?:(?P<xc>{money})\s?)?(?<![\w.,])(?P<xn>{NUMBER})\s?(?P<x>{scales})\b\.?"
@@ -68,7 +69,7 @@ class GermanForms(german_notation.Notation):
             "pages": r"(?<![\w.])S\.(?=\s\d)",
             "paragraph": r"(?P<pg>§§?)(?=\s?\d)",
             "code": r"(?:(?<=, )|(?<=\bD-)|(?<![\w.,-]))(?P<z>0\d{4}|(?<=, )\d{5}|(?<=\bD-)\d{5})(?=\s[A-ZÄÖÜ])",
-            "letter": r"(?<![\w.,])(?P<ln>\d{1,4})(?P<ll>[a-fnx-z])(?![\w.])",
+            "letter": r"(?<![\w.,])(?P<ln>\d{1,4})(?P<ll>[a-fnx-z])(?!\w|\.\w)",
             "single": single,
         }
         base["roman"] += r"(?!\.\s[A-ZÄÖÜ][a-zäöü])"  # "Der II. Weltkrieg"

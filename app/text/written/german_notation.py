@@ -51,7 +51,7 @@ def patterns(words: Words) -> dict[str, str]:
         "life": r"(?:(?<![^\s(])\*|†)\s?(?=\d)",
         "pressure": r"(?<![\w.,/])(?P<ph>\d{2,3})/(?P<pl>\d{2,3})(?=\s?mmHg)"
         r"|(?:(?<=Blutdruck )|(?<=Blutdruck: )|(?<=Blutdruck von ))(?P<ph2>\d{2,3})/(?P<pl2>\d{2,3})(?![\w/])",
-        "beside": r"(?<=\d\s)(?P<be>ff?)\.|(?<![\w.])(?:(?P<vo>v)\.(?=\s(?:(?!Chr)[A-ZÄÖÜ][a-zäöü]|\d{1,2}\.))|(?P<he>H|Gr)\.(?=\s\d))",
+        "beside": r"(?<=\d\s)(?P<be>ff?|S)\.(?!\s?\d)|(?<![\w.])(?:(?P<vo>v)\.(?=\s(?:(?!Chr)[A-ZÄÖÜ][a-zäöü]|\d{1,2}\.))|(?P<he>H|Gr)\.(?=\s\d))",
         "house": rf"(?:{housed})(?P<hs>\d{{1,4}})\s?(?P<hl>[A-H])(?![\w.])",
         "ion": r"(?<![\w-])(?P<el>(?:[A-Z][a-z]?){1,2})(?P<ec>[²³⁴]?)(?P<es>[⁺⁻])(?![^\W_])"
         r"|(?<![\w-])(?P<el2>Na|Li|Ag|Cl|Br|K|H)(?P<es2>[+−])(?=[\s,.;)]|$)",
@@ -66,6 +66,7 @@ def patterns(words: Words) -> dict[str, str]:
         "sharp": r"(?<=\b[CF])#",
         "hash": r"(?<![\w&#/])#(?=\w)",
         "inch": rf"(?<![\w.,])(?P<zo>{NUMBER})\s?(?:[″”]|\"(?!\w))",
+        "rate": r"(?<=\d)/(?P<ra>min|h|Std\.?|Tag|Woche|Monat|Jahr|Person)(?!\w)",
         "per": rf"(?<=[\w€$£²³.])/\s?(?P<pe>(?:{units}|{either(german_words.RATES)})(?!\w)|(?=100\s?km\b))",
         "unit_name": rf"(?:(?<=\bpro )|(?<=\bje )|(?<=\bin ))(?P<bu>(?!\w\b){units})(?![\w.-])",
         "compound": rf"(?<![\w.,])(?P<cn>{NUMBER})-(?:(?P<cu>{units}|{money})|(?P<cx>{either(words.scales)})\.?)(?=-)",
@@ -237,6 +238,10 @@ class Notation(WrittenForms):
         rate = noun.one if noun else german_words.RATES.get(match["pe"], "")
         return match.start(), match.end(), f"pro {rate}".rstrip()
 
+    def _rate(self, match: re.Match[str]) -> str:
+        unit = self._words.units.get(match["ra"]) or self._words.units.get(f"{match['ra']}.")
+        return f"pro {unit.one if unit else match['ra']}"
+
     def _unit_name(self, match: re.Match[str]) -> str:
         noun = self._words.units[match["bu"]]
         return noun.many if match.string[: match.start()].endswith("in ") else noun.one
@@ -275,7 +280,7 @@ class Notation(WrittenForms):
     def _beside(self, match: re.Match[str]) -> Found:
         last = not match.string[match.end() :].strip()
         if match["be"]:
-            said = "folgende" if match["be"] == "f" else "fortfolgende"
+            said = {"f": "folgende", "ff": "fortfolgende", "S": "Seiten"}[match["be"]]
         else:
             dated = match.string[match.end() :].lstrip()[:1].isdecimal()
             said = ("vom" if dated else "von") if match["vo"] else "Heft" if match["he"] == "H" else "Größe"

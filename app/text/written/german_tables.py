@@ -13,7 +13,7 @@ _SMALL: Final = frozenset(("max.", "min.", "ca", "etc", "lat.", "eig."))
 def _with_capitals(table: str) -> dict[str, str]:
     """Parse pairs, and add those that begin a sentence: "Sog."."""
     pairs = parse_pairs(table)
-    small = [key for key in pairs if key[0].islower() and len(key) > 3 and key[1:].islower() and key not in _SMALL]
+    small = [key for key in pairs if key[0].islower() and len(key) > 2 and key[1:].islower() and key not in _SMALL]
     return {**{key[0].upper() + key[1:]: pairs[key][0].upper() + pairs[key][1:] for key in small}, **pairs}
 
 
@@ -205,7 +205,12 @@ vs=versus; ca=circa; Std=Stunden; Pkw=P K W; Pkws=P K Ws; Lkw=L K W; Lkws=L K Ws
 ü. M.=über Meer; ü. NN=über Normalnull; ü. d. M.=über dem Meeresspiegel; i. d. F.=in der Fassung; n. a.=nicht angegeben;
 a. M.=am Main; a.M.=am Main; a. d.=an der; u. v. a.=und viele andere; u.v.a.=und viele andere; ehem.=ehemalig;
 Erw.=Erwachsene; Kd.=Kinder; Feb=Februar; Okt=Oktober; Dez=Dezember; Sept=September; Nov=November; Aug=August;
-Mt.=Mount; Rückm.=Rückmeldung; USt.=Umsatzsteuer; USt=Umsatzsteuer; innerh.=innerhalb; außerh.=außerhalb;
+Mt.=Mount; jun.=junior; sen.=senior; wg.=wegen; geschl.=geschlossen; gesp.=gesperrt; Dipl.-Psych.=Diplompsychologe;
+Dipl.-Kfm.=Diplomkaufmann; bes.=besonders; gek.=gekürzt; erg.=ergänzt; verb.=verbessert; überarb.=überarbeitet; erw.=erweitert;
+bearb.=bearbeitet; hrsg.=herausgegeben; veröff.=veröffentlicht; frdl.=freundlich; herzl.=herzlich; gel.=gelegentlich; bzg.=bezüglich;
+voll.=vollendet; betr.=betreffend; zuz.=zuzüglich; abz.=abzüglich; abzgl.=abzüglich; einschl.=einschließlich; kl.=klein;
+gr.=groß; Anz.=Anzahl; Aufg.=Aufgabe; Bem.=Bemerkung; Best.=Bestellung; Gew.=Gewicht; Hers.=Hersteller; Kat.=Kategorie;
+Lfg.=Lieferung; Rg.=Rechnung; Vertr.=Vertrag; Wohng.=Wohnung; Zimmerm.=Zimmermann; TN=Teilnehmer; TOP=Tagesordnungspunkt; Rückm.=Rückmeldung; USt.=Umsatzsteuer; USt=Umsatzsteuer; innerh.=innerhalb; außerh.=außerhalb;
 d. M.=dieses Monats; d. J.=dieses Jahres; v. J.=vorigen Jahres; Dtzd.=Dutzend; Fam.=Familie; Hzg.=Herzog; Gf.=Graf;
 Frhr.=Freiherr; Präs.=Präsident; Min.-Präs.=Ministerpräsident; Pfr.=Pfarrer; Hptm.=Hauptmann; Gen.=General;
 Dir.=Direktor; Abg.=Abgeordnete; Urt.=Urteil; Buchst.=Buchstabe; Abschn.=Abschnitt; Rep.=Republik; Reg.=Regierung;
