@@ -13,7 +13,7 @@ from app.text.word_sets import word_set
 
 _NUMBER_AFTER: Final = re.compile(r"\s*[#($£€]?\d|\s+(?:-\d|(?:[IVXLC]{2,}|[VX])\b|[A-Z]{1,3}-?\d)")
 _LETTERED: Final = word_set("bldg rm apt ste fig sec ext para art eq ex")  # "Bldg. C"
-_CAPITAL_LETTER_AFTER: Final = re.compile(r"\s[A-HJ-Z](?![\w.'])")
+_CAPITAL_LETTER_AFTER: Final = re.compile(r"\s[A-HJ-Z](?![\w']|\.(?!$))")
 _VERSE_AFTER: Final = re.compile(r"\s\d{1,3}:\d")
 _DIGIT_AFTER: Final = re.compile(r"\s+#?\d")
 
@@ -43,7 +43,7 @@ _TOWN_BEFORE: Final = re.compile(r"(?<![\w.])(?!(?:Yes|No|Well|Hello|Hi|Oh|Dear|
 _NO_STATES: Final = word_set("MD MS OK HI")  # often a title or a word
 _ROAD_BEFORE: Final = re.compile(
     r"(?:\b(?:(?:I|US|SR|Hwy|Highway|Route|Rte|Interstate|[A-Z]{1,2})[- ]?\d{1,3}[A-Z]?"
-    r"|[A-Z\d]\w+ (?:St|Ave|Rd|Blvd|Dr|Ln|Pl|Ct|Sq|Pkwy|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Place)\.?,?"
+    r"|[A-Z\d]\w* (?:St|Ave|Rd|Blvd|Dr|Ln|Pl|Ct|Sq|Pkwy|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Place)\.?,?"
     r"|[Hh]ead|[Hh]eading|[Ff]acing|[Cc]ontinue|[Ww]inds?(?: from the)?)\s|[°′″]\s?)$"
 )
 _NUMBER_BEFORE: Final = re.compile(r"\d-$")
@@ -76,7 +76,13 @@ def read_roman(context: NormalizerContext, text: str, start: int, end: int) -> N
         context.say(context.cardinal(str(value)), start, end)
     elif named and before.lower() in tables.REGNAL_NAMES and value < 40:
         following = context.next_word(end)
-        if len(text) > 1 or not following or following in tables.AFTER_REGNAL or following.endswith("ed") or context.text[end : end + 1] in ".,;":
+        if (
+            len(text) > 1
+            or not following
+            or following in tables.AFTER_REGNAL
+            or following.endswith("ed")
+            or context.text[end : end + 1] in ".,;"
+        ):
             context.say(["the", *numbers.ordinal(str(value), british=context.british)], start, end)
         else:
             context.say([text], start, end, tag="PRP" if text == "I" else None)
@@ -191,6 +197,8 @@ def read_abbreviation(context: NormalizerContext, text: str, start: int, end: in
 
 def _long_form(context: NormalizerContext, name: str, start: int, end: int) -> str:
     """Return the long form of an abbreviation, or "". Initials stay as they are."""
+    if name in tables.STATES and _is_state(context, name, start, end):
+        return tables.STATES[name]
     return (
         _beside_number(context, name, start, end)
         or _street_or_title(context, name, start, end)

@@ -20,7 +20,7 @@ _NEARBY: Final = 40
 """Characters on either side of a token that may decide its reading."""
 _PREVIOUS: Final = re.compile(r"([^\W_]+)[.,]?\s*$")
 _NEXT: Final = re.compile(r"[\s,]*([^\W_]+)")
-_NOUN: Final = re.compile(r"\s([a-z]+|[A-Z]{2,4}\b)")
+_NOUN: Final = re.compile(r"\s(?:\d{1,2}[A-Za-z]\s)?([a-z]+|[A-Z]{2,4}\b)")
 _CAN: Final = re.compile(r"\scan(?=\s*(?:[.,;:!?)]|$)|\s(?:of|and|or|in|on|for|with|is|was)\b)")  # the noun
 _ARTICLE: Final = re.compile(
     r"\b(?:[Aa]n?|[Tt]he|[Tt]his|[Tt]hat|[Ee]very|[Ee]ach|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Tt]heir)\s$"

@@ -40,7 +40,7 @@ _INCH: Final = r"in(?:\.(?=,|\s+[a-z\d])|(?=\s+(?:wide|tall|long|high|deep|thick
 SPACED_UNIT: Final = (
     r"(?!W\.?\s+(?:\d+(?:st|nd|rd|th)\b|[A-Z][a-z]))"  # the direction: "42 W. 3rd St."
     rf"(?:(?:{_one_of({unit.replace('µ', 'μ') for unit in _SPACED})})(?!\w)(?:/(?:{UNIT})(?!\w))?"
-    rf"|{_INCH}|A(?=[.,;:!?)]|$))"
+    rf"|{_INCH}|A(?=[.,;:!?)]|$|\s(?:at|and|per|fuse|breaker|charger|current)\b))"
 )
 _MEASURE: Final = rf"(?!W-\d)(?:\s(?:{SPACED_UNIT})|(?:{UNIT})(?:/(?:{UNIT}))?)(?!\w|\.\w)"
 _NO_PLURAL: Final = r"(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)"

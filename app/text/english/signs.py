@@ -91,9 +91,9 @@ def read_symbol(context: NormalizerContext, text: str, start: int, end: int) -> 
 def _minus(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
     number_before = near.before.isdecimal() or near.before in ("²", "³")
     # In an equation a letter stands for a number: "y = 3x - 7".
-    number_before = number_before or (
-        near.before.isalpha() and (text == "−" or "=" in context.before(start) or _VARIABLE.search(context.before(start)))
-    )
+    before = context.before(start)
+    algebra = text == "−" or "=" in before or _VARIABLE.search(before) is not None
+    number_before = number_before or (near.before.isalpha() and algebra)
     return "minus" if near.spaced and number_before and near.after.isdecimal() else ""
 
 

@@ -24,7 +24,7 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "min": "minimum", "max": "maximum",
     "tel": "telephone", "misc": "miscellaneous", "intl": "international", "natl": "national", "cf": "compare",
     "viz": "namely", "ca": "circa", "al": "al", "esq": "esquire", "fwd": "forward", "ed": "edition",
-    "mgr": "manager", "atty": "attorney", "div": "division", "ea": "each", "yr": "year", "hr": "hour", "wk": "week",
+    "mgr": "manager", "mtg": "meeting", "atty": "attorney", "div": "division", "ea": "each", "yr": "year", "hr": "hour", "wk": "week",
     "fr": "father", "msgr": "monsignor", "pvt": "private", "insp": "inspector", "amb": "ambassador",
     "esp": "especially",
     "resp": "respectively", "equiv": "equivalent", "usu": "usually", "mfg": "manufacturing", "mgmt": "management",
@@ -126,7 +126,9 @@ REGNAL_NAMES: Final = word_set(
 )
 
 SPOKEN_DOMAINS: Final = word_set("com org net info biz app dev edu gov mil")  # read as words
-AFTER_REGNAL: Final = word_set("fought won lost wrote built led left lived sent gave met will would did then of was is and had has died ruled reigned became who in the came took made did")
+AFTER_REGNAL: Final = word_set(
+    "fought won lost wrote built led left lived sent gave met will would did then of was is and had has died ruled reigned became who in the came took made did"
+)
 VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
     "½": ("1", "2"), "⅓": ("1", "3"), "⅔": ("2", "3"), "¼": ("1", "4"), "¾": ("3", "4"), "⅕": ("1", "5"),
     "⅖": ("2", "5"), "⅗": ("3", "5"), "⅘": ("4", "5"), "⅙": ("1", "6"), "⅚": ("5", "6"), "⅐": ("1", "7"),

@@ -15,7 +15,7 @@ from app.text.written.words import Noun
 
 _NEARBY: Final = 40  # characters before a form that decide its ending
 _ONE_BEFORE: Final = re.compile(r"(?:\d\.|\bpro|\bje|\bjede|\bletzten?|\bnächsten?)\s$")
-_CHAIN: Final = re.compile(r"(?:\b\d{1,4}\.(?:,\s|\s(?:und|oder|bis)\s))+$")
+_CHAIN: Final = re.compile(r"(?:\b\d{1,4}\.(?:,\s|\s(?:und|u\.|oder|bis)\s))+$")
 
 
 class GermanForms(german_notation.Notation):
@@ -72,6 +72,8 @@ class GermanForms(german_notation.Notation):
             "letter": r"(?<![\w.,])(?P<ln>\d{1,4})(?P<ll>[a-fnx-z])(?!\w|\.\w)",
             "single": single,
         }
+        numbered = self._words.numbered.replace(".", "\\.").replace(" ", "|")
+        base["roman"] = rf"(?!(?:{numbered})\s){base['roman']}"  # "Teil I" is read by "numeral"
         base["roman"] += r"(?!\.\s[A-ZÄÖÜ][a-zäöü])"  # "Der II. Weltkrieg"
         del base["date"], base["day_"], base["century"]
         for name in ("clock", "phone", "dial", "ordinal", "fraction", "scaled"):
@@ -152,7 +154,7 @@ class GermanForms(german_notation.Notation):
         role = next((word for word in reversed(before[-4:]) if word[0].islower()), before[0] if before else "")
         ordinal = self._numbers.ordinal(value).capitalize()
         role = role.lower()
-        if name in german_words.QUEENS:
+        if name in german_words.QUEENS or any(word.endswith(("önigin", "aiserin", "arin")) for word in before[-2:]):
             said = f"der {ordinal}n" if role in german_words.DATIVE or name.endswith("s") else f"die {ordinal}"
         elif role in german_words.DATIVE:
             said = f"dem {ordinal}n"
@@ -279,7 +281,12 @@ class GermanForms(german_notation.Notation):
         if match["a"] in german_words.ADJECTIVES and re.match(r"\s[A-ZÄÖÜ]", match.string[end : end + 2]):
             last = [name.lower() for name in re.findall(r"[^\W\d_]+", before)[-1:]]
             weak, strong = last[:1] and last[0] in german_words.WEAK, last[:1] and last[0] in german_words.STRONG_E
-            ends_er = re.match(r"\s[A-ZÄÖÜ]\w+(?:end|tellt|rdnet|eamt|tiert|annt|lich)er\b", match.string[end : end + _NEARBY]) and not strong
+            ends_er = (
+                re.match(
+                    r"\s[A-ZÄÖÜ]\w+(?:end|tellt|rdnet|eamt|tiert|annt|lich)er\b", match.string[end : end + _NEARBY]
+                )
+                and not strong
+            )
             said += "en" if weak else "er" if ends_er else "e"
         unit = self._words.units.get(match["a"])
         if unit is not None and _ONE_BEFORE.search(before):

@@ -61,7 +61,8 @@ def patterns(words: Words) -> dict[str, str]:
         "joined": r"(?<=[a-zäöüß_])(?P<jo>\d{1,6})(?!\w)",
         "love": r"(?:(?<=\b[Ii]ch )|(?P<we>(?<=\b[Ww]ir )))[❤♥]\ufe0f?(?= ?\w)",
         "at_most": r"\bMax\.(?=\s\d)",
-        "greek": r"(?<!\w)[α-ωΔΣΩ](?!\w)",
+        "coefficient": r"(?<![\w.,])(?P<cf>\d{1,4})(?=[α-ω])",
+        "greek": r"(?<![^\W\d_])[α-ωΔΣΩ](?![^\W\d_]{2})",
         "operator": r"(?<![=!<>])(?:==|!=|>=|<=)(?!=)|&&|\|\||≠|∞|√|~(?=\s?\d)|(?<=\d)\s?\*\s?(?=\d)",
         "sharp": r"(?<=\b[CF])#",
         "hash": r"(?<![\w&#/])#(?=\w)",
@@ -83,7 +84,9 @@ class Notation(WrittenForms):
     def __init__(self, tag: str) -> None:
         super().__init__(tag)
         # An amount with its unit or currency, at the end of a text.
-        self._amounts = re.compile(rf"[\d⁰¹²³⁴⁵⁶⁷⁸⁹]\s?(?:{either(self._words.units)}|{either(self._words.money)}|Euro|Mio\.? €)$")
+        self._amounts = re.compile(
+            rf"[\d⁰¹²³⁴⁵⁶⁷⁸⁹]\s?(?:{either(self._words.units)}|{either(self._words.money)}|Euro|Mio\.? €)$"
+        )
 
     # Codes
 
@@ -297,6 +300,9 @@ class Notation(WrittenForms):
 
     def _at_most(self, match: re.Match[str]) -> str:
         return "maximal"
+
+    def _coefficient(self, match: re.Match[str]) -> str:
+        return self._numbers.cardinal(int(match["cf"]))
 
     def _greek(self, match: re.Match[str]) -> str:
         return german_words.GREEK[match.group().lower()]

@@ -205,7 +205,7 @@ vs=versus; ca=circa; Std=Stunden; Pkw=P K W; Pkws=P K Ws; Lkw=L K W; Lkws=L K Ws
 ü. M.=über Meer; ü. NN=über Normalnull; ü. d. M.=über dem Meeresspiegel; i. d. F.=in der Fassung; n. a.=nicht angegeben;
 a. M.=am Main; a.M.=am Main; a. d.=an der; u. v. a.=und viele andere; u.v.a.=und viele andere; ehem.=ehemalig;
 Erw.=Erwachsene; Kd.=Kinder; Feb=Februar; Okt=Oktober; Dez=Dezember; Sept=September; Nov=November; Aug=August;
-Mt.=Mount; jun.=junior; sen.=senior; wg.=wegen; geschl.=geschlossen; gesp.=gesperrt; Dipl.-Psych.=Diplompsychologe;
+Mt.=Mount; z. Z.=zurzeit; z.Z.=zurzeit; jun.=junior; sen.=senior; wg.=wegen; geschl.=geschlossen; gesp.=gesperrt; Dipl.-Psych.=Diplompsychologe;
 Dipl.-Kfm.=Diplomkaufmann; bes.=besonders; gek.=gekürzt; erg.=ergänzt; verb.=verbessert; überarb.=überarbeitet; erw.=erweitert;
 bearb.=bearbeitet; hrsg.=herausgegeben; veröff.=veröffentlicht; frdl.=freundlich; herzl.=herzlich; gel.=gelegentlich; bzg.=bezüglich;
 voll.=vollendet; betr.=betreffend; zuz.=zuzüglich; abz.=abzüglich; abzgl.=abzüglich; einschl.=einschließlich; kl.=klein;

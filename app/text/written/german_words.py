@@ -72,7 +72,22 @@ CODED: Final = word_set(
 LINKS: Final = (" ", ": ", " lautet ", " ist ", " lautet: ", " Nr. ")
 # Ends of words before the number of a house or seat, whose letter is no unit: "Königstr. 1A".
 HOUSED: Final = (
-    *("str.", "Str.", "straße", "Straße", "weg", "Weg", "platz", "Platz", "allee", "gasse", "ring", "Nr.", "damm", "ufer"),
+    *(
+        "str.",
+        "Str.",
+        "straße",
+        "Straße",
+        "weg",
+        "Weg",
+        "platz",
+        "Platz",
+        "allee",
+        "gasse",
+        "ring",
+        "Nr.",
+        "damm",
+        "ufer",
+    ),
     *("Zimmer", "Haus", "Block", "Gate", "Reihe", "Sitz", "Raum", "Wagen"),
 )
 # Short names of books of the Bible, before a chapter and verse.
@@ -84,8 +99,13 @@ BIBLE: Final = {
 }  # fmt: skip
 # Nouns after the stroke of a rate.
 RATES: Final = {
-    **{name: name for name in ("Monat", "Jahr", "Tag", "Woche", "Nacht", "Person", "Stück", "Stunde", "Minute", "Kopf")},
-    **{name: name for name in ("Sekunde", "Quartal", "Liter", "Kilo", "Einwohner", "Seite", "Portion", "Zimmer", "User")},
+    **{
+        name: name for name in ("Monat", "Jahr", "Tag", "Woche", "Nacht", "Person", "Stück", "Stunde", "Minute", "Kopf")
+    },
+    **{
+        name: name
+        for name in ("Sekunde", "Quartal", "Liter", "Kilo", "Einwohner", "Seite", "Portion", "Zimmer", "User")
+    },
     **{"Mon.": "Monat", "J.": "Jahr", "Pers.": "Person", "Wo.": "Woche", "mtl.": "Monat", "d": "Tag", "a": "Jahr"},
 }
 PROPORTIONS: Final = word_set("verhältnis seitenverhältnis maßstab format bildformat mischungsverhältnis quote")
@@ -113,7 +133,9 @@ GREEK: Final = dict(
 )
 
 _LAST_NUMBER: Final = re.compile(r"(?:([^\W\d_]+)\s+)?(?<![\w.,:])\d{1,4}\.$")
-_LISTED: Final = re.compile(r"[\w)][,;:(]\s?\d{1,2}\.$|\d\.(?:,| und| oder| bis| sowie)\s\d{1,4}\.$")  # "2. Etage, 1. Tür"
+_LISTED: Final = re.compile(
+    r"[\w)][,;:(]\s?\d{1,2}\.$|\d\.(?:,| und| u\.| oder| bis| sowie)\s\d{1,4}\.$"
+)  # "2. Etage, 1. Tür"
 _FIRST_WORD: Final = re.compile(r"[^\W\d_]+")
 # Words that often begin a sentence, in small letters.
 _STARTS: Final = word_set(
