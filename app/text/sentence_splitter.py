@@ -159,9 +159,9 @@ _NUMBERED: Final = word_set(
 )
 _INSIDE: Final = word_set(
     "sq cu tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept "
-    "misc mtg incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols "
-    "doz fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue "
-    "tues wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
+    "mtg misc incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol "
+    "vols doz fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon "
+    "tue tues wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
 )
 _ANY: Final = word_set("attn atty mr mrs ms messrs prof")
 _STREETS: Final = word_set("st ave rd blvd ln dr ct sq pkwy hwy")

@@ -116,16 +116,12 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
         context.say("saint", start, end)
     elif lower in tables.BARE_BEFORE_NUMBER and _DIGIT_AFTER.match(context.text, end):
         context.say(tables.BEFORE_NUMBER[lower], start, end)
-    elif len(lower) > 1 and text in units.UNITS and text != "in" and _NUMBER_BEFORE.search(context.before(start)):
-        context.say(context.accented(units.UNITS[text][0]), start, end)
-    elif len(text) > 1 and text in units.UNITS and text != "in" and _SCALE_BEFORE.search(context.before(start)):
-        context.say(context.accented(units.UNITS[text][1]), start, end)
+    elif unit := _unit_after_number(context, text, start):
+        context.say(context.accented(unit), start, end)
     elif lower in ("noon", "midnight"):
         context.add(text, start, end, None)
         dates.join_hour(context, end)
-    elif _ELEMENT.fullmatch(text) and _ION_AFTER.match(context.text, end):
-        context.say(list(text.upper()), start, end)
-    elif notation := _notation(text):
+    elif notation := _notation(text, charged=_ION_AFTER.match(context.text, end) is not None):
         context.say(notation, start, end)
     elif lower == "tel" and _TELEPHONE_AFTER.match(context.text, end):
         context.say("telephone", start, end)
@@ -138,8 +134,23 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
         )
 
 
-def _notation(text: str) -> list[str]:
-    """Return the words of a key, a Greek letter before Latin ones, or a formula, else []: "Ctrl-Z", "Δt"."""
+def _unit_after_number(context: NormalizerContext, text: str, start: int) -> str:
+    """Return the name of a unit after a number and a hyphen, or after a million, else ""."""
+    if len(text) < 2 or text not in units.UNITS or text == "in":
+        return ""
+    before = context.before(start)
+    if _NUMBER_BEFORE.search(before):
+        return units.UNITS[text][0]
+    return units.UNITS[text][1] if _SCALE_BEFORE.search(before) else ""
+
+
+def _notation(text: str, *, charged: bool = False) -> list[str]:
+    """Return the words of a key, a Greek letter before Latin ones, or a formula, else []: "Ctrl-Z", "Δt".
+
+    `charged`: an index or a charge follows, so that "Ca" is an element.
+    """
+    if charged and _ELEMENT.fullmatch(text):
+        return list(text.upper())
     if key := _KEYS.fullmatch(text):
         return [tables.WORDS.get(key[1].lower(), key[1].lower()), key[2].upper()]
     if greek := _GREEK_PREFIX.fullmatch(text):

@@ -24,7 +24,8 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "min": "minimum", "max": "maximum",
     "tel": "telephone", "misc": "miscellaneous", "intl": "international", "natl": "national", "cf": "compare",
     "viz": "namely", "ca": "circa", "al": "al", "esq": "esquire", "fwd": "forward", "ed": "edition",
-    "mgr": "manager", "mtg": "meeting", "atty": "attorney", "div": "division", "ea": "each", "yr": "year", "hr": "hour", "wk": "week",
+    "mgr": "manager", "mtg": "meeting", "atty": "attorney", "div": "division", "ea": "each", "yr": "year",
+    "hr": "hour", "wk": "week",
     "fr": "father", "msgr": "monsignor", "pvt": "private", "insp": "inspector", "amb": "ambassador",
     "esp": "especially",
     "resp": "respectively", "equiv": "equivalent", "usu": "usually", "mfg": "manufacturing", "mgmt": "management",
@@ -122,12 +123,14 @@ REGNAL_NAMES: Final = word_set(
     "louis henry charles george edward elizabeth james william richard philip peter paul john pius benedict francis "
     "catherine frederick napoleon alexander nicholas ivan ferdinand gustav carl christian leopold albert alfonso "
     "ramses thutmose amenhotep constantine justinian otto haakon harald margrethe wilhelm friedrich karl juan felipe "
-    "umberto mehmed suleiman murad selim sixtus julius eugene stephen celestine emmanuel mary gregory leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes darius"
+    "umberto mehmed suleiman murad selim sixtus julius eugene stephen celestine emmanuel mary gregory "
+    "leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes darius"
 )
 
 SPOKEN_DOMAINS: Final = word_set("com org net info biz app dev edu gov mil")  # read as words
 AFTER_REGNAL: Final = word_set(
-    "fought won lost wrote built led left lived sent gave met will would did then of was is and had has died ruled reigned became who in the came took made did"
+    "fought won lost wrote built led left lived sent gave met will would did then "
+    "of was is and had has died ruled reigned became who in the came took made did"
 )
 VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
     "½": ("1", "2"), "⅓": ("1", "3"), "⅔": ("2", "3"), "¼": ("1", "4"), "¾": ("3", "4"), "⅕": ("1", "5"),

@@ -45,11 +45,14 @@ class GermanForms(german_notation.Notation):
             "divided": r"(?<=\d)\s:\s(?=\d)",
             "score": r"(?<![\d:.,])(?P<s1>\d{1,3}):(?P<s3>\d{4,7}|\d{1,3}(?:\.\d{3}){0,2})(?![\d:]|[.,]\d)",
             "day_span": rf"\b(?P<w1>{days})\.?\s?[–-]\s?(?P<w2>{days})\b\.?",
-            "day_name": rf"(?:(?<=\bam )|(?<=\bjeden )|(?<=\bbis )|(?<=\bab )|(?<=stens )|(?<=\bseit )|(?<=\baußer )|(?<=sten )|(?<=tzten )|(?<=nden )|(?<=\bund )(?!Fr\.\s[A-ZÄÖÜ]))(?P<w3>{days})\.|\b(?P<w4>{days})"
+            "day_name": r"(?:(?<=\bam )|(?<=\bjeden )|(?<=\bbis )|(?<=\bab )|(?<=stens )|(?<=\bseit )|(?<=\baußer )"
+            r"|(?<=sten )|(?<=tzten )|(?<=nden )|(?<=\bund )(?!Fr\.\s[A-ZÄÖÜ]))"
+            rf"(?P<w3>{days})\.|\b(?P<w4>{days})"
             r"(?:\.(?=,?\s(?:\d|(?<!Fr\.\s)und\b|um\b|ab\b|bis\b|von\b))|(?=,\s\d)"
             r"|(?=\sbis\s(?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?<=(?:Mo|Di|Mi|Do|Fr|Sa|So)\sbis\s..)(?!\w)"
             r"|(?=(?:,|\sund|\s&)\s(?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?=\.?\s(?:Ruhetag|geschlossen|zu\b))"
-            r"|(?=\s\d{1,2}(?:[.:–-]\d|\s?Uhr\b))|(?<!So)(?=\s(?:bis|ab|von|um)\s\d)|(?=[/+](?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?<=[/+]..)(?!\w))",
+            r"|(?=\s\d{1,2}(?:[.:–-]\d|\s?Uhr\b))|(?<!So)(?=\s(?:bis|ab|von|um)\s\d)"
+            r"|(?=[/+](?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?<=[/+]..)(?!\w))",
             "scaled": rf"(?:(?P<xc>{money})\s?)?(?<![\w.,])(?P<xn>{NUMBER})\s?(?P<x>{scales})\b\.?"
             rf"(?:\s?(?P<xm>{money})(?!\w))?",
             "even": rf"(?:(?P<vc>{money})\s?)?(?<![\w.,])(?P<v>{NUMBER}),[-–—]{{1,2}}(?:\s?(?P<vm>{money})(?!\w))?",
@@ -57,8 +60,10 @@ class GermanForms(german_notation.Notation):
             rf"(?:\s?(?P<fu>{either(self._words.units)})(?!\w))?",
             "decade": r"(?<![\w.,])'?(?P<de>[1-9]\d?|1[1-9]\d\d|20\d\d)er(?P<dn>n)?(?!\w)(?P<dj>[ -]Jahren?\b)?",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})(?P<tw>-?mal|-?fache?[rnsm]?"
-            r"|-[jJ]ährige?[rnsm]?|-prozentige?[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?|-stellige[rnsm]?|-minütige[rnsm]?|-wöchige[rnsm]?|-monatige[rnsm]?|-seitige[rnsm]?|-teilige[rnsm]?|x(?=\s(?![-+=<>−])))\b",
-            "monarch": r"\b(?!(?:[DIA][eaimn][rsmn]?|Zum|Zur|Vom|Beim)\s)(?P<k>[A-ZÄÖÜ][^\W\d_]{2,29})\s(?P<kr>[IVX]{1,6})\."
+            r"|-[jJ]ährige?[rnsm]?|-prozentige?[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?"
+            r"|-(?:stell|minüt|wöch|monat|seit|teil)ige[rnsm]?|x(?=\s(?![-+=<>−])))\b",
+            "monarch": r"\b(?!(?:[DIA][eaimn][rsmn]?|Zum|Zur|Vom|Beim)\s)(?P<k>[A-ZÄÖÜ][^\W\d_]{2,29})"
+            r"\s(?P<kr>[IVX]{1,6})\."
             rf"|\b(?P<k2>{either(german_words.KINGS)})\s(?P<kr2>[IVX]{{1,6}})(?![\w.])",
             "percent_of": r"(?<![\w.,])(?P<po>\d{1,3})\s?%-?(?P<pi>ige?[rnsm]?)\b",
             "roman_ordinal": r"(?<![\w.])(?P<ro>[IVX]{1,6})\.(?=\s[A-ZÄÖÜ][a-zäöü])",

@@ -30,7 +30,8 @@ def patterns(words: Words) -> dict[str, str]:
         "month_year": r"(?<![\d/.])(?P<my>0[1-9]|1[0-2])/(?P<yy>19\d\d|20\d\d)(?![\d/])",
         "lasting": r"(?<![\d:.,])(?P<lh>\d{1,2}):(?P<lm>[0-5]\d)(?::(?P<ls>[0-5]\d))?"
         r"(?:\s?(?P<lu>h|Std\.?|Stunden)(?!\w)|(?<=:\d\d:\d\d)(?![\d:]))",
-        "minutes": r"(?<![\d:.,])(?P<ma>\d{1,2}):(?P<mc>[0-5]\d)(?:[,.](?P<md>\d{1,3}))?\s?(?:min|Min\.?|Minuten)(?!\w)",
+        "minutes": r"(?<![\d:.,])(?P<ma>\d{1,2}):(?P<mc>[0-5]\d)(?:[,.](?P<md>\d{1,3}))?"
+        r"\s?(?:min|Min\.?|Minuten)(?!\w)",
         "clock_h": r"(?:(?<=\bum )|(?<=\bab )|(?<=\bbis )|(?<=\bgegen ))(?P<ch>[01]?\d|2[0-4])\s?h(?!\w)",
         "overtime": r"(?<=[\d)]\s)(?P<ov>n\. ?V\.|[ni]\. ?E\.)",
         "franc": r"(?<!\w)[Ss]?Fr\.\s?(?P<fa>\d{1,9})[.,](?:(?P<fb>\d\d)(?![.\d])|[-–])"
@@ -46,12 +47,14 @@ def patterns(words: Words) -> dict[str, str]:
         "power": rf"(?:(?<![\w.,])(?P<pb>\d{{1,9}}(?:,\d+)?)|(?<=[A-Za-z)]))"
         rf"(?:(?P<pw>{high})(?![^\W_])|\^(?P<ce>[-−]?\d{{1,4}}(?!\d)|\([-−]?\d{{1,4}}\)|[a-z](?!\w)))"
         rf"(?:\s(?P<pu>{units})(?!\w))?",
-        "until": r"(?<=\d\.)\s?[–-]\s?(?=\d{1,2}\.\s?\d)|(?<=:\d\d)\s?[–-]\s?(?=\d{1,2}:\d\d)|(?<=\.\d{4})\s?[–-]\s?(?=\d{1,2}\.\s?\d)",
+        "until": r"(?<=\d\.)\s?[–-]\s?(?=\d{1,2}\.\s?\d)|(?<=:\d\d)\s?[–-]\s?(?=\d{1,2}:\d\d)"
+        r"|(?<=\.\d{4})\s?[–-]\s?(?=\d{1,2}\.\s?\d)",
         "verse": rf"\b(?P<vb>{either(german_words.BIBLE)})\.?\s(?P<vc_>\d{{1,3}}),(?P<vv>\d{{1,3}})(?!\d)",
         "life": r"(?:(?<![^\s(])\*|†)\s?(?=\d)",
         "pressure": r"(?<![\w.,/])(?P<ph>\d{2,3})/(?P<pl>\d{2,3})(?=\s?mmHg)"
         r"|(?:(?<=Blutdruck )|(?<=Blutdruck: )|(?<=Blutdruck von ))(?P<ph2>\d{2,3})/(?P<pl2>\d{2,3})(?![\w/])",
-        "beside": r"(?<=\d\s)(?P<be>ff?|S)\.(?!\s?\d)|(?<![\w.])(?:(?P<vo>v)\.(?=\s(?:(?!Chr)[A-ZÄÖÜ][a-zäöü]|\d{1,2}\.))|(?P<he>H|Gr)\.(?=\s\d))",
+        "beside": r"(?<=\d\s)(?P<be>ff?|S)\.(?!\s?\d)"
+        r"|(?<![\w.])(?:(?P<vo>v)\.(?=\s(?:(?!Chr)[A-ZÄÖÜ][a-zäöü]|\d{1,2}\.))|(?P<he>H|Gr)\.(?=\s\d))",
         "house": rf"(?:{housed})(?P<hs>\d{{1,4}})\s?(?P<hl>[A-H])(?![\w.])",
         "ion": r"(?<![\w-])(?P<el>(?:[A-Z][a-z]?){1,2})(?P<ec>[²³⁴]?)(?P<es>[⁺⁻])(?![^\W_])"
         r"|(?<![\w-])(?P<el2>Na|Li|Ag|Cl|Br|K|H)(?P<es2>[+−])(?=[\s,.;)]|$)",

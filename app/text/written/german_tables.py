@@ -163,33 +163,31 @@ Pkg. Packung Packungen f
     per="pro",
     abbreviations=_with_capitals("""
 z. B.=zum Beispiel; z.B.=zum Beispiel; bspw.=beispielsweise; d. h.=das heißt; d.h.=das heißt; u. a.=unter anderem;
-u.a.=unter anderem; u. U.=unter Umständen; u.U.=unter Umständen; z. T.=zum Teil; z.T.=zum Teil;
-i. d. R.=in der Regel; i.d.R.=in der Regel; o. Ä.=oder Ähnliches; o.Ä.=oder Ähnliches; u. Ä.=und Ähnliches;
-u.Ä.=und Ähnliches; s. o.=siehe oben; s.o.=siehe oben; s. u.=siehe unten; s.u.=siehe unten; v. a.=vor allem;
-v.a.=vor allem; m. E.=meines Erachtens; i. A.=im Auftrag; i.A.=im Auftrag; a. D.=außer Dienst; a.D.=außer Dienst;
-z. Zt.=zurzeit; z. Hd.=zu Händen; v. Chr.=vor Christus; n. Chr.=nach Christus; v.Chr.=vor Christus;
-n.Chr.=nach Christus; usw.=und so weiter; u.=und;
-u.s.w.=und so weiter; od.=oder; usf.=und so fort; etc.=et cetera; bzw.=beziehungsweise;
-ca.=circa; evtl.=eventuell; ggf.=gegebenenfalls; inkl.=inklusive; exkl.=exklusive; zzgl.=zuzüglich; max.=maximal;
-min.=minimal; mind.=mindestens; sog.=sogenannt; vgl.=vergleiche; gem.=gemäß; geb.=geboren; gest.=gestorben;
-verh.=verheiratet; Dr.=Doktor; Prof.=Professor; Hr.=Herr; Hrn.=Herrn; Fr.=Frau; Frl.=Fräulein;
-Dipl.-Ing.=Diplomingenieur; Ing.=Ingenieur; Nr.=Nummer; Nrn.=Nummern; Str.=Straße; Pl.=Platz; Abb.=Abbildung;
-Abs.=Absatz; Art.=Artikel; Aufl.=Auflage; Bd.=Band; Kap.=Kapitel; Tab.=Tabelle; Hrsg.=Herausgeber; Tel.=Telefon;
-Mio.=Millionen; Mrd.=Milliarden; Tsd.=Tausend; Jh.=Jahrhundert; St.=Sankt; MwSt.=Mehrwertsteuer; MwSt=Mehrwertsteuer;
-Hbf.=Hauptbahnhof; Hbf=Hauptbahnhof; allg.=allgemein; Std.=Stunden; Min.=Minuten; Sek.=Sekunden; Jan.=Januar;
-Feb.=Februar; Apr.=April; Aug.=August; Sept.=September; Okt.=Oktober; Nov.=November; Dez.=Dezember; vs.=versus;
-Jr.=Junior; Verf.=Verfasser; Anm.=Anmerkung; Bsp.=Beispiel; bzgl.=bezüglich; tgl.=täglich; jährl.=jährlich;
-mtl.=monatlich; Whg.=Wohnung; Zi.=Zimmer; zw.=zwischen; o. g.=oben genannte; o.g.=oben genannte; i. V.=in Vertretung;
-i.V.=in Vertretung; lt.=laut; Jhd.=Jahrhundert; Ziff.=Ziffer; Hausnr.=Hausnummer; Tel.-Nr.=Telefonnummer;
-ggü.=gegenüber; u. v. m.=und vieles mehr; u.v.m.=und vieles mehr; u. s. w.=und so weiter; bes.=besonders;
-eig.=eigentlich; eigtl.=eigentlich; einschl.=einschließlich; entspr.=entsprechend; gegr.=gegründet;
-insb.=insbesondere; insbes.=insbesondere; jmd.=jemand; jmdn.=jemanden; lfd.=laufend; m. M.=meiner Meinung;
-n. V.=nach Vereinbarung; p. a.=pro anno; rd.=rund; resp.=respektive; s.=siehe; staatl.=staatlich; städt.=städtisch;
-stv.=stellvertretend; ugs.=umgangssprachlich; urspr.=ursprünglich; v. l.=von links; versch.=verschiedene;
-zus.=zusammen; zzt.=zurzeit; z.Zt.=zurzeit; z.Hd.=zu Händen; a. a. O.=am angegebenen Ort; Anl.=Anlage;
-Az.=Aktenzeichen; Betr.=Betreff; Bhf.=Bahnhof; Bj.=Baujahr; Ew.=Einwohner; Jg.=Jahrgang; Mitgl.=Mitglied;
-Mwst.=Mehrwertsteuer; Pers.=Personen; Univ.=Universität; Vors.=Vorsitzender; Zs.=Zeitschrift; Ztg.=Zeitung;
-i. H. v.=in Höhe von; i.H.v.=in Höhe von; Abt.=Abteilung; Anh.=Anhang; tägl.=täglich; wöchentl.=wöchentlich;
+u.a.=unter anderem; u. U.=unter Umständen; u.U.=unter Umständen; z. T.=zum Teil; z.T.=zum Teil; i. d. R.=in der Regel;
+i.d.R.=in der Regel; o. Ä.=oder Ähnliches; o.Ä.=oder Ähnliches; u. Ä.=und Ähnliches; u.Ä.=und Ähnliches; s. o.=siehe
+oben; s.o.=siehe oben; s. u.=siehe unten; s.u.=siehe unten; v. a.=vor allem; v.a.=vor allem; m. E.=meines Erachtens;
+i. A.=im Auftrag; i.A.=im Auftrag; a. D.=außer Dienst; a.D.=außer Dienst; z. Zt.=zurzeit; z. Hd.=zu Händen; v.
+Chr.=vor Christus; n. Chr.=nach Christus; v.Chr.=vor Christus; n.Chr.=nach Christus; usw.=und so weiter; u.=und;
+u.s.w.=und so weiter; od.=oder; usf.=und so fort; etc.=et cetera; bzw.=beziehungsweise; ca.=circa; evtl.=eventuell;
+ggf.=gegebenenfalls; inkl.=inklusive; exkl.=exklusive; zzgl.=zuzüglich; max.=maximal; min.=minimal; mind.=mindestens;
+sog.=sogenannt; vgl.=vergleiche; gem.=gemäß; geb.=geboren; gest.=gestorben; verh.=verheiratet; Dr.=Doktor;
+Prof.=Professor; Hr.=Herr; Hrn.=Herrn; Fr.=Frau; Frl.=Fräulein; Dipl.-Ing.=Diplomingenieur; Ing.=Ingenieur;
+Nr.=Nummer; Nrn.=Nummern; Str.=Straße; Pl.=Platz; Abb.=Abbildung; Abs.=Absatz; Art.=Artikel; Aufl.=Auflage; Bd.=Band;
+Kap.=Kapitel; Tab.=Tabelle; Hrsg.=Herausgeber; Tel.=Telefon; Mio.=Millionen; Mrd.=Milliarden; Tsd.=Tausend;
+Jh.=Jahrhundert; St.=Sankt; MwSt.=Mehrwertsteuer; MwSt=Mehrwertsteuer; Hbf.=Hauptbahnhof; Hbf=Hauptbahnhof;
+allg.=allgemein; Std.=Stunden; Min.=Minuten; Sek.=Sekunden; Jan.=Januar; Feb.=Februar; Apr.=April; Aug.=August;
+Sept.=September; Okt.=Oktober; Nov.=November; Dez.=Dezember; vs.=versus; Jr.=Junior; Verf.=Verfasser; Anm.=Anmerkung;
+Bsp.=Beispiel; bzgl.=bezüglich; tgl.=täglich; jährl.=jährlich; mtl.=monatlich; Whg.=Wohnung; Zi.=Zimmer; zw.=zwischen;
+o. g.=oben genannte; o.g.=oben genannte; i. V.=in Vertretung; i.V.=in Vertretung; lt.=laut; Jhd.=Jahrhundert;
+Ziff.=Ziffer; Hausnr.=Hausnummer; Tel.-Nr.=Telefonnummer; ggü.=gegenüber; u. v. m.=und vieles mehr; u.v.m.=und vieles
+mehr; u. s. w.=und so weiter; bes.=besonders; eig.=eigentlich; eigtl.=eigentlich; einschl.=einschließlich;
+entspr.=entsprechend; gegr.=gegründet; insb.=insbesondere; insbes.=insbesondere; jmd.=jemand; jmdn.=jemanden;
+lfd.=laufend; m. M.=meiner Meinung; n. V.=nach Vereinbarung; p. a.=pro anno; rd.=rund; resp.=respektive; s.=siehe;
+staatl.=staatlich; städt.=städtisch; stv.=stellvertretend; ugs.=umgangssprachlich; urspr.=ursprünglich; v. l.=von
+links; versch.=verschiedene; zus.=zusammen; zzt.=zurzeit; z.Zt.=zurzeit; z.Hd.=zu Händen; a. a. O.=am angegebenen Ort;
+Anl.=Anlage; Az.=Aktenzeichen; Betr.=Betreff; Bhf.=Bahnhof; Bj.=Baujahr; Ew.=Einwohner; Jg.=Jahrgang; Mitgl.=Mitglied;
+Mwst.=Mehrwertsteuer; Pers.=Personen; Univ.=Universität; Vors.=Vorsitzender; Zs.=Zeitschrift; Ztg.=Zeitung; i. H.
+v.=in Höhe von; i.H.v.=in Höhe von; Abt.=Abteilung; Anh.=Anhang; tägl.=täglich; wöchentl.=wöchentlich;
 monatl.=monatlich; Fa.=Firma; Ges.=Gesellschaft; u. dgl.=und dergleichen; e. V.=eingetragener Verein;
 e.V.=eingetragener Verein; i. S. d.=im Sinne des; i. S. v.=im Sinne von; i. Allg.=im Allgemeinen; k. A.=keine Angabe;
 b. w.=bitte wenden; s. a.=siehe auch; vorm.=vormittags; nachm.=nachmittags; Art.-Nr.=Artikelnummer;
@@ -198,33 +196,37 @@ Mag.=Magister; h. c.=honoris causa; h.c.=honoris causa; dt.=deutsch; engl.=engli
 ital.=italienisch; lat.=lateinisch; griech.=griechisch; österr.=österreichisch; ev.=evangelisch; kath.=katholisch;
 techn.=technisch; wiss.=wissenschaftlich; öffentl.=öffentlich; Red.=Redaktion; Nachf.=Nachfolger; Gebr.=Gebrüder;
 Inh.=Inhaber; Stellv.=Stellvertreter; mögl.=möglichst; vllt.=vielleicht; vll.=vielleicht; vlt.=vielleicht;
-vllt=vielleicht; LG=liebe Grüße; VG=viele Grüße; MfG=mit freundlichen Grüßen; mfg=mit freundlichen Grüßen;
-usw=und so weiter; bzw=beziehungsweise; zB=zum Beispiel; z.b.=zum Beispiel; evtl=eventuell; ggf=gegebenenfalls;
-inkl=inklusive; zzgl=zuzüglich; Nr=Nummer; Dr=Doktor; Prof=Professor; Tel=Telefon; vgl=vergleiche; etc=et cetera;
-vs=versus; ca=circa; Std=Stunden; Pkw=P K W; Pkws=P K Ws; Lkw=L K W; Lkws=L K Ws; PKW=P K W; LKW=L K W; Kfz=K F Z;
-ü. M.=über Meer; ü. NN=über Normalnull; ü. d. M.=über dem Meeresspiegel; i. d. F.=in der Fassung; n. a.=nicht angegeben;
-a. M.=am Main; a.M.=am Main; a. d.=an der; u. v. a.=und viele andere; u.v.a.=und viele andere; ehem.=ehemalig;
-Erw.=Erwachsene; Kd.=Kinder; Feb=Februar; Okt=Oktober; Dez=Dezember; Sept=September; Nov=November; Aug=August;
-Mt.=Mount; z. Z.=zurzeit; z.Z.=zurzeit; jun.=junior; sen.=senior; wg.=wegen; geschl.=geschlossen; gesp.=gesperrt; Dipl.-Psych.=Diplompsychologe;
-Dipl.-Kfm.=Diplomkaufmann; bes.=besonders; gek.=gekürzt; erg.=ergänzt; verb.=verbessert; überarb.=überarbeitet; erw.=erweitert;
-bearb.=bearbeitet; hrsg.=herausgegeben; veröff.=veröffentlicht; frdl.=freundlich; herzl.=herzlich; gel.=gelegentlich; bzg.=bezüglich;
-voll.=vollendet; betr.=betreffend; zuz.=zuzüglich; abz.=abzüglich; abzgl.=abzüglich; einschl.=einschließlich; kl.=klein;
-gr.=groß; Anz.=Anzahl; Aufg.=Aufgabe; Bem.=Bemerkung; Best.=Bestellung; Gew.=Gewicht; Hers.=Hersteller; Kat.=Kategorie;
-Lfg.=Lieferung; Rg.=Rechnung; Vertr.=Vertrag; Wohng.=Wohnung; Zimmerm.=Zimmermann; TN=Teilnehmer; TOP=Tagesordnungspunkt; Rückm.=Rückmeldung; USt.=Umsatzsteuer; USt=Umsatzsteuer; innerh.=innerhalb; außerh.=außerhalb;
-d. M.=dieses Monats; d. J.=dieses Jahres; v. J.=vorigen Jahres; Dtzd.=Dutzend; Fam.=Familie; Hzg.=Herzog; Gf.=Graf;
-Frhr.=Freiherr; Präs.=Präsident; Min.-Präs.=Ministerpräsident; Pfr.=Pfarrer; Hptm.=Hauptmann; Gen.=General;
-Dir.=Direktor; Abg.=Abgeordnete; Urt.=Urteil; Buchst.=Buchstabe; Abschn.=Abschnitt; Rep.=Republik; Reg.=Regierung;
-Bev.=Bevölkerung; Durchschn.=Durchschnitt; durchschn.=durchschnittlich; Ausg.=Ausgabe; Bearb.=Bearbeitung;
-Kand.=Kandidat; Vorst.=Vorstand; Gesch.=Geschichte; Übers.=Übersetzung; Zeichn.=Zeichnung; Kl.=Klasse; Sch.=Schule;
-Verk.=Verkauf; Angeb.=Angebot; Gebäud.=Gebäude; Prod.=Produktion; Techn.=Technik; Temp.=Temperatur; Geschw.=Geschwister;
+vllt=vielleicht; LG=liebe Grüße; VG=viele Grüße; MfG=mit freundlichen Grüßen; mfg=mit freundlichen Grüßen; usw=und so
+weiter; bzw=beziehungsweise; zB=zum Beispiel; z.b.=zum Beispiel; evtl=eventuell; ggf=gegebenenfalls; inkl=inklusive;
+zzgl=zuzüglich; Nr=Nummer; Dr=Doktor; Prof=Professor; Tel=Telefon; vgl=vergleiche; etc=et cetera; vs=versus; ca=circa;
+Std=Stunden; Pkw=P K W; Pkws=P K Ws; Lkw=L K W; Lkws=L K Ws; PKW=P K W; LKW=L K W; Kfz=K F Z; ü. M.=über Meer; ü.
+NN=über Normalnull; ü. d. M.=über dem Meeresspiegel; i. d. F.=in der Fassung; n. a.=nicht angegeben; a. M.=am Main;
+a.M.=am Main; a. d.=an der; u. v. a.=und viele andere; u.v.a.=und viele andere; ehem.=ehemalig; Erw.=Erwachsene;
+Kd.=Kinder; Feb=Februar; Okt=Oktober; Dez=Dezember; Sept=September; Nov=November; Aug=August; Mt.=Mount; z.
+Z.=zurzeit; z.Z.=zurzeit; jun.=junior; sen.=senior; wg.=wegen; geschl.=geschlossen; gesp.=gesperrt;
+Dipl.-Psych.=Diplompsychologe; Dipl.-Kfm.=Diplomkaufmann; gek.=gekürzt; erg.=ergänzt; verb.=verbessert;
+überarb.=überarbeitet; erw.=erweitert; bearb.=bearbeitet; hrsg.=herausgegeben; veröff.=veröffentlicht;
+frdl.=freundlich; herzl.=herzlich; gel.=gelegentlich; bzg.=bezüglich; voll.=vollendet; betr.=betreffend;
+zuz.=zuzüglich; abz.=abzüglich; abzgl.=abzüglich; kl.=klein; gr.=groß; Anz.=Anzahl; Aufg.=Aufgabe; Bem.=Bemerkung;
+Best.=Bestellung; Gew.=Gewicht; Hers.=Hersteller; Kat.=Kategorie; Lfg.=Lieferung; Rg.=Rechnung; Vertr.=Vertrag;
+Wohng.=Wohnung; Zimmerm.=Zimmermann; TN=Teilnehmer; TOP=Tagesordnungspunkt; Rückm.=Rückmeldung; USt.=Umsatzsteuer;
+USt=Umsatzsteuer; innerh.=innerhalb; außerh.=außerhalb; d. M.=dieses Monats; d. J.=dieses Jahres; v. J.=vorigen
+Jahres; Dtzd.=Dutzend; Fam.=Familie; Hzg.=Herzog; Gf.=Graf; Frhr.=Freiherr; Präs.=Präsident;
+Min.-Präs.=Ministerpräsident; Pfr.=Pfarrer; Hptm.=Hauptmann; Gen.=General; Dir.=Direktor; Abg.=Abgeordnete;
+Urt.=Urteil; Buchst.=Buchstabe; Abschn.=Abschnitt; Rep.=Republik; Reg.=Regierung; Bev.=Bevölkerung;
+Durchschn.=Durchschnitt; durchschn.=durchschnittlich; Ausg.=Ausgabe; Bearb.=Bearbeitung; Kand.=Kandidat;
+Vorst.=Vorstand; Gesch.=Geschichte; Übers.=Übersetzung; Zeichn.=Zeichnung; Kl.=Klasse; Sch.=Schule; Verk.=Verkauf;
+Angeb.=Angebot; Gebäud.=Gebäude; Prod.=Produktion; Techn.=Technik; Temp.=Temperatur; Geschw.=Geschwister;
 Pol.=Polizei; Krhs.=Krankenhaus; Ltg.=Leitung; Ltr.=Leiter; Hptst.=Hauptstadt; südl.=südlich; nördl.=nördlich;
-östl.=östlich; westl.=westlich; südöstl.=südöstlich; nordöstl.=nordöstlich; ungef.=ungefähr; entspr.=entsprechend;
-gegenw.=gegenwärtig; jew.=jeweils; ungl.=ungleich; vollst.=vollständig; unvollst.=unvollständig; zw.=zwischen; Lt.=Laut; Veranst.=Veranstaltung; stellv.=stellvertretend; lit.=litera; Abs.=Absatz; vorauss.=voraussichtlich;
-schriftl.=schriftlich; mündl.=mündlich; telef.=telefonisch; persönl.=persönlich; erf.=erforderlich; zul.=zulässig;
-Verw.=Verwaltung; Geschw.=Geschwister; Bhf=Bahnhof; Tsd=Tausend; Mio=Millionen; Mrd=Milliarden; Mitarb.=Mitarbeiter;
-Sprechst.=Sprechstunde; Haltest.=Haltestelle; Bgm.=Bürgermeister; Min=Minuten; Verl.=Verlag; Jhdt.=Jahrhundert; u. E.=unseres Erachtens; m. W.=meines Wissens; e. G.=eingetragene Genossenschaft; Ltd.=Limited;
-Inc.=Incorporated; jur.=jur; med.=med; phil.=phil; rer.=rer; nat.=nat; dent.=dent; habil.=habil; hl.=heilige;
-Hl.=Heilige; BGBl.=Bundesgesetzblatt; ebd.=ebenda; Strg=Steuerung; Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
+östl.=östlich; westl.=westlich; südöstl.=südöstlich; nordöstl.=nordöstlich; ungef.=ungefähr; gegenw.=gegenwärtig;
+jew.=jeweils; ungl.=ungleich; vollst.=vollständig; unvollst.=unvollständig; Lt.=Laut; Veranst.=Veranstaltung;
+stellv.=stellvertretend; lit.=litera; vorauss.=voraussichtlich; schriftl.=schriftlich; mündl.=mündlich;
+telef.=telefonisch; persönl.=persönlich; erf.=erforderlich; zul.=zulässig; Verw.=Verwaltung; Bhf=Bahnhof; Tsd=Tausend;
+Mio=Millionen; Mrd=Milliarden; Mitarb.=Mitarbeiter; Sprechst.=Sprechstunde; Haltest.=Haltestelle; Bgm.=Bürgermeister;
+Min=Minuten; Verl.=Verlag; Jhdt.=Jahrhundert; u. E.=unseres Erachtens; m. W.=meines Wissens; e. G.=eingetragene
+Genossenschaft; Ltd.=Limited; Inc.=Incorporated; jur.=jur; med.=med; phil.=phil; rer.=rer; nat.=nat; dent.=dent;
+habil.=habil; hl.=heilige; Hl.=Heilige; BGBl.=Bundesgesetzblatt; ebd.=ebenda; Strg=Steuerung; Stck.=Stück; Pkt.=Punkt;
+Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
 """),
     signs=parse_pairs(
         "+=plus; ==gleich; ×=mal; ÷=geteilt durch; <=kleiner als; >=größer als; ≈=ungefähr; ±=plus minus; "

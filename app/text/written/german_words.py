@@ -19,8 +19,9 @@ DAYS: Final = {
 }
 # Words before an ordinal that give it the ending -en, and those that give it -e.
 WEAK: Final = word_set(
-    "v am im vom zum zur beim dem den des einem einen einer eines meinem meinen meiner seinem seinen seiner ihrem ihren "
-    "ihrer unserem unseren unserer deinem deinen keinem keinen keiner diesem diesen jedem jeden bis ab seit nach unterm"
+    "v am im vom zum zur beim dem den des einem einen einer eines meinem meinen meiner seinem seinen seiner ihrem "
+    "ihren ihrer unserem unseren unserer deinem deinen keinem keinen keiner diesem diesen jedem jeden bis ab seit nach "
+    "unterm"
 )
 STRONG_E: Final = word_set(
     "der die das diese dieses dieser jede jedes jeder ins ans aufs fürs durchs eine meine seine ihre unsere deine keine"
@@ -60,8 +61,9 @@ NOMINATIVE: Final = re.compile(r"(?:us|es|as|is|os)$")
 PARTS: Final = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅛": (1, 8)}
 # Nouns that are feminine, though their ending does not say so.
 FEMININES: Final = word_set(
-    "Person Zwiebel Kartoffel Nuss Nacht Hand Frau Mutter Tochter Schwester Stadt Firma Minute Packung Tafel Regel Zahl "
-    "Wahl Fahrt Tür Spur Hälfte Saison Mannschaft Ausgabe Art Antwort Million Uhr Bank Kraft Gabel Schachtel Schüssel Oma Pizza Cola Mail SMS App Paprika Insel"
+    "Person Zwiebel Kartoffel Nuss Nacht Hand Frau Mutter Tochter Schwester Stadt Firma Minute Packung Tafel Regel "
+    "Zahl Wahl Fahrt Tür Spur Hälfte Saison Mannschaft Ausgabe Art Antwort Million Uhr Bank Kraft Gabel Schachtel "
+    "Schüssel Oma Pizza Cola Mail SMS App Paprika Insel"
 )
 # Words before digits that are read one by one, and the text between.
 CODED: Final = word_set(
@@ -114,23 +116,19 @@ LASTING: Final = word_set(
     "über läuft lief brauchte braucht benötigt arbeitszeit von"
 )
 # Abbreviations of adjectives, which take an ending before a noun.
-ADJECTIVES: Final = frozenset(
-    f"{name}."
-    for name in "sog Sog ehem Ehem dt Dt engl frz ital österr ev kath techn wiss öffentl staatl städt lfd allg lat griech "
-    "stv stellv".split()
+ADJECTIVES: Final = word_set(
+    "sog. Sog. ehem. Ehem. dt. Dt. engl. frz. ital. österr. ev. kath. techn. wiss. öffentl. staatl. städt. lfd. allg. "
+    "lat. griech. stv. stellv."
 )
 OPERATORS: Final = {
     "==": "gleich", "!=": "ungleich", ">=": "größer oder gleich", "<=": "kleiner oder gleich", "&&": "und",
     "||": "oder", "≠": "ungleich", "∞": "unendlich", "√": "Wurzel aus", "~": "etwa", "*": "mal",
 }  # fmt: skip
-GREEK: Final = dict(
-    zip(
-        "αβγδεζηθικλμνξοπρσςτυφχψω",
-        "Alpha Beta Gamma Delta Epsilon Zeta Eta Theta Jota Kappa Lambda Mü Nü Xi Omikron Pi Rho Sigma Sigma Tau "
-        "Ypsilon Phi Chi Psi Omega".split(),
-        strict=True,
-    )
-)
+GREEK: Final = {
+    "α": "Alpha", "β": "Beta", "γ": "Gamma", "δ": "Delta", "ε": "Epsilon", "ζ": "Zeta", "η": "Eta", "θ": "Theta",
+    "ι": "Jota", "κ": "Kappa", "λ": "Lambda", "μ": "Mü", "ν": "Nü", "ξ": "Xi", "ο": "Omikron", "π": "Pi", "ρ": "Rho",
+    "σ": "Sigma", "ς": "Sigma", "τ": "Tau", "υ": "Ypsilon", "φ": "Phi", "χ": "Chi", "ψ": "Psi", "ω": "Omega",
+}  # fmt: skip
 
 _LAST_NUMBER: Final = re.compile(r"(?:([^\W\d_]+)\s+)?(?<![\w.,:])\d{1,4}\.$")
 _LISTED: Final = re.compile(
