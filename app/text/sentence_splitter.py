@@ -163,7 +163,7 @@ _INSIDE: Final = word_set(
     "vols doz fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon "
     "tue tues wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
 )
-_ANY: Final = word_set("attn atty mr mrs ms messrs prof")
+_ANY: Final = word_set("wm chas thos attn atty mr mrs ms messrs prof")
 _STREETS: Final = word_set("st ave rd blvd ln dr ct sq pkwy hwy")
 _SMALL_ONLY: Final = word_set("ed")  # with a capital it is a name
 _WORDS_TOO: Final = word_set("sat sun mar cat pop")  # abbreviations only with a capital

@@ -17,7 +17,7 @@ _SLASH_DAY: Final = re.compile(rf"/(?={CALENDAR}(?!\w))")
 _DAY: Final = re.compile(r"[1-9]|[12]\d|3[01]")
 # Text beside "Sat" or "Mar" that makes it a day or month: a number, a time, such a name, or words of time before it.
 _DATED_AFTER: Final = re.compile(
-    rf"\.?(?:\s*[,:/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:'?\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon)\b)"
+    rf"\.?(?:\s*[,:/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:'?\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon|midnight)\b)"
 )
 _DATED_BEFORE: Final = re.compile(
     rf"(?:\d(?:st|nd|rd|th)?(?:\s+of)?|(?<!\w){CALENDAR}\.?,?(?:\s+(?:and|or|to|through))?|\b(?:next|last|this|until|since))"

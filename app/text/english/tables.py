@@ -24,6 +24,7 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "min": "minimum", "max": "maximum",
     "tel": "telephone", "misc": "miscellaneous", "intl": "international", "natl": "national", "cf": "compare",
     "viz": "namely", "ca": "circa", "al": "al", "esq": "esquire", "fwd": "forward", "ed": "edition",
+    "wm": "william", "chas": "charles", "thos": "thomas",
     "mgr": "manager", "mtg": "meeting", "atty": "attorney", "div": "division", "ea": "each", "yr": "year",
     "hr": "hour", "wk": "week",
     "fr": "father", "msgr": "monsignor", "pvt": "private", "insp": "inspector", "amb": "ambassador",

@@ -8,6 +8,7 @@ from typing import Final
 
 from app.text.written import addresses, german_words
 from app.text.written.forms import NUMBER, Found, WrittenForms, either
+from app.text.written.numbers import roman
 from app.text.written.words import Noun, Words
 
 _NEARBY: Final = 40  # characters before a form that decide its reading
@@ -73,6 +74,7 @@ def patterns(words: Words) -> dict[str, str]:
         "rate": r"(?<=\d)/(?P<ra>min|h|Std\.?|Tag|Woche|Monat|Jahr|Person)(?!\w)",
         "per": rf"(?<=[\w€$£²³.])/\s?(?P<pe>(?:{units}|{either(german_words.RATES)})(?!\w)|(?=100\s?km\b))",
         "unit_name": rf"(?:(?<=\bpro )|(?<=\bje )|(?<=\bin ))(?P<bu>(?!\w\b){units})(?![\w.-])",
+        "second_numeral": r"(?<=[IVX] und )(?P<sr>[IVX]{2,6})(?![\w.])",
         "compound": rf"(?<![\w.,])(?P<cn>{NUMBER})-(?:(?P<cu>{units}|{money})|(?P<cx>{either(words.scales)})\.?)(?=-)",
         "apostrophes": r"(?<![\w.,])\d{1,3}(?:['’]\d{3})+(?![\w'’])",
         "spaced": rf"(?<![\w.,+])[1-9]\d{{0,2}}(?: \d{{3}}){{1,4}}(?:\s?(?P<sm>{money})(?!\w)"
@@ -251,6 +253,10 @@ class Notation(WrittenForms):
     def _unit_name(self, match: re.Match[str]) -> str:
         noun = self._words.units[match["bu"]]
         return noun.many if match.string[: match.start()].endswith("in ") else noun.one
+
+    def _second_numeral(self, match: re.Match[str]) -> str | None:
+        value = roman(match["sr"])
+        return None if value is None else self._numbers.cardinal(value)
 
     def _compound(self, match: re.Match[str]) -> str:
         if match["cx"]:
