@@ -154,19 +154,19 @@ def best_cut(text: str, start: int, stop: int, target: int) -> int:
 # word.
 _NUMBERED: Final = word_set(
     "vol vols fig figs ch chs ex pg pgs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max "
-    "temp qty bldg cat para precip ed op str lat wt ht exp "
+    "temp qty bldg cat pop mk fl para precip ed op str lat wt ht exp "
     "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
 )
 _INSIDE: Final = word_set(
     "sq cu tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept "
-    "misc incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols "
-    "doz fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue "
-    "tues wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
+    "mtg misc incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol "
+    "vols doz fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon "
+    "tue tues wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
 )
-_ANY: Final = word_set("attn atty mr mrs ms messrs prof")
+_ANY: Final = word_set("wm chas thos attn atty mr mrs ms messrs prof")
 _STREETS: Final = word_set("st ave rd blvd ln dr ct sq pkwy hwy")
 _SMALL_ONLY: Final = word_set("ed")  # with a capital it is a name
-_WORDS_TOO: Final = word_set("sat sun mar cat")  # abbreviations only with a capital
+_WORDS_TOO: Final = word_set("sat sun mar cat pop")  # abbreviations only with a capital
 ABBREVIATIONS: Final = _NUMBERED | _INSIDE | _ANY | _STREETS
 
 # "Dr." after the name of a street, "Elm Dr."; elsewhere it is a title.
@@ -179,6 +179,7 @@ _DAY_OR_ZONE: Final = re.compile(
     r"|(?:[ECMP][SD]?T|GMT|UTC|BST|CES?T|IST|JST|A[EW][SD]T|Eastern|Pacific|Central|Mountain)\b)"
 )
 _FACTORIAL: Final = re.compile(r"(?<!\w)\d{1,3}!$")
+_INCH: Final = re.compile(r"\d[ -]in\.$")
 _VERSE: Final = re.compile(r"\d{1,3}:\d")
 _LAST: Final = re.compile(r"(?<![^\W\d_])([^\W\d_]{1,8})\.$")
 _NUMBER: Final = re.compile(r"[#(+$£€-]{0,2}\d|(?:[IVXLC]{2,}|[VX])\b")
@@ -204,11 +205,13 @@ def continues_sentence(before: str, after: str) -> bool:
     if name in _WORDS_TOO and not last.group(1)[0].isupper():
         return False
     if following[0].islower() or following[0] == "&":
-        return name in _INSIDE
+        return name in _INSIDE or (name == "in" and _INCH.search(stem[-6:]) is not None)
     if name in _SMALL_ONLY and last.group(1)[0].isupper():
         return False
     if _NUMBER.match(following):
         return name in _NUMBERED or (name in BIBLE_BOOKS and _VERSE.match(following) is not None)
+    if name == "ft" and last.group(1) == "Ft" and not stem[-5:-3].strip()[-1:].isdecimal():
+        return following[0].isupper()
     if name == "dr" and following[0].isupper() and not _DRIVE.search(stem[-24:]):
         return True
     return name in _ANY or (name in _STREETS and _PLACE.match(following) is not None)

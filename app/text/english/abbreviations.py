@@ -13,10 +13,13 @@ from app.text.word_sets import word_set
 
 _NUMBER_AFTER: Final = re.compile(r"\s*[#($£€]?\d|\s+(?:-\d|(?:[IVXLC]{2,}|[VX])\b|[A-Z]{1,3}-?\d)")
 _LETTERED: Final = word_set("bldg rm apt ste fig sec ext para art eq ex")  # "Bldg. C"
-_CAPITAL_LETTER_AFTER: Final = re.compile(r"\s[A-HJ-Z](?![\w.'])")
+_CAPITAL_LETTER_AFTER: Final = re.compile(r"\s[A-HJ-Z](?![\w']|\.(?!$))")
 _VERSE_AFTER: Final = re.compile(r"\s\d{1,3}:\d")
 _DIGIT_AFTER: Final = re.compile(r"\s+#?\d")
 
+_ELEMENT: Final = re.compile(r"Na|Mg|Al|Ca|Fe|Cu|Zn|Ag|Li|Ba|Cl|Br|Mn|Pb|Cr|Hg|Sn|Ni|Co|Ti|Si|Sr|Cd")
+_ION_AFTER: Final = re.compile(r"[\u2080-\u2089]|[\u00b9\u00b2\u00b3\u2074-\u2079]?[+−](?!\w)")
+_CUPS_BEFORE: Final = re.compile(r"(?:(?P<one>(?<![\d.,])1|\d/\d|[½⅓⅔¼¾⅛])|\d)\s$")
 _KEYS: Final = re.compile(r"(Ctrl|Cmd|Alt|Shift|Opt|Fn)-([A-Za-z])")  # "Ctrl-Z"
 _GREEK_PREFIX: Final = re.compile(
     rf"([{''.join(tables.GREEK)}{''.join(tables.GREEK).upper()}])([A-Za-z]{{1,2}})"
@@ -40,14 +43,15 @@ _TOWN_BEFORE: Final = re.compile(r"(?<![\w.])(?!(?:Yes|No|Well|Hello|Hi|Oh|Dear|
 _NO_STATES: Final = word_set("MD MS OK HI")  # often a title or a word
 _ROAD_BEFORE: Final = re.compile(
     r"(?:\b(?:(?:I|US|SR|Hwy|Highway|Route|Rte|Interstate|[A-Z]{1,2})[- ]?\d{1,3}[A-Z]?"
-    r"|[A-Z\d]\w+ (?:St|Ave|Rd|Blvd|Dr|Ln|Pl|Ct|Sq|Pkwy|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Place)\.?,?"
+    r"|[A-Z\d]\w* (?:St|Ave|Rd|Blvd|Dr|Ln|Pl|Ct|Sq|Pkwy|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Place)\.?,?"
     r"|[Hh]ead|[Hh]eading|[Ff]acing|[Cc]ontinue|[Ww]inds?(?: from the)?)\s|[°′″]\s?)$"
 )
 _NUMBER_BEFORE: Final = re.compile(r"\d-$")
+_SCALE_BEFORE: Final = re.compile(r"\b(?:hundred|thousand|million|billion|trillion)\s$")
 _LIVED: Final = {"b": "born", "d": "died"}
 _YEAR_AFTER: Final = re.compile(r"\s[12]\d{3}(?!\d)")
 _ORDINAL_BEFORE: Final = re.compile(r"\d(?:st|nd|rd|th)\s$")
-_AFTER_ORDINAL: Final = {"fl": "floor", "ed": "edition"}
+_AFTER_ORDINAL: Final = {"fl": "floor", "ed": "edition", "min": "minute"}
 _DISTANCE_BEFORE: Final = re.compile(r"\d\s?(?:km|mi|m|ft|miles?|feet|yards|kilometers|meters|blocks)\.?\s$")
 _FROM_AFTER: Final = re.compile(r"\s(?:of|on|along|from)\b")
 _OF_PLACE: Final = re.compile(r"\sof\s(?:the|town|here|[A-Z][a-z])")
@@ -72,7 +76,13 @@ def read_roman(context: NormalizerContext, text: str, start: int, end: int) -> N
         context.say(context.cardinal(str(value)), start, end)
     elif named and before.lower() in tables.REGNAL_NAMES and value < 40:
         following = context.next_word(end)
-        if len(text) > 1 or not following or following in tables.AFTER_REGNAL or context.text[end : end + 1] in ".,;":
+        if (
+            len(text) > 1
+            or not following
+            or following in tables.AFTER_REGNAL
+            or following.endswith("ed")
+            or context.text[end : end + 1] in ".,;"
+        ):
             context.say(["the", *numbers.ordinal(str(value), british=context.british)], start, end)
         else:
             context.say([text], start, end, tag="PRP" if text == "I" else None)
@@ -106,12 +116,12 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
         context.say("saint", start, end)
     elif lower in tables.BARE_BEFORE_NUMBER and _DIGIT_AFTER.match(context.text, end):
         context.say(tables.BEFORE_NUMBER[lower], start, end)
-    elif len(lower) > 1 and text in units.UNITS and text != "in" and _NUMBER_BEFORE.search(context.before(start)):
-        context.say(context.accented(units.UNITS[text][0]), start, end)
+    elif unit := _unit_after_number(context, text, start):
+        context.say(context.accented(unit), start, end)
     elif lower in ("noon", "midnight"):
         context.add(text, start, end, None)
         dates.join_hour(context, end)
-    elif notation := _notation(text):
+    elif notation := _notation(text, charged=_ION_AFTER.match(context.text, end) is not None):
         context.say(notation, start, end)
     elif lower == "tel" and _TELEPHONE_AFTER.match(context.text, end):
         context.say("telephone", start, end)
@@ -124,12 +134,29 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
         )
 
 
-def _notation(text: str) -> list[str]:
-    """Return the words of a key, a Greek letter before Latin ones, or a formula, else []: "Ctrl-Z", "Δt"."""
+def _unit_after_number(context: NormalizerContext, text: str, start: int) -> str:
+    """Return the name of a unit after a number and a hyphen, or after a million, else ""."""
+    if len(text) < 2 or text not in units.UNITS or text == "in":
+        return ""
+    before = context.before(start)
+    if _NUMBER_BEFORE.search(before):
+        return units.UNITS[text][0]
+    return units.UNITS[text][1] if _SCALE_BEFORE.search(before) else ""
+
+
+def _notation(text: str, *, charged: bool = False) -> list[str]:
+    """Return the words of a key, a Greek letter before Latin ones, or a formula, else []: "Ctrl-Z", "Δt".
+
+    `charged`: an index or a charge follows, so that "Ca" is an element.
+    """
+    if charged and _ELEMENT.fullmatch(text):
+        return list(text.upper())
     if key := _KEYS.fullmatch(text):
         return [tables.WORDS.get(key[1].lower(), key[1].lower()), key[2].upper()]
     if greek := _GREEK_PREFIX.fullmatch(text):
         return [tables.GREEK[greek[1].lower()], *greek[2].upper()]
+    if text in ("A-Z", "a-z"):
+        return ["A", "to", "Z"]
     return list(text.upper()) if FORMULA.fullmatch(text) or _SMALL_FIRST.fullmatch(text) else []
 
 
@@ -181,6 +208,8 @@ def read_abbreviation(context: NormalizerContext, text: str, start: int, end: in
 
 def _long_form(context: NormalizerContext, name: str, start: int, end: int) -> str:
     """Return the long form of an abbreviation, or "". Initials stay as they are."""
+    if name in tables.STATES and _is_state(context, name, start, end):
+        return tables.STATES[name]
     return (
         _beside_number(context, name, start, end)
         or _street_or_title(context, name, start, end)
@@ -199,6 +228,8 @@ def _beside_number(context: NormalizerContext, name: str, start: int, end: int) 
         return _LIVED[name]
     if lower in _AFTER_ORDINAL and _ORDINAL_BEFORE.search(context.before(start)):
         return _AFTER_ORDINAL[lower]
+    if name == "c" and (cups := _CUPS_BEFORE.search(context.before(start))) is not None:
+        return "cup" if cups["one"] else "cups"
     lettered = lower in _LETTERED and _CAPITAL_LETTER_AFTER.match(context.text, end)
     if lower in tables.BEFORE_NUMBER and (lettered or _NUMBER_AFTER.match(context.text, end)):
         return tables.BEFORE_NUMBER[lower]
@@ -208,6 +239,8 @@ def _beside_number(context: NormalizerContext, name: str, start: int, end: int) 
 def _street_or_title(context: NormalizerContext, name: str, start: int, end: int) -> str:
     lower = name.lower()
     if lower in tables.STREETS and _is_street(context, lower, start, end):
+        return tables.STREETS[lower]
+    if lower in ("ave", "blvd") and context.next_word(end) in ("of", "des", "de"):
         return tables.STREETS[lower]
     capital_follows = _CAPITAL_AFTER.match(context.text, end) is not None
     if name == "St":
@@ -231,6 +264,8 @@ def _initial(context: NormalizerContext, letter: str, end: int) -> str:
 
 def _listed(context: NormalizerContext, name: str, end: int) -> str:
     lower = name.lower()
+    if name not in (lower, lower.capitalize(), lower.upper()):  # "HRs." are no hours
+        return ""
     if lower in tables.ONLY_CAPITALIZED | tables.ONLY_INSIDE and not _is_not_end(context, end):
         return ""
     if lower in tables.ONLY_CAPITALIZED and not name[0].isupper():
@@ -270,6 +305,7 @@ def read_compass(context: NormalizerContext, text: str, start: int, end: int) ->
         or (_DISTANCE_BEFORE.search(before) and _FROM_AFTER.match(context.text, end))
     ):
         context.say(tables.DIRECTIONS[text], start, end)
+        context.end = end + context.text.startswith(".,", end)
     elif context.text[end : end + 1] == ".":
         context.end = end + 1
         read_abbreviation(context, text + ".", start, end + 1)

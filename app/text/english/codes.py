@@ -59,6 +59,13 @@ def read_code(context: NormalizerContext, text: str, start: int, end: int) -> No
     context.say([*spoken, "X"] if text[-1] in "xX" else spoken, start, end)
 
 
+def read_clause(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a number of a law and its clause: `401(k)`."""
+    number, letter, *digit = re.findall(r"\w+", text)
+    spoken = [*context.digits_in_name(number), letter.upper()]
+    context.say([*spoken, *(context.cardinal(digit[0]) if digit else [])], start, end)
+
+
 def read_zip(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a state and its ZIP code: `CA 94105`."""
     number = re.search(r"\d.*", text)
@@ -88,7 +95,10 @@ def read_ipv6(context: NormalizerContext, text: str, start: int, end: int) -> No
 
 
 def read_hex(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read the address of a network card, or a UUID."""
+    """Read the address of a network card, a UUID, or a number of base 16."""
+    if text[1] in "xX":
+        context.say(["zero", "X", *numbers.hexadecimal(text[2:])], start, end)
+        return
     for found in re.finditer(r"[^:-]+", text):
         context.say(numbers.hexadecimal(found.group()), start + found.start(), start + found.end())
 
@@ -168,6 +178,7 @@ READERS: Final[dict[str, Reader]] = {
     "phone": read_phone,
     "code": read_code,
     "zip": read_zip,
+    "clause": read_clause,
     "ip": read_ip,
     "ipv6": read_ipv6,
     "hex": read_hex,

@@ -9,7 +9,7 @@ from app.text.english import numbers, tables
 from app.text.english.normalize import NormalizerContext, Reader
 from app.text.english.patterns import CALENDAR, MERIDIEM
 
-_CLOCK: Final = re.compile(rf"(\d+)[:.](\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}))?")
+_CLOCK: Final = re.compile(rf"(\d+)[:.](\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}|[ap](?!\w)))?")
 _HOUR: Final = re.compile(r"(\d+)\s?(.*)")
 _TO_TIME: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?=\d{{1,2}}(?::\d\d|\s?{MERIDIEM})|noon\b|midnight\b)")
 _TO_DAY: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?={CALENDAR}(?!\w))")
@@ -17,7 +17,7 @@ _SLASH_DAY: Final = re.compile(rf"/(?={CALENDAR}(?!\w))")
 _DAY: Final = re.compile(r"[1-9]|[12]\d|3[01]")
 # Text beside "Sat" or "Mar" that makes it a day or month: a number, a time, such a name, or words of time before it.
 _DATED_AFTER: Final = re.compile(
-    rf"\.?(?:\s*[,/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon)\b)"
+    rf"\.?(?:\s*[,:/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:'?\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon|midnight)\b)"
 )
 _DATED_BEFORE: Final = re.compile(
     rf"(?:\d(?:st|nd|rd|th)?(?:\s+of)?|(?<!\w){CALENDAR}\.?,?(?:\s+(?:and|or|to|through))?|\b(?:next|last|this|until|since))"
@@ -25,7 +25,10 @@ _DATED_BEFORE: Final = re.compile(
 )
 _DAY_BEFORE: Final = re.compile(r"\b(?:[Oo]n|[Ee]very|[Bb]y|[Cc]losed|[Oo]pen)\s+$")
 _MONTH_BEFORE: Final = re.compile(r"\b(?:[Ii]n|[Ee]arly|[Ll]ate|[Mm]id)[\s-]+$")
-_ON: Final = re.compile(r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Dd]ue|[Dd]ated)\s+$")
+_ON: Final = re.compile(
+    r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Dd]ue|[Dd]ated|(?:week|month|night|morning|day|date|weekend) of"
+    r"|(?:e-?mail|letter|message|memo|invoice|notice|statement|meeting|order|call)\s(?:of|from|for))\s+$"
+)
 # Verbs before a day. A fraction with a common denominator is no day.
 _FROM: Final = re.compile(
     r"\b(?:[Ss]tart(?:s|ed|ing)?|[Ee]nd(?:s|ed|ing)?|[Bb]eg[aiu]n(?:s|ning)?|[Oo]pen(?:s|ed|ing)?|[Cc]los(?:es|ed|ing)"
@@ -77,6 +80,14 @@ def read_clock(context: NormalizerContext, text: str, start: int, end: int) -> N
         context.say(["U", "T", "C"], end, end + 1)
         end = context.end = end + 1
     context.join_range(end, _TO_TIME)
+
+
+def read_minutes(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read minutes and seconds that are no time of day: `31:22`. Shares of a hundred are a proportion: `60:40`."""
+    first, second = text.split(":")
+    proportion = int(first) + int(second) == 100 or _is_proportion(context, start, end)
+    between = "to" if proportion else "oh" if second[0] == "0" else ""
+    context.say([*context.cardinal(first), *between.split(), *context.cardinal(str(int(second)))], start, end)
 
 
 def _lasting(context: NormalizerContext, parts: tuple[str, str, str], start: int, end: int) -> None:
@@ -175,6 +186,33 @@ def read_slash_date(context: NormalizerContext, text: str, start: int, end: int)
         context.say(spoken[1:], start, end)
 
 
+def read_named_date(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a day, the name of its month and a year: `5-Jan-2024`."""
+    day, month, year = text.split("-")
+    _date(context, year, tables.MONTHS[month.lower()], int(day), start, end)
+
+
+def read_day_span(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read two days: `12/23-1/2`."""
+    spoken: list[str] = []
+    for day in re.split(r"[-–]", text):
+        month, number = day.split("/")
+        ordinal = numbers.ordinal(number.lstrip("0"), british=context.british)
+        spoken += ["to"] if spoken else []
+        spoken += [tables.MONTH_NAMES[int(month) - 1], *(["the"] if context.british else []), *ordinal]
+    context.say(spoken, start, end)
+
+
+def read_season(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read two years that follow each other: `2024/25`. Others are divided."""
+    first, second = text.split("/")
+    follows = (int(first) + 1) % 100 == int(second)
+    middle = [] if follows else ["divided", "by"]
+    context.say(
+        [*numbers.year(first, british=context.british), *middle, *context.cardinal(str(int(second)))], start, end
+    )
+
+
 def read_decade(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a decade: `the 1990s`."""
     digits = re.sub(r"\D", "", text)
@@ -235,7 +273,12 @@ def read_month_and_day(context: NormalizerContext, first: str, second: str, star
         return False
     before = context.before(start)
     weekday = context.previous_word(start).lower() in tables.DAYS
-    dated = weekday or _ON.search(before) or _AT_TIME.match(context.text, end)
+    dated = weekday or first[0] == "0" or _ON.search(before) or _AT_TIME.match(context.text, end)
+    # Few fractions have such a denominator: "5/31".
+    odd = day > 12 and day not in _DENOMINATORS | {20, 24, 25, 30}
+    followed = context.next_word(end) in ("of", "inch", "inches", "odds", "cup", "cups", "mile", "miles")
+    if odd and not followed:
+        dated = True
     if not (dated or (int(second) not in _DENOMINATORS and _FROM.search(before))):
         return False
     number = numbers.ordinal(str(day), british=context.british)
@@ -271,10 +314,14 @@ READERS: Final[dict[str, Reader]] = {
     "arc": read_arc,
     "month_year": read_month_year,
     "short_year": read_short_year,
+    "minutes": read_minutes,
     "hour": read_hour,
     "duration": read_duration,
     "iso_date": read_iso_date,
     "slash_date": read_slash_date,
     "decade": read_decade,
+    "named_date": read_named_date,
+    "season": read_season,
+    "day_span": read_day_span,
     "calendar": read_calendar,
 }

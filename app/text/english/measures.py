@@ -22,6 +22,7 @@ _BY: Final = re.compile(r"\s?(?P<dash>[x×])\s?(?=\d)")
 _OPENING: Final = re.compile(r'(?<!\d)"')
 _RATE: Final = re.compile(r"\d[\d.,]*\s?[a-z]*$")
 _TIMES: Final = frozenset(("day", "week", "month", "year", "hour", "minute", "second", "person"))
+_PER_PERSON: Final = re.compile(r"\s?(?:pp|p\.p\.)(?!\w)")
 _PER: Final = re.compile(r"/([A-Za-zµμ²³]+)")
 
 
@@ -34,20 +35,24 @@ def read_money(context: NormalizerContext, text: str, start: int, end: int) -> N
     scale, unit = found.group(7), found.group(2).lower()
     number_end = start + found.end(5)
     second = _SECOND_AMOUNT.match(context.text, end)
-    if second is not None and not scale:
-        _two_amounts(context, sign + found.group(5), unit, second, start, end)
+    if second is not None and (not scale or second.group(3) or second.group(4)):
+        first = [*context.number_words(sign + found.group(5)), *units.SCALES.get(scale.lower(), "").split()]
+        _two_amounts(context, first, unit, second, start, end)
         return
     stop = number_end if scale and found.group(6) else end
     _amount(context, sign + found.group(5), unit, scale, start=start, number_end=stop, end=end)
+    if (person := _PER_PERSON.match(context.text, end)) is not None:
+        context.say("per person", end, person.end())
+        context.end = person.end()
     context.join_range(end, _TO_AMOUNT)
 
 
 def _two_amounts(
-    context: NormalizerContext, first: str, unit: str, second: re.Match[str], start: int, end: int
+    context: NormalizerContext, first: list[str], unit: str, second: re.Match[str], start: int, end: int
 ) -> None:
     """Read a sign before two amounts: "$3-5", "£5-10m"."""
     dash, digits, scale = second.group(1), second.group(2), second.group(3) or second.group(4) or ""
-    context.say(context.number_words(first), start, end)
+    context.say(first, start, end)
     context.say("to", end, end + len(dash.rstrip()))
     context.end = second.end()
     _amount(context, digits, unit, scale, start=second.start(2), number_end=second.end(), end=second.end())
@@ -168,6 +173,14 @@ def _measure(context: NormalizerContext, digits: str, unit: str, start: int, num
     context.join_range(context.end, _BY, "by")
 
 
+def read_relay(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a count and a measure: `4x100m`."""
+    left, sign = re.findall(r"^\d+|[x×]", text)
+    context.say([*context.cardinal(left), "by"], start, start + len(left))
+    tail = text[text.index(sign) + 1 :].lstrip()
+    read_quantity(context, tail, end - len(tail), end)
+
+
 def read_feet_inches(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read feet and inches with their units: `5 ft 11 in`."""
     feet, inches = re.findall(r"\d+", text)
@@ -205,5 +218,6 @@ READERS: Final[dict[str, Reader]] = {
     "inches": read_inches,
     "feet": read_feet,
     "quantity": read_quantity,
+    "relay": read_relay,
     "feet_inches": read_feet_inches,
 }

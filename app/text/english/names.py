@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 
 from app.text.english import numbers, tables
@@ -16,6 +17,7 @@ FORMULA: Final = re.compile(
     r"(?=.*[a-z])(?!NaN$)(?:Na|K|Ca|Mg|Al|Fe|Cu|Zn|Ag|Li|Ba|Si|Ti|Mn|Pb|Cr|H|Ga|Cd|Rb|Cs|Sr|Sn|Hg|Pt|Au)"
     r"(?:Cl|Br|As|Se|Te|Mn|Cr|[FIOSNHCP]){1,4}"
 )
+_SUBSCRIPTS: Final = re.compile("[\u2080-\u2089]")  # inside a word, as in "2H₂O"
 _PARTS: Final = re.compile(r"\d+|[^\W\d_]+|.")
 
 
@@ -68,12 +70,17 @@ def _address(context: NormalizerContext, address: str) -> list[str]:
 
 def read_mixed(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read letters and digits in one word: "B2B", "mp3", "GPT4", "v2"."""
+    if text in tables.CHAT:
+        context.say(tables.CHAT[text], start, end)
+        return
     spoken: list[str] = []
-    for part in re.findall(r"\d+|\D+", text):
+    for part in re.findall(r"\d+|\D+", _SUBSCRIPTS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)):
         if part.isdecimal():
             spoken += context.digits_in_name(part)
         elif spoken == [] and (part == "v" or (part == "V" and context.text[end : end + 1] == ".")):
             spoken += [] if context.previous_word(start).lower() == "version" else ["version"]
+        elif part in ("x", "X") and not spoken and context.pieces and context.pieces[-1].rule == "phone":
+            spoken.append("extension")
         elif part[0].lower() in tables.GREEK and part[1:].isascii():
             spoken += [tables.GREEK[part[0].lower()], *part[1:].upper()]
         elif FORMULA.fullmatch(part):

@@ -20,11 +20,13 @@ _NEARBY: Final = 40
 """Characters on either side of a token that may decide its reading."""
 _PREVIOUS: Final = re.compile(r"([^\W_]+)[.,]?\s*$")
 _NEXT: Final = re.compile(r"[\s,]*([^\W_]+)")
-_NOUN: Final = re.compile(r"\s([a-z]+|[A-Z]{2,4}\b)")
+_NOUN: Final = re.compile(r"\s(?:\d{1,2}[A-Za-z]\s)?([a-z]+|[A-Z]{2,4}\b)")
 _CAN: Final = re.compile(r"\scan(?=\s*(?:[.,;:!?)]|$)|\s(?:of|and|or|in|on|for|with|is|was)\b)")  # the noun
 _ARTICLE: Final = re.compile(
     r"\b(?:[Aa]n?|[Tt]he|[Tt]his|[Tt]hat|[Ee]very|[Ee]ach|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Tt]heir)\s$"
 )
+_LETTER_BEFORE: Final = re.compile(r"(?<![\w-])[A-Z]$")
+_LETTER_AFTER: Final = re.compile(r"[A-Z](?![\w-])")
 _SPAN_AFTER: Final = re.compile(rf"\d|{SIGN}|{CALENDAR}(?!\w)")
 
 
@@ -170,7 +172,9 @@ def read_dash(context: NormalizerContext, text: str, start: int, end: int) -> No
 
 
 def _is_span(context: NormalizerContext, start: int, end: int) -> bool:
-    """Return whether a dash stands between two amounts or times: "$20-$30", "7 p.m.–9 p.m."."""
+    """Return whether a dash stands between two amounts, times or letters: "$20-$30", "7 p.m.–9 p.m.", "A–Z"."""
+    if _LETTER_BEFORE.search(context.before(start)) and _LETTER_AFTER.match(context.text, end):
+        return True
     return context.text[start - 1 : start] not in ("", " ") and _SPAN_AFTER.match(context.text, end) is not None
 
 

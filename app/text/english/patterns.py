@@ -40,9 +40,9 @@ _INCH: Final = r"in(?:\.(?=,|\s+[a-z\d])|(?=\s+(?:wide|tall|long|high|deep|thick
 SPACED_UNIT: Final = (
     r"(?!W\.?\s+(?:\d+(?:st|nd|rd|th)\b|[A-Z][a-z]))"  # the direction: "42 W. 3rd St."
     rf"(?:(?:{_one_of({unit.replace('µ', 'μ') for unit in _SPACED})})(?!\w)(?:/(?:{UNIT})(?!\w))?"
-    rf"|{_INCH}|A(?=[.,;:!?)]|$))"
+    rf"|{_INCH}|A(?=[.,;:!?)]|$|\s(?:at|and|per|fuse|breaker|charger|current)\b))"
 )
-_MEASURE: Final = rf"(?:\s(?:{SPACED_UNIT})|(?:{UNIT})(?:/(?:{UNIT}))?)(?!\w|\.\w)"
+_MEASURE: Final = rf"(?!W-\d)(?:\s(?:{SPACED_UNIT})|(?:{UNIT})(?:/(?:{UNIT}))?)(?!\w|\.\w)"
 _NO_PLURAL: Final = r"(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)"
 PLURAL: Final = rf"(?:people|children|men|women|{_NO_PLURAL}[a-z]{{2,}}s)\b"
 _CROWD: Final = (
@@ -68,7 +68,8 @@ _KINDS: Final = {
     r"|(?<![\w./-])(?:[A-Za-z0-9_.-]+/)*+[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
     rf"\.(?:{_EXTENSION})(?!\w)",
     "email": r"(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+",
-    "hex": r"(?<![\w:-])(?:(?:[\da-fA-F]{2}:){5}|(?:[\da-fA-F]{2}-){5})[\da-fA-F]{2}(?![\w:-])"
+    "hex": r"(?<!\w)0[xX][\da-fA-F]{1,16}(?!\w)"
+    r"|(?<![\w:-])(?:(?:[\da-fA-F]{2}:){5}|(?:[\da-fA-F]{2}-){5})[\da-fA-F]{2}(?![\w:-])"
     r"|(?<![\w-])[\da-fA-F]{8}-(?:[\da-fA-F]{4}-){3}[\da-fA-F]{12}(?![\w-])",
     "version": r"(?<![\w.-])[vV]\d+(?:\.\d+)+(?!\w)",
     "digits": "",  # the kinds of `_DIGITS` stand here
@@ -83,19 +84,22 @@ _KINDS: Final = {
     "hashtag": r"(?<![\w&])#(?:[^\W_]|_)+",
     "handle": r"(?<![\w.])@(?:[^\W_]|_)+",
     "initials": r"\b(?:[A-Za-z]\.){2,}(?:[A-Za-z](?![\w']))?|\b[Pp]h\.\s?[Dd]\.",
-    "function": r"(?<![\w.])[A-Za-z]\([a-z]\)(?=\s?[=<>≤≥≈+])",
+    "function": r"(?<![\w.])[A-Za-z][′']?\((?:[a-z]|\d{1,3})\)(?=\s?[=<>≤≥≈+])",
     "flag": r"(?<=\w\s)-(?![AIa])[A-Za-z](?=\s[\w\"'./~-]|$)",
     "latin": r"(?<=[a-z]\s)v\.(?=\s[A-Z])|\bw/o(?:ut)?\b|\bb/c\b|\bc/o\b|\bw/(?=\s)|\bet al\.",
     "calendar": rf"(?<!\w)(?:{_MONTHS}|{_DAYS}|{_MONTHS.upper()}|{_DAYS.upper()})(?!\w|')\.?",
-    "compass": r"(?<![\w.'&/-])(?:[NS][EW]|[NSEW])(?=[\s,;:!?)]|$|\.(?:\s|$))",
+    "compass": r"(?<![\w.'&/-])(?:[NS][EW]|[NSEW])(?=[\s,;:!?)]|$|\.(?:[\s,]|$))",
     "abbreviation": r"(?<![\w.])[A-Za-z]+\.(?!\w)|(?<![\w.])(?:[Nn]os?|[Vv]ol|[Ff]ig|pp?|[Cc]h|[Ss]ec)\.(?=\d)",
     "grade": r"(?<![\w'-])[A-F]-(?=[.,;:!?)\"]|$|\s(?!(?:and|or|to)\s))",
     "sharp": r"(?<!\w)[CF]#(?!\w)",
     "dot_name": r"(?<![\w.])\.(?=[A-Za-z]{2})|(?<=[A-Z]{2})\.(?=[A-Z]{2,}\b)|(?<=\w)\.(?=[A-Za-z_]\w*\()",
+    # `canonical` makes plain signs of small ones.
+    "charge": r"(?<=[A-Za-z\u2080-\u2089\])])(?:[\u00b9\u00b2\u00b3\u2074-\u2079][+−]|−)(?![\w(\u2070-\u2079])",
     "power": r"[⁺⁻−]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+",
     "caret": r"(?<=[\w)])\s?\^\s?(?:[-−]?(?:\d+|[a-z](?!\w))|\([-−]?(?:\d+|[a-z])\))",
     "index": r"[\u2080-\u2089]+",
-    "operator": r"[<>!=]=|->|<-|=>|&&|\|\|",
+    "ten_power": r"(?<=\d)\s?x\s?(?=10(?:\^|[-−⁻]?[\u00b9\u00b2\u00b3\u2070-\u2079]))",
+    "operator": r"(?<=[\w\])] )[-+*]=(?=\s?[\w\"'(-])|[<>!=]=|->|<-|=>|&&|\|\|",
     "mixed": rf"(?:{_RUN})?\d+{_RUN}[^\W_]*|{_RUN}\d[^\W_]*",
     "number": rf"(?:{NUM})",
     "word": rf"(?<!\w)'(?:tis|twas|em|til|cause|bout|n)\b|{_LETTERS}(?:-{_LETTERS})*",
@@ -111,17 +115,25 @@ _DIGITS: Final = {
     "month_year": r"(?<![\d/.])(?:0[1-9]|1[0-2])/20\d\d(?![\d/])",
     "short_year": r"(?<![\w'])'0\d(?!\w)",
     "decimal_comma": r"(?<![\w.,])\d+,\d{1,2}(?=\s?%)",
-    "clock": rf"(?<![\d:.])(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{MERIDIEM})?"
+    "clock": rf"(?<![\d:.])(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{MERIDIEM}|[ap](?!\w))?"
     rf"|(?<![\d:.])(?:1[0-2]|0?[1-9])\.[0-5]\d\s?{MERIDIEM}",
+    "minutes": r"(?<![\d:.])(?:2[5-9]|[3-9]\d|1\d\d):[0-5]\d(?![\d:]|\s(?:split|ratio|odds|rule|mix)\b)",
     "hour": rf"(?<![\d:.])(?:1[0-2]|0?[1-9])\s?{MERIDIEM}",
     "iso_date": r"(?<![\d./-])\d{4}(?P<date_sign>[-/.])(?:0[1-9]|1[0-2])(?P=date_sign)"
     r"(?:0[1-9]|[12]\d|3[01])(?![\d/-]|\.\d)(?:T(?=\d\d:))?"
     r"|(?<![\d./-])(?:19|20)\d\d(?P<short_sign>[-/])(?:0?[1-9]|1[0-2])(?P=short_sign)(?:[12]\d|3[01]|0?[1-9])(?![\d/-])",
     "slash_date": r"(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])"
     r"|(?<![\d.-])(?:0?[1-9]|[12]\d|3[01])(?P<day_sign>[.-])(?:[12]\d|3[01]|0?[1-9])(?P=day_sign)(?:19|20)\d\d(?![\d-]|\.\d)",
+    "day_span": r"(?<![\d/])(?:0?[1-9]|1[0-2])/(?:[12]\d|3[01]|0?[1-9])[-–]"
+    r"(?:0?[1-9]|1[0-2])/(?:1[3-9]|2\d|3[01])(?![\d/-])"
+    r"|(?<![\d/])(?:0?[1-9]|1[0-2])/(?:1[3-9]|2\d|3[01])[-–](?:0?[1-9]|1[0-2])/(?:[12]\d|3[01]|0?[1-9])(?![\d/-])",
+    "clause": r"(?<![\w.])[1-9]\d{2}\([a-z]\)(?:\(\d{1,2}\))?",
+    "named_date": rf"(?<![\w-])(?:0?[1-9]|[12]\d|3[01])-(?:{_MONTHS}|May)-(?:\d{{4}}|\d\d)(?![\w-])",
+    "season": r"(?<![\w/.-])(?:19|20)\d\d/\d\d(?![\d/])",
     "phone": r"(?<![\w-])(?:\+?\d{1,3}[ .-])?(?:\(\d{2,5}\)[ .-]?|\d{3}[ .-])\d{3,4}[ .-]\d{4}(?![\w-]|\.\d| \d{4})"
     r"|(?<![\w-])\+\d[\d ().-]{6,18}\d(?!\w)|(?<![\w.,-])\d{3}-\d{4}(?![\w-])"
     r"|(?<![\w-])1-8\d\d-[A-Z\d-]{3,10}[A-Z\d](?![\w-])"
+    r"|(?<!\w)\(0\)\d{2,4}[ -]\d{3,4}[ -]\d{3,4}(?![\w-])"
     r"|(?<![\w.,/-])(?=0\d(?:[ -]?\d){7,13}(?![\w-]| \d))0\d{1,5}(?:[ -]\d{2,8}){1,5}",
     "code": r"(?<![\w.,/-])(?:\d{4}(?P<card_sign>[ -])\d{4}(?P=card_sign)\d{4}(?P=card_sign)\d{1,7}"
     r"|\d{4}[ -]\d{6}[ -]\d{4,5}|\d{3}-\d{2}-\d{4}"
@@ -131,10 +143,10 @@ _DIGITS: Final = {
     "height": r"(?<![\w.])\d{1,2}'\s?\d{1,2}\"|(?<![\w.])\d'\d{1,2}(?![\w'])",
     "feet_inches": r"(?<![\w.])\d{1,2}\s?ft\.?\s\d{1,2}\s?in(?!\w)",
     "inches": r"(?<![\w.])\d+(?:\.\d+)?\"(?!(?!x\d)\w)",
-    "feet": r"(?<![\w.])\d+'(?=\s+(?:tall|wide|long|high|deep|x)\b)|(?<=x )\d{1,3}'(?!\w)",
+    "feet": r"(?<![\w.])\d+'(?=\s+(?:tall|wide|long|high|deep|x)\b|\s?×)|(?:(?<=[x×])|(?<=[x×] ))\d{1,3}'(?!\w)",
     "factorial": r"(?<![\w.,])\d{1,3}!(?=\s?[=+×/*−-]\s?\d)",
     "first": rf"(?<![\w.,/-])(?:{NUM})(?:\s?–\s?|-|\s-\s(?=[\d:]+\s?{MERIDIEM}))"
-    rf"(?=(?:{NUM})(?:\s?{MERIDIEM}|{_MEASURE}|\s(?:{SCALE_WORD})\b))",
+    rf"(?=(?:{NUM})(?:\s?{MERIDIEM}|:[0-5]\d(?![\d:])|{_MEASURE}|\s(?:{SCALE_WORD})\b))",
     "money_after": rf"(?:\d+,\d\d(?=\s?€)|{NUM})(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?"
     rf"\s?(?:[€£¥₹₽¢]|(?:{_CODE})\b)|(?<![\w.,])\d{{1,2}}p(?!\w)",
     "scientific": r"(?<![\w.])\d+(?:\.\d+)?[eE][+-]?\d+(?!\w)",
@@ -143,15 +155,19 @@ _DIGITS: Final = {
     "grouped": r"(?<![\w.,/+-])(?<!\d )[1-9]\d{0,2}"
     r"(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
     "scaled": rf"(?<![\w.])(?!401k)(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)"
-    rf"|[KMBT](?=\s+{PLURAL})|m(?=\s+{_CROWD}))",
-    "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])",
-    "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?![\d/]|\.\d)",
-    "dimension": r"(?<![\w.,])\d+(?:\.\d+)?\s?x\s?\d+(?:\.\d+)?(?![\w])",
+    rf"|[KMBT](?=\s+(?:{PLURAL}|[A-Z]{{3,}}S\b))|m(?=\s+{_CROWD}))",
+    "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])"
+    r"|(?<![\d.,/-])\d{1,2}-[1-9]\d?/(?:2|3|4|8|16|32)(?![\d/.])",
+    "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?:(?:rds?|ths?|nds)(?!\w))?(?![\d/]|\.\d)",
+    # "relay" and "dimension" are no powers of ten: "5 x 10^3".
+    "relay": rf"(?<![\w.,])\d{{1,2}}\s?[x×]\s?\d+{_MEASURE}",
+    "dimension": r"(?<![\w.,])\d{3,5}×\d{3,5}(?!\w)"
+    r"|(?<![\w.,])\d+(?:\.\d+)?\s?x\s?\d+(?:\.\d+)?(?![\w^]|−[\u00b9\u00b2\u00b3\u2074-\u2079])",
     "times": r"(?<![\w.,])\d+(?:\.\d+)?[xX](?!\w|\s?[-+*/=^²³])",
     "ordinal": rf"(?<![\w.]){_INT}(?:st|nd|rd|th|ST|ND|RD|TH)(?!\w)",
     "round": r"(?<![\w.,])(?:10{1,2}|1,?000|10,?000|100,?000)s(?=\sof\b)",
     "decade": r"(?<![\w.,])'?(?:\d{3}0|\d0)'?s(?!\w)",
-    "quantity": rf"(?<![\w.])(?<!I-)(?:{NUM}){_MEASURE}",
+    "quantity": rf"(?<![\w.])(?<![A-Za-z]{{4}}-)(?<!I-)(?:{NUM}){_MEASURE}",
     "range": rf"(?<![\w.,-])(?:{NUM})(?:\s?–\s?|-)(?:{NUM})(?![\w-]|[.,]\d)",
 }
 

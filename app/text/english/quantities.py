@@ -46,6 +46,14 @@ def read_scientific(context: NormalizerContext, text: str, start: int, end: int)
 def read_power(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a superscript: `x²`."""
     context.say(_to_the_power(context, unicodedata.normalize("NFKC", text), text in ("²", "³")), start, end)
+    if context.text[start - 1 : start].isdecimal():
+        _unit_of_fraction(context, end, many=True, letters="mgsJW")
+
+
+def read_charge(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read the charge of an ion: `Ca²⁺`."""
+    count = unicodedata.normalize("NFKC", text[:-1])
+    context.say([*(context.cardinal(count) if count else []), "plus" if text[-1] == "+" else "minus"], start, end)
 
 
 def read_caret(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -113,7 +121,7 @@ def read_times(context: NormalizerContext, text: str, start: int, end: int) -> N
 
 def read_mixed_fraction(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a whole number and a fraction: `2 1/2`."""
-    whole, part = text.split(" ")
+    whole, part = re.split("[ -]", text)
     context.say([*context.cardinal(whole), "and"], start, start + len(whole))
     top, bottom = tables.VULGAR_FRACTIONS[part] if part in tables.VULGAR_FRACTIONS else part.split("/")
     context.say(_part(context, top, bottom), start + len(whole) + 1, end)
@@ -128,7 +136,10 @@ def _part(context: NormalizerContext, top: str, bottom: str) -> list[str]:
 
 def read_ratio(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a fraction, a day, or a blood pressure: `3/4`."""
-    top, bottom = text.split("/")
+    top, bottom = text.rstrip("rdsthn").split("/")
+    if context.next_word(end) == "odds":
+        context.say([*context.cardinal(top), "to", *context.cardinal(bottom)], start, end)
+        return
     if dates.read_days(context, [top, bottom], "and", start, end):
         return
     if dates.read_month_and_day(context, top, bottom, start, end):
@@ -143,10 +154,15 @@ def read_ratio(context: NormalizerContext, text: str, start: int, end: int) -> N
         _unit_of_fraction(context, end, many=int(top) > int(bottom))
 
 
-def _unit_of_fraction(context: NormalizerContext, end: int, *, many: bool) -> None:
+def _unit_of_fraction(context: NormalizerContext, end: int, *, many: bool, letters: str = "") -> None:
+    """Read the unit after a number. `letters` are the units of one letter that may stand here."""
+    if context.text[end : end + 1] == '"' and context.text.count('"', max(0, end - 40), end) % 2 == 0:
+        context.say("inches" if many else "inch", end, end + 1)
+        context.end = end + 1
+        return
     found = _UNIT_AFTER.match(context.text, end)
     unit = found.group().strip().replace("μ", "µ") if found is not None else ""
-    if found is not None and len(unit) > 1 and unit != "in":
+    if found is not None and (len(unit) > 1 or unit in (*letters,)) and unit != "in":
         context.say(context.accented(units.UNITS[unit][many]), end + len(found.group()) - len(unit), found.end())
         context.end = unit_end(context, found.end())
 
@@ -158,7 +174,7 @@ def unit_end(context: NormalizerContext, end: int) -> int:
 
 def read_dimension(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read two sizes: `4x6`."""
-    left, right = re.split(r"\s?x\s?", text)
+    left, right = re.split(r"\s?[x×]\s?", text)
     context.say([*context.number_words(left), "by", *context.number_words(right)], start, end)
 
 
@@ -277,6 +293,7 @@ def read_numeral(context: NormalizerContext, text: str, start: int, end: int) ->
 READERS: Final[dict[str, Reader]] = {
     "scientific": read_scientific,
     "power": read_power,
+    "charge": read_charge,
     "caret": read_caret,
     "factorial": read_factorial,
     "index": read_index,

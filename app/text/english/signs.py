@@ -15,6 +15,7 @@ _LETTER_BEFORE: Final = re.compile(r"(?:^|[^\w</])\w$")
 _LETTER_AFTER: Final = re.compile(r"\w(?!\w)")
 _MARK_BEFORE: Final = re.compile(r"\d\.\d+$")
 _FULL_MARK: Final = re.compile(r"(?:5|10|20|100)(?![\d.])")
+_VARIABLE: Final = re.compile(r"\d\s?\(\w\s$")  # "3(x - 2)"
 _COMPARED: Final = re.compile(rf"\s?(?:{SIGN})?\d")
 
 
@@ -38,9 +39,14 @@ def read_grade(context: NormalizerContext, text: str, start: int, end: int) -> N
 
 def read_function(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a function of one variable: `f(x) = 3`."""
+    opened = start + text.index("(")
     context.say([text[0].upper()], start, start + 1, tag="LETTERS")
-    context.say("of", start + 1, start + 2)
-    context.say([text[2].upper()], start + 2, end, tag="LETTERS")
+    context.say("prime of" if text[1] != "(" else "of", start + 1, opened + 1)
+    value = text[text.index("(") + 1 : -1]
+    if value.isdecimal():
+        context.say(context.cardinal(value), opened + 1, end)
+    else:
+        context.say([value.upper()], opened + 1, end, tag="LETTERS")
 
 
 def read_flag(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -85,7 +91,9 @@ def read_symbol(context: NormalizerContext, text: str, start: int, end: int) -> 
 def _minus(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
     number_before = near.before.isdecimal() or near.before in ("²", "³")
     # In an equation a letter stands for a number: "y = 3x - 7".
-    number_before = number_before or (near.before.isalpha() and "=" in context.before(start))
+    before = context.before(start)
+    algebra = text == "−" or "=" in before or _VARIABLE.search(before) is not None
+    number_before = number_before or (near.before.isalpha() and algebra)
     return "minus" if near.spaced and number_before and near.after.isdecimal() else ""
 
 
@@ -98,7 +106,19 @@ def _slash(context: NormalizerContext, near: _Neighbors, text: str, start: int) 
     return ""
 
 
+def read_ten_power(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read the sign before a power of ten: `5 x 10^3`."""
+    context.say("times", start, end)
+
+
+def _dollar(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    """Return the name of a sign before a variable, "$HOME", or alone."""
+    return "dollar" if near.right.isalpha() else tables.SPOKEN_SYMBOLS[text]
+
+
 def _tilde(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    if near.left.isalnum() and near.right.isdecimal() and not near.left.isdecimal():
+        return "tilde"
     if near.between_digits:
         return tables.ONLY_BETWEEN_NUMBERS[text]
     return "about" if near.after.isdecimal() or near.after in tuple("$£€¥.") else ""
@@ -130,6 +150,13 @@ def _label(context: NormalizerContext, near: _Neighbors, text: str, start: int) 
     return name + "s" if near.left == text else name
 
 
+def _star(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    """Return the name of a star after a number: "5★ hotel". A row of stars is decoration."""
+    if not near.left.isdecimal() or near.right == text:
+        return ""
+    return "star" if near.after.isalpha() else "stars"
+
+
 def _silent(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
     return ""
 
@@ -141,6 +168,8 @@ _SYMBOL_RULES: Final[dict[str, Callable[[NormalizerContext, _Neighbors, str, int
     **dict.fromkeys("©§¶№↑↓", _label),
     **dict.fromkeys("#®™", _silent),
     "/": _slash,
+    "★": _star,
+    "$": _dollar,
     "~": _tilde,
     "=": _equals,
 }
@@ -153,5 +182,6 @@ READERS: Final[dict[str, Reader]] = {
     "grade": read_grade,
     "function": read_function,
     "flag": read_flag,
+    "ten_power": read_ten_power,
     "symbol": read_symbol,
 }

@@ -24,7 +24,9 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "min": "minimum", "max": "maximum",
     "tel": "telephone", "misc": "miscellaneous", "intl": "international", "natl": "national", "cf": "compare",
     "viz": "namely", "ca": "circa", "al": "al", "esq": "esquire", "fwd": "forward", "ed": "edition",
-    "mgr": "manager", "atty": "attorney", "div": "division", "ea": "each", "yr": "year", "hr": "hour", "wk": "week",
+    "wm": "william", "chas": "charles", "thos": "thomas",
+    "mgr": "manager", "mtg": "meeting", "atty": "attorney", "div": "division", "ea": "each", "yr": "year",
+    "hr": "hour", "wk": "week",
     "fr": "father", "msgr": "monsignor", "pvt": "private", "insp": "inspector", "amb": "ambassador",
     "esp": "especially",
     "resp": "respectively", "equiv": "equivalent", "usu": "usually", "mfg": "manufacturing", "mgmt": "management",
@@ -52,7 +54,7 @@ BEFORE_NUMBER: Final[dict[str, str]] = {
     "ext": "extension", "pt": "part", "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum",
     "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route", "rte": "route", "vols": "volumes",
     "chs": "chapters", "secs": "sections", "est": "established", "op": "opus", "ed": "edition", "bldg": "building",
-    "cat": "category", "para": "paragraph", "precip": "precipitation",
+    "fl": "floor", "pop": "population", "mk": "mark", "cat": "category", "para": "paragraph", "precip": "precipitation",
     "lat": "latitude", "wt": "weight", "ht": "height", "exp": "expires",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
@@ -95,12 +97,12 @@ SPOKEN_SYMBOLS: Final[dict[str, str]] = {
     "⇒": "implies", "⇔": "if and only if", "∝": "is proportional to", "∅": "empty set", "∴": "therefore",
     "∵": "because",
     "∠": "angle", "∏": "product of", "∉": "not in", "¬": "not", "∧": "and", "∨": "or", "≡": "is equivalent to",
-    "♭": "flat", "♯": "sharp", "¶": "paragraph", "↑": "up", "↓": "down",
+    "♭": "flat", "♯": "sharp", "★": "star", "¶": "paragraph", "↑": "up", "↓": "down",
 }  # fmt: skip
 
 OPERATORS: Final[dict[str, str]] = {
     "<=": "less than or equal to", ">=": "greater than or equal to", "!=": "not equal to", "==": "equals",
-    "->": "to", "&&": "and", "||": "or",
+    "+=": "plus equals", "-=": "minus equals", "*=": "times equals", "->": "to", "&&": "and", "||": "or",
 }  # fmt: skip
 
 # Signs inside addresses.
@@ -121,11 +123,16 @@ NUMBERED_THINGS: Final = word_set(
 REGNAL_NAMES: Final = word_set(
     "louis henry charles george edward elizabeth james william richard philip peter paul john pius benedict francis "
     "catherine frederick napoleon alexander nicholas ivan ferdinand gustav carl christian leopold albert alfonso "
-    "george mary gregory leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes darius"
+    "ramses thutmose amenhotep constantine justinian otto haakon harald margrethe wilhelm friedrich karl juan felipe "
+    "umberto mehmed suleiman murad selim sixtus julius eugene stephen celestine emmanuel mary gregory "
+    "leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes darius"
 )
 
 SPOKEN_DOMAINS: Final = word_set("com org net info biz app dev edu gov mil")  # read as words
-AFTER_REGNAL: Final = word_set("of was is and had has died ruled reigned became who in the came took made did")
+AFTER_REGNAL: Final = word_set(
+    "fought won lost wrote built led left lived sent gave met will would did then "
+    "of was is and had has died ruled reigned became who in the came took made did"
+)
 VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
     "½": ("1", "2"), "⅓": ("1", "3"), "⅔": ("2", "3"), "¼": ("1", "4"), "¾": ("3", "4"), "⅕": ("1", "5"),
     "⅖": ("2", "5"), "⅗": ("3", "5"), "⅘": ("4", "5"), "⅙": ("1", "6"), "⅚": ("5", "6"), "⅐": ("1", "7"),
@@ -140,6 +147,11 @@ WORDS: Final[dict[str, str]] = {
     "msg": "message", "tmrw": "tomorrow", "ppl": "people", "phds": "PHDs", "idk": "I D K",
     "imo": "I M O", "imho": "I M H O", "iirc": "I I R C", "afaik": "A F A I K", "irl": "I R L", "omw": "on my way",
     "yoy": "year over year", "qoq": "quarter over quarter",
+}  # fmt: skip
+# Words of messages with a digit in them.
+CHAT: Final[dict[str, str]] = {
+    "gr8": "great", "l8r": "later", "b4": "before", "2day": "today", "2nite": "tonight", "2moro": "tomorrow",
+    "m8": "mate", "h8": "hate", "w8": "wait", "str8": "straight", "4ever": "forever",
 }  # fmt: skip
 BARE_TITLES: Final[dict[str, str]] = {
     "Dr": "doctor", "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Prof": "professor", "Sgt": "sergeant",
@@ -163,7 +175,7 @@ COUNTIES: Final = word_set("Durham Cork Kerry Galway Mayo Clare Down Antrim Dubl
 # Words before a number that is read in pairs ("room 404"), digit by digit, or as a telephone number.
 PAIRED: Final = word_set(
     "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio "
-    "interstate area platform ext extension exit error xbox rtx gtx peugeot ferrari"
+    "rm rte rt hwy interstate area platform ext extension exit error xbox rtx gtx peugeot ferrari"
 )
 SPELLED: Final = word_set(
     "code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking"

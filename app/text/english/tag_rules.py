@@ -135,8 +135,10 @@ def tag_dove(c: WordContext) -> str:
 
 
 def tag_wind(c: WordContext) -> str:
-    """Tag "wind": the air, or to turn."""
+    """Tag "wind" and "winds": the air, or to turn."""
     before, after = c.previous, c.next
+    if c.lower == "winds":
+        return "VBZ" if before in classes.WINDING and after != "of" else "NNS"
     turning = after in ("up", "down", "back", "around", "through", "along", "its", "round", "past")
     plural = before.endswith("s") and before not in classes.FUNCTION
     return "VB" if turning and (not before or plural or before in classes.CONJUNCTIONS) else tag_open_class(c)
@@ -197,6 +199,7 @@ HOMOGRAPHS: Final[dict[str, Callable[[WordContext], str]]] = {
     "close": tag_close,
     "dove": tag_dove,
     "wind": tag_wind,
+    "winds": tag_wind,
     "wound": tag_wound,
     "minute": tag_minute,
     "bass": lambda c: "NN",

@@ -117,7 +117,10 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
                 for verb in ("took", "take", "takes", "taking", "taken")
                 for owner in ("a", "his", "her", "their", "my", "our")
             )
-            | {"a deep", "a low"},
+            | {
+                f"{article} {kind}" for article in ("a", "her", "his", "their", "one", "the")
+                for kind in ("deep", "low", "final", "last", "slight", "little", "small", "quick", "curtain")
+            },
             after=word_set("wave waves thruster"),
             near=word_set("ship ship's ships boat boats stern hull yacht vessel deck sail sailed anchor port starboard "
                         "applause curtain"),

@@ -43,6 +43,9 @@ VERBS_OF_SAYING: Final = word_set(
     "feared sure certain glad afraid happy sorry true clear told tell tells so such fact idea hope report reports "
     "reported explain explains explained insist insisted assume assumes assumed require requires required"
 )
+WINDING: Final = word_set(
+    "path road river trail stream street lane route track creek staircase line he she it who which queue canyon"
+)
 PAST_SIGNS: Final = word_set(
     "yesterday ago last was were had did went came said took made got saw knew wrote told gave found left earlier "
     "previously once then"

@@ -69,6 +69,8 @@ class WordContext:
     @property
     def is_past(self) -> bool:
         """Return whether some word of the sentence shows the past tense."""
+        if "today" in self._lower and "every" not in self._lower and self.next in classes.DETERMINERS:
+            return True
         return any(word in classes.PAST_SIGNS or (word.endswith("ed") and len(word) > 4) for word in self._lower)
 
     @property

@@ -19,8 +19,9 @@ DAYS: Final = {
 }
 # Words before an ordinal that give it the ending -en, and those that give it -e.
 WEAK: Final = word_set(
-    "am im vom zum zur beim dem den des einem einen einer eines meinem meinen meiner seinem seinen seiner ihrem ihren "
-    "ihrer unserem unseren unserer deinem deinen keinem keinen keiner diesem diesen jedem jeden bis ab seit nach unterm"
+    "v am im vom zum zur beim dem den des einem einen einer eines meinem meinen meiner seinem seinen seiner ihrem "
+    "ihren ihrer unserem unseren unserer deinem deinen keinem keinen keiner diesem diesen jedem jeden bis ab seit nach "
+    "unterm"
 )
 STRONG_E: Final = word_set(
     "der die das diese dieses dieser jede jedes jeder ins ans aufs fürs durchs eine meine seine ihre unsere deine keine"
@@ -42,7 +43,7 @@ FEMININE: Final = re.compile(r"(?:ung|heit|keit|schaft|ion|tät|e|Liga|Bundeslig
 ORDERED: Final = word_set(
     "jahrhundert jahrtausend klasse stock stockwerk etage platz kapitel weltkrieg liga bundesliga mal tag woche monat "
     "halbzeit quartal semester halbjahr fc auflage obergeschoss lebensjahr geburtstag jahrestag advent runde rang "
-    "absatz"
+    "absatz minute stunde sekunde spieltag etappe satz gang sieg treffer versuch og obergeschoss ug teil schritt preis"
 ) | {name.lower() for name in MONTHS}
 KINGS: Final = word_set(
     "Ludwig Friedrich Wilhelm Karl Heinrich Otto Georg Elisabeth Katharina Napoleon Pius Benedikt Leopold Maximilian "
@@ -57,12 +58,82 @@ TITLES: Final = word_set(
     "König Kaiser Papst Zar Königin Kaiserin Zarin Prinz Herzog Sultan Fürst Graf Kurfürst Heinrich"
 )
 NOMINATIVE: Final = re.compile(r"(?:us|es|as|is|os)$")
-VULGAR: Final = {
-    "½": "ein halb", "⅓": "ein Drittel", "⅔": "zwei Drittel", "¼": "ein Viertel", "¾": "drei Viertel",
-    "⅛": "ein Achtel",
+PARTS: Final = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅛": (1, 8)}
+# Nouns that are feminine, though their ending does not say so.
+FEMININES: Final = word_set(
+    "Person Zwiebel Kartoffel Nuss Nacht Hand Frau Mutter Tochter Schwester Stadt Firma Minute Packung Tafel Regel "
+    "Zahl Wahl Fahrt Tür Spur Hälfte Saison Mannschaft Ausgabe Art Antwort Million Uhr Bank Kraft Gabel Schachtel "
+    "Schüssel Oma Pizza Cola Mail SMS App Paprika Insel"
+)
+# Words before digits that are read one by one, and the text between.
+CODED: Final = word_set(
+    "PIN Code TAN BLZ ISBN Passwort Kontonummer Kundennummer Bestellnummer Rechnungsnummer Auftragsnummer Konto Kto. "
+    "Sendungsnummer Ticketnummer Buchungsnummer Artikelnummer Mitgliedsnummer Matrikelnummer Seriennummer Kto.-Nr. "
+    "Kd.-Nr. Best.-Nr. Art.-Nr. Rg.-Nr. Zugangscode Bestätigungscode Steuernummer Personalnummer"
+)
+LINKS: Final = (" ", ": ", " lautet ", " ist ", " lautet: ", " Nr. ")
+# Ends of words before the number of a house or seat, whose letter is no unit: "Königstr. 1A".
+HOUSED: Final = (
+    *(
+        "str.",
+        "Str.",
+        "straße",
+        "Straße",
+        "weg",
+        "Weg",
+        "platz",
+        "Platz",
+        "allee",
+        "gasse",
+        "ring",
+        "Nr.",
+        "damm",
+        "ufer",
+    ),
+    *("Zimmer", "Haus", "Block", "Gate", "Reihe", "Sitz", "Raum", "Wagen"),
+)
+# Short names of books of the Bible, before a chapter and verse.
+BIBLE: Final = {
+    "Joh": "Johannes", "Mt": "Matthäus", "Mk": "Markus", "Lk": "Lukas", "Röm": "Römer", "Kor": "Korinther",
+    "Gen": "Genesis", "Ex": "Exodus", "Ps": "Psalm", "Jes": "Jesaja", "Offb": "Offenbarung", "Apg": "Apostelgeschichte",
+    "Gal": "Galater", "Eph": "Epheser", "Phil": "Philipper", "Hebr": "Hebräer", "Jak": "Jakobus", "Petr": "Petrus",
+    "Mose": "Mose", "Jer": "Jeremia", "Spr": "Sprüche",
+}  # fmt: skip
+# Nouns after the stroke of a rate.
+RATES: Final = {
+    **{
+        name: name for name in ("Monat", "Jahr", "Tag", "Woche", "Nacht", "Person", "Stück", "Stunde", "Minute", "Kopf")
+    },
+    **{
+        name: name
+        for name in ("Sekunde", "Quartal", "Liter", "Kilo", "Einwohner", "Seite", "Portion", "Zimmer", "User")
+    },
+    **{"Mon.": "Monat", "J.": "Jahr", "Pers.": "Person", "Wo.": "Woche", "mtl.": "Monat", "d": "Tag", "a": "Jahr"},
+}
+PROPORTIONS: Final = word_set("verhältnis seitenverhältnis maßstab format bildformat mischungsverhältnis quote")
+LASTING: Final = word_set(
+    "dauert dauerte dauer fahrzeit fahrtzeit laufzeit spielzeit gesamtzeit zeit in nach etwa ca rund circa knapp fast "
+    "über läuft lief brauchte braucht benötigt arbeitszeit von"
+)
+# Abbreviations of adjectives, which take an ending before a noun.
+ADJECTIVES: Final = word_set(
+    "sog. Sog. ehem. Ehem. dt. Dt. engl. frz. ital. österr. ev. kath. techn. wiss. öffentl. staatl. städt. lfd. allg. "
+    "lat. griech. stv. stellv."
+)
+OPERATORS: Final = {
+    "==": "gleich", "!=": "ungleich", ">=": "größer oder gleich", "<=": "kleiner oder gleich", "&&": "und",
+    "||": "oder", "≠": "ungleich", "∞": "unendlich", "√": "Wurzel aus", "~": "etwa", "*": "mal",
+}  # fmt: skip
+GREEK: Final = {
+    "α": "Alpha", "β": "Beta", "γ": "Gamma", "δ": "Delta", "ε": "Epsilon", "ζ": "Zeta", "η": "Eta", "θ": "Theta",
+    "ι": "Jota", "κ": "Kappa", "λ": "Lambda", "μ": "Mü", "ν": "Nü", "ξ": "Xi", "ο": "Omikron", "π": "Pi", "ρ": "Rho",
+    "σ": "Sigma", "ς": "Sigma", "τ": "Tau", "υ": "Ypsilon", "φ": "Phi", "χ": "Chi", "ψ": "Psi", "ω": "Omega",
 }  # fmt: skip
 
 _LAST_NUMBER: Final = re.compile(r"(?:([^\W\d_]+)\s+)?(?<![\w.,:])\d{1,4}\.$")
+_LISTED: Final = re.compile(
+    r"[\w)][,;:(]\s?\d{1,2}\.$|\d\.(?:,| und| u\.| oder| bis| sowie)\s\d{1,4}\.$"
+)  # "2. Etage, 1. Tür"
 _FIRST_WORD: Final = re.compile(r"[^\W\d_]+")
 # Words that often begin a sentence, in small letters.
 _STARTS: Final = word_set(
@@ -81,4 +152,6 @@ def ordinal_continues(stem: str, following: str) -> bool:
     if found is None or first is None:
         return False
     before, after = (found.group(1) or "").lower(), first.group().lower()
-    return after in ORDERED or before in ARTICLES or (before in ("ein", "als") and after not in _STARTS)
+    if after in ORDERED or before in ARTICLES:
+        return True
+    return (before in ("ein", "als") or _LISTED.search(stem) is not None) and after not in _STARTS
