@@ -8,6 +8,7 @@ from typing import Final
 
 from app.text.word_sets import word_set
 from app.text.written.german_words import ordinal_continues
+from app.text.written.romance_tables import ROMANCE
 from app.text.written.tables import WORDS
 
 # They may end a sentence as well: it does if a capital follows.
@@ -31,8 +32,24 @@ _LAST_TOO: Final = word_set(
 @cache
 def pattern(tag: str) -> re.Pattern[str]:
     """Return the expression of a language's abbreviations, a tag of `tables.WORDS`."""
-    forms = sorted(WORDS[tag].abbreviations, key=len, reverse=True)
+    words = WORDS[tag]
+    stopped = [unit for unit in words.units if "." in unit]
+    forms = sorted((*words.abbreviations, *stopped), key=len, reverse=True)
     return re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, forms))})(?!\w)")
+
+
+@cache
+def _numbered(tag: str) -> re.Pattern[str] | None:
+    """Return the expression of the abbreviations that are read before a number: those of pages, months and days."""
+    more = ROMANCE.get(tag)
+    if more is None:
+        return None
+    forms = {form.rstrip(".") for form in (*more.numbered, *more.days, *more.months)}
+    names = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
+    return re.compile(rf"(?<![\w.])(?:{names})\.$", re.IGNORECASE)
+
+
+_NUMBER: Final = re.compile(r"(?:de\s)?\d|[IVX]+(?!\w)|(?:e|y|et)\s")
 
 
 @cache
@@ -50,5 +67,9 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
         if match.start() < len(stem) < match.end():
             return True
         if match.end() == len(stem):
-            return not (match.group() in _LAST_TOO and following[0].isupper())
+            ends = match.group() in _LAST_TOO and following[0].isupper()
+            return not ends or pattern(tag).match(following) is not None
+    numbered = _numbered(tag)
+    if numbered is not None and numbered.search(stem) and _NUMBER.match(following):
+        return True
     return tag == "de" and ordinal_continues(stem, following)

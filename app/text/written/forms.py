@@ -318,7 +318,7 @@ class WrittenForms:
             return None if said is None else (match.start("rn"), match.end(), said)
         if value is None or not name[0].isupper() or (len(match["rn"]) == 1 and name not in _MONARCHS):
             return None
-        if value <= self._words.regnal:
+        if value <= self._words.regnal and name in _MONARCHS:
             return match.start("rn"), match.end(), self._numbers.ordinal(value, "f" if name in _QUEENS else "m")
         return match.start("rn"), match.end(), self._numbers.cardinal(value)
 
@@ -330,7 +330,8 @@ class WrittenForms:
 
 _QUEENS: Final = frozenset(
     """
-    Isabel Elisabeth Élisabeth Elisabetta Catalina Catherine Caterina Maria
+    Isabel Elisabeth Élisabeth Elisabetta Isabella Catalina Catherine Caterina Catarina Maria María Cristina Cleopatra
+    Margarita Margherita Margarida Marguerite Victoria Vittoria Vitória Ana Anna Juana Giovanna Joana Blanca Urraca
     """.split()  # noqa: SIM905
 )
 _MONARCHS: Final = _QUEENS | frozenset(
@@ -338,7 +339,13 @@ _MONARCHS: Final = _QUEENS | frozenset(
     Alfonso Felipe Carlos Luis Fernando Juan Pablo Pedro Enrique Jaime Pío Napoleón Francisco
     Louis Charles Henri François Philippe Napoléon Jean Paul Pie Guillaume
     Luigi Carlo Enrico Francesco Filippo Vittorio Umberto Emanuele Giovanni Paolo Pio Napoleone
-    Luís João José Manuel Afonso Henrique Filipe Napoleão Paulo
+    Luís João José Manuel Afonso Henrique Filipe Napoleão Paulo Sebastião Duarte Dinis Sancho Pio Bento Nicolau Gregório
+    Sancho Ramiro Alejandro Nicolás Benedicto Clemente León Gregorio Inocencio Urbano Sixto Ricardo Eduardo Jorge
+    Guillermo Federico Leopoldo Ramsés Tutmosis Amenhotep Juan Teodosio Constantino Constantin Adriano Pie Léon Grégoire
+    Urbain Innocent Clément Benoît Nicolas Alexandre Édouard Georges Richard Jacques Guillaume Frédéric Léopold Ramsès
+    Leone Gregorio Innocenzo Benedetto Sisto Giulio Bonifacio Adriano Nicola Alessandro Edoardo Giorgio Riccardo Giacomo
+    Guglielmo Federico Ferdinando Amedeo Ramses Dario Ciro Serse Tolomeo Julio Bonifacio Celestino Ferdinand Alphonse
+    Albert Alberto Baudouin Rainier Hassan Mohamed Abdalá Hussein Carlo Óscar Gustavo Haakon Harald Olaf Cristián
     """.split()  # noqa: SIM905
 )
 
@@ -350,4 +357,8 @@ def get_forms(tag: str) -> WrittenForms | None:
         from app.text.written.german import GermanForms
 
         return GermanForms(tag)
-    return WrittenForms(tag) if tag in WORDS else None
+    if tag not in WORDS:
+        return None
+    from app.text.written.romance import RomanceForms
+
+    return RomanceForms(tag)

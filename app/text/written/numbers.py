@@ -11,8 +11,8 @@ from num2words import num2words
 from app.text.written.tables import WORDS
 from app.text.written.words import Gender
 
-_ROMAN: Final = re.compile(r"(X{0,3}|XL|L)(IX|IV|V?I{0,3})")
-_ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50}
+_ROMAN: Final = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,3})")
+_ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 # Letters after the digits of an ordinal.
 _ENDINGS: Final = {
     "es": ("º", "ª", "er", "o", "a", "ro", "ra", "do", "da", "to", "ta"),
@@ -49,7 +49,7 @@ class Numbers:
                 return {"f": "eine", "m": "ein", None: said}[gender]
             return re.sub(r"(?<=hundert|tausend)eins$", "ein", said) if gender else said
         if gender == "f":
-            said = re.sub(r"\bum$", "uma", re.sub(r"\bdois$", "duas", said))
+            said = re.sub(r"\bum$", "uma", re.sub(r"\bdois(?=$| mil\b)", "duas", said))
             said = re.sub(r"(du|tre)zentos|(\w+)centos", lambda m: f"{m[0][:-2]}as", said)
         return said
 
@@ -110,7 +110,7 @@ class Numbers:
 
 
 def roman(text: str) -> int | None:
-    """Return the value of a Roman numeral up to 89, or None if it is not one."""
+    """Return the value of a Roman numeral up to 3999, or None if it is not one."""
     if not text or not _ROMAN.fullmatch(text):
         return None
     values = [_ROMAN_VALUES[letter] for letter in text]

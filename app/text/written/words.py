@@ -19,10 +19,14 @@ class Noun:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """A currency: its noun, and the noun of its hundredths, "" if that is not said."""
+    """A currency: its noun, and the noun of its hundredths, "" if that is not said after a whole number.
+
+    `hundredth` is that noun where less than one whole is said by it alone: fifty cents.
+    """
 
     noun: Noun
     cents: str = ""
+    hundredth: Noun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,22 @@ def parse_nouns(table: str) -> dict[str, Noun]:
     found = {}
     for line in table.strip().splitlines():
         symbol, one, many, gender = line.split()
-        found[symbol] = Noun(one.replace("_", " "), many.replace("_", " "), "f" if gender == "f" else "m")
+        found[symbol.replace("_", " ")] = Noun(
+            one.replace("_", " "), many.replace("_", " "), "f" if gender == "f" else "m"
+        )
+    return found
+
+
+def parse_money(table: str) -> dict[str, Money]:
+    """Parse lines `symbols one many gender [cents hundredth hundredths]`; "/" stands between symbols, "-" for none."""
+    found = {}
+    for line in table.strip().splitlines():
+        symbols, one, many, gender, *small = (field.replace("_", " ") for field in line.split())
+        noun = Noun(one, many, "f" if gender == "f" else "m")
+        cents = small[0] if small and small[0] != "-" else ""
+        money = Money(noun, cents, Noun(small[1], small[2]) if small else None)
+        # The sign of Peru ends with a slash.
+        found.update(dict.fromkeys([symbols] if symbols.endswith("/") else symbols.split("/"), money))
     return found
 
 
