@@ -49,7 +49,8 @@ def _numbered(tag: str) -> re.Pattern[str] | None:
     return re.compile(rf"(?<![\w.])(?:{names})\.$", re.IGNORECASE)
 
 
-_NUMBER: Final = re.compile(r"(?:de\s)?\d|[IVX]+(?!\w)|(?:e|y|et)\s")
+_NUMBER: Final = re.compile(r"(?:de\s)?\d|[IVX]+(?!\w)|[A-Z](?!\w)|(?:e|y|et)\s|[(+]\d")
+_BEFORE_DATE: Final = re.compile(r"(?:\d\s(?:de\s)?|\b(?:el|los|le|ce|il|lo|na|no|este|esta|questo|desde|jusqu'à)\s)$")
 
 
 @cache
@@ -70,6 +71,8 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
             ends = match.group() in _LAST_TOO and following[0].isupper()
             return not ends or pattern(tag).match(following) is not None
     numbered = _numbered(tag)
-    if numbered is not None and numbered.search(stem) and _NUMBER.match(following):
-        return True
+    if numbered is not None and (found := numbered.search(stem)):
+        # "5 de feb. a las 9": a day and its month, or "el lun. por la tarde".
+        dated = _BEFORE_DATE.search(stem[: found.start()]) is not None and following[0].islower()
+        return dated or _NUMBER.match(following) is not None
     return tag == "de" and ordinal_continues(stem, following)

@@ -258,7 +258,7 @@ class WrittenForms:
             return None
         words = self._words
         if float(first.replace(",", ".")) >= float(last.replace(",", ".")):
-            score = unit is None and max(len(first), len(last)) < 3 and " " not in match.group()
+            score = unit is None and max(len(first), len(last)) < 3 and " " not in match.group().rstrip()
             return f"{self._read(first)} {(words.to if words.of else 'zu')} {self._read(last)}" if score else None
         noun = words.money[unit].noun if unit in words.money else words.units.get(unit or "")
         tail = f" {words.percent}" if unit == "%" else ""

@@ -84,7 +84,6 @@ min. minute minutes f
 mn minute minutes f
 j jour jours m
 ms milliseconde millisecondes f
-K kelvin kelvins m
 hPa hectopascal hectopascals m
 kPa kilopascal kilopascals m
 bar bar bars m
@@ -133,6 +132,7 @@ hab. habitant habitants m
 """),
     per="par",
     abbreviations=parse_pairs("""
+pH=pé hache;
 M.=monsieur; MM.=messieurs; Mme=madame; Mmes=mesdames; Mlle=mademoiselle; Dr=docteur; Pr=professeur; Me=maître;
 St=saint; Ste=sainte; etc.=et cetera; p. ex.=par exemple; p.ex.=par exemple; c.-à-d.=c'est-à-dire; n°=numéro;
 N°=numéro; nº=numéro; av.=avenue; bd=boulevard; Bd=boulevard; bvd=boulevard; pl.=place; tél.=téléphone;

@@ -84,7 +84,6 @@ sec secondo secondi m
 sec. secondo secondi m
 min. minuto minuti m
 ms millisecondo millisecondi m
-K kelvin kelvin m
 hPa ettopascal ettopascal m
 kPa chilopascal chilopascal m
 bar bar bar m
@@ -124,6 +123,7 @@ ab. abitante abitanti m
 """),
     per="per",
     abbreviations=parse_pairs("""
+pH=pi acca;
 sig.=signor; Sig.=signor; sig.ra=signora; Sig.ra=signora; sig.na=signorina; Sigg.=signori; dott.=dottor;
 Dott.=dottor; dott.ssa=dottoressa; Dott.ssa=dottoressa; dr.=dottor; Dr.=dottor; prof.=professor; Prof.=professor;
 prof.ssa=professoressa; Prof.ssa=professoressa; avv.=avvocato; Avv.=avvocato; ing.=ingegner; Ing.=ingegner;
@@ -174,6 +174,7 @@ Mar.=maresciallo; str.=strada; Str.=strada; C.da=contrada; c.da=contrada
     ),
     numbered="capitolo tomo parte atto sezione articolo fase tipo livello titolo volume libro scena cap. vol. art.",
     scales=parse_nouns("""
+k mila mila m
 mln milione milioni m
 mld miliardo miliardi m
 milione milione milioni m

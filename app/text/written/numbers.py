@@ -41,7 +41,11 @@ class Numbers:
         if self._tag == "fr-fr":
             return f"{said}e" if gender == "f" and re.search(r"\bun$", said) else said
         if self._tag == "it":
-            return {"f": "una", "m": "un", None: said}[gender] if value == 1 else re.sub(r"(?<=\w)tre$", "tré", said)
+            return (
+                {"f": "una", "m": "un", None: said}[gender]
+                if value == 1
+                else re.sub(r"(?<=\w)tre$", "tré", said.replace("dicotto", "diciotto"))
+            )
         if self._tag == "es":
             return self._spanish(said, gender)
         if self._tag == "de":

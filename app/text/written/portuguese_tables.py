@@ -82,7 +82,6 @@ min. minuto minutos m
 hs hora horas f
 hrs hora horas f
 ms milissegundo milissegundos m
-K kelvin kelvins m
 hPa hectopascal hectopascais m
 kPa quilopascal quilopascais m
 bar bar bars m
@@ -125,6 +124,7 @@ hab. habitante habitantes m
 """),
     per="por",
     abbreviations=parse_pairs("""
+pH=pê agá;
 Sr.=senhor; Sra.=senhora; Srs.=senhores; Srta.=senhorita; Dr.=doutor; Dra.=doutora; Prof.=professor;
 Profa.=professora; Profª=professora; D.=dona; Exmo.=excelentíssimo; etc.=et cetera; p. ex.=por exemplo;
 p.ex.=por exemplo; nº=número; n.º=número; Nº=número; pág.=página; págs.=páginas; tel.=telefone; Tel.=telefone;
@@ -166,6 +166,7 @@ Cta.=conta; Ag.=agência; ag.=agência
     ),
     numbered="capítulo tomo parte ato seção artigo fase tipo nível título volume livro cena cap. vol. art.",
     scales=parse_nouns("""
+k mil mil m
 mi milhão milhões m
 bi bilhão bilhões m
 milhão milhão milhões m

@@ -46,7 +46,7 @@ _PHONES: Final = {
     "es": r"(?<![\w.,])[6789]\d{8}(?![\w,]|\.\d)",
     "fr-fr": r"(?<![\w.,])0[1-9](?:[ .-]?\d{2}){4}(?!\w|[.,]\d)",
     "it": r"(?<![\w.,])(?:3\d{2}[ .-]?\d{3}[ .-]?\d{3,4}|800[ .-]\d{3}[ .-]\d{3}|0\d{1,3}(?:[ .-]\d{2,4}){2,4})(?!\w|[.,]\d)",
-    "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?9?\d{4}-\d{4}|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
+    "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
 }
 
 
@@ -89,10 +89,13 @@ class RomanceForms(WrittenForms):
             r"|0\d{1,4}[ /-]\d{5,8}|\d{5}-\d{3,4})(?![\w,-]|\.\d)"
         )
         base["money"] = base["money"].replace(rf"(?:/(?P<mu>{units}))?", r"(?:\s?/\s?(?P<mu>[a-zà-ÿ]{1,12}[²³]?))?")
-        base["unit"] = base["unit"].replace("(?:/(?P<up>h|s|m²|kg|l))?", rf"(?:/(?P<up>{units}))?")
+        base["unit"] = base["unit"].replace(
+            "(?:/(?P<up>h|s|m²|kg|l))?", rf"(?:/(?P<up>{units})|/(?P<ux>\d{{1,4}})\s?(?P<uy>{units}))?"
+        )
         first = {
             "address": base.pop("address"),
             "path": r"(?<![\w/])(?P<pt>(?:[A-Z]:\\|~/|\.{1,2}/|/(?=\w+/))[\w.\\/-]{2,200})"
+            rf"|(?<![\w/.])(?:[\w-]{{1,40}}/){{1,8}}[\w-]{{1,64}}\.(?:{addresses.FILES})(?!\w)"
             r"|(?<![\w.])(?P<sn>[A-Za-z0-9]{1,40}(?:_[A-Za-z0-9]{1,40}){1,8})(?!\w)",
             "account": letters.PATTERNS["account"],
             "iso": base.pop("iso"),
@@ -101,7 +104,8 @@ class RomanceForms(WrittenForms):
             rf"(?:\.|(?=(?:{link}){years})|(?<=[/-]\w{{3}})(?!\w))(?:(?:{link})(?P<my>{years})(?!\d))?",
             "month_name": rf"(?<!\w)(?P<mn2>{months})\.?(?=\s(?:de\s)?{years}(?!\d))",
             "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:y|e|et|a|à)\s)(?P<w2>{days})(?:\.|(?!\w))",
-            "weekday": rf"(?<!\w)(?P<w3>{days})(?:\.(?=,?\s\d)|(?=,?\s\d{{1,2}}/\d))",
+            "weekday": rf"(?<!\w)(?P<w3>{days})(?:\.(?=,?\s\d)|(?=,?\s\d{{1,2}}/\d))"
+            rf"|(?:(?<=\bel )|(?<=\ble )|(?<=\bil )|(?<=\bna )|(?<=\bno ))(?P<w4>{days})\.(?=\s[a-zà-ÿ])",
             "month_of": r"(?<![\w/.,])(?P<mo>0[1-9]|1[0-2])/(?P<moy>(?:19|20)\d\d)(?![\w/])",
             "duration": r"(?<![\w.,:])(?P<dh>\d{1,3})(?P<dg>\s?)h\s?(?P<dm>\d{1,2})\s?(?:min|mn|m|['′])(?!\w)(?:\.(?!\s*$))?",
             "elapsed": r"(?<![\d:])(?P<eh>\d{1,2}):(?P<em>[0-5]\d):(?P<es>[0-5]\d)(?![\d:])"
@@ -118,11 +122,13 @@ class RomanceForms(WrittenForms):
             "per_thousand": rf"(?<![\w.,])(?P<pt2>{NUMBER})\s?‰",
             "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)(?:k|(?<=\d\d)K|(?P<km>M))(?![\w/€$£])",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})[xX](?=\s(?![\d]))",
+            "prices": rf"(?:(?<!\w)(?P<mrc>{money})\s?)?(?<![\w.,-])(?P<mr1>{NUMBER})\s?(?P<mra>{money})?\s?[-–]\s?"
+            rf"(?(mrc)(?:{money})?|(?(mra)|(?!)))\s?(?P<mr2>{NUMBER})\s?(?(mra)(?:{money}))(?![\w-])",
             "inches": r"(?<![\w.,])(?P<in>\d{1,3}(?:[.,]\d)?)[\"″](?=[\s.,;)]|$)",
             **self._own_groups(units),
             "roman_first": r"(?<![\w.])(?P<rf>[IVX]{2,7})(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{3,}))"
             r"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{2,})))",
-            "numbered": rf"(?<![\w.])(?P<nb>{either(more.numbered)})\s?(?=\d|[IVX]+(?!\w))",
+            "numbered": rf"(?<![\w.])(?P<nb>{either(more.numbered)})(?=:?\s?(?:\d|[IVX]+(?!\w)|[A-Z](?![\w.])|[(+]\d))",
         }
         capitals = {name: letters.PATTERNS[name] for name in ("formula", "code", "dotted", "capitals")}
         alone = r"(?<![\w.-])(?P<rl>[IVX]{2,7}|M{1,3}[CDXLIVM]{3,12})(?![\w-])"
@@ -198,7 +204,7 @@ class RomanceForms(WrittenForms):
 
     def _date(self, match: re.Match[str]) -> str | None:
         year = match["y2"]
-        full = int(year) if len(year) == 4 else int(year) + (2000 if int(year) < 70 else 1900)  # noqa: PLR2004
+        full = int(year) if len(year) == 4 else int(year) + (2000 if int(year) < 50 else 1900)  # noqa: PLR2004
         return self._on(int(match["d2"]), int(match["m2"]), full)
 
     def _abbreviated(self, match: re.Match[str]) -> Found | None:
@@ -229,6 +235,7 @@ class RomanceForms(WrittenForms):
                 r"(?P<hd>[01]?\d|2[0-4])\.(?P<md2>[0-5]\d)(?![\d.,])",
                 "centuries": rf"(?<!\w)(?P<rm>{_ROMAN})(?=(?:\s?[-–]\s?|\s(?:e|al|o|ed)\s){_ROMAN}\s(?:secolo|sec\.))",
                 "century_after": rf"(?<!\w)(?P<ca2>{_ROMAN})\s(?P<ca3>sec\.)",
+                "unnumbered": r"(?<=, )(?P<un2>s\.n\.c\.)",
                 "nth": r"(?<!\w)(?P<nt>\d{1,4})(?:-?esim(?P<ng>[oaie])|\^)(?!\w)",
             }
         return {"clock_dot": r"(?<=\blas )(?P<hd>[01]?\d|2[0-4])\.(?P<md2>[0-5]\d)(?![\d.,])"}
@@ -241,7 +248,7 @@ class RomanceForms(WrittenForms):
         return match.start(), match.end() - last, said
 
     def _weekday(self, match: re.Match[str]) -> str:
-        return self._day_names[match["w3"]]
+        return self._day_names[match["w3"] or match["w4"]]
 
     def _month_of(self, match: re.Match[str]) -> str | None:
         if _LAW.search(match.string[max(0, match.start() - 20) : match.start()]):
@@ -300,6 +307,8 @@ class RomanceForms(WrittenForms):
 
     def _unit(self, match: re.Match[str]) -> str | Found:
         said = super()._unit(match)
+        if match["ux"]:
+            said = f"{said} {self._words.per} {self._count(int(match['ux']), match['uy'])}"
         if self._tag == "it" and isinstance(said, str) and said.startswith("una ora"):
             said = said.replace("una ora", "un'ora", 1)
         if isinstance(said, str) and match.group().endswith(".") and not match.string[match.end() :].strip():
@@ -337,6 +346,10 @@ class RomanceForms(WrittenForms):
         return " ".join(said)
 
     # Numbers
+
+    def _read(self, number: str, noun: Noun | None = None) -> str | None:
+        said = super()._read(number, noun)
+        return re.sub(r"(cent|vingt)s (?=mille\b)", r"\1 ", said) if said and self._french else said
 
     def _ratio(self, match: re.Match[str]) -> str:
         return f"{self._read(match['ra'])} {self._words.to} {self._read(match['rb'].replace(' ', '.'))}"
@@ -378,7 +391,8 @@ class RomanceForms(WrittenForms):
             return self._mixed_unit(match, unit, top, bottom)
         whole, noun = match["mw"], match["mx"] or ""
         counts = bool(noun) and noun not in _NO_NOUNS
-        feminine = counts and (self._feminine(noun) or self._feminine(noun.rstrip("s")))
+        plural = self._tag == "it" and whole not in (None, "1")
+        feminine = counts and (noun[-1] == "e" if plural else self._feminine(noun))
         if not whole:
             if (top, bottom) == (1, 2) and counts:
                 return match.start(), match.end() - len(noun) - 1, self._more.halves[feminine]
@@ -463,6 +477,12 @@ class RomanceForms(WrittenForms):
             said = f"{said} {self._each(match['mu'])}"
         return f"{self._words.minus} {said}" if match["mm"] and said else said
 
+    def _prices(self, match: re.Match[str]) -> str:
+        noun = self._words.money[match["mrc"] or match["mra"]].noun
+        first = match["mr1"]
+        start = self._numbers.cardinal(int(first), noun.gender) if first.isdecimal() else self._read(first)
+        return f"{start} {self._words.to} {self._read(match['mr2'], noun)}"
+
     def _each(self, unit: str) -> str:
         noun = self._words.units.get(unit)
         if noun is not None or self._tag != "it":
@@ -520,6 +540,10 @@ class RomanceForms(WrittenForms):
 
     def _numbered(self, match: re.Match[str]) -> str:
         return self._more.numbered[match["nb"]]
+
+    def _unnumbered(self, match: re.Match[str]) -> Found:
+        last = not match.string[match.end() :].strip()
+        return match.start(), match.end() - last, "senza numero civico"
 
     def _lady(self, match: re.Match[str]) -> str:
         name = match["ln"]

@@ -87,7 +87,6 @@ min. minuto minutos m
 hs hora horas f
 hrs hora horas f
 ms milisegundo milisegundos m
-K kelvin kelvin m
 hPa hectopascal hectopascales m
 kPa kilopascal kilopascales m
 bar bar bares m
@@ -134,6 +133,7 @@ hab. habitante habitantes m
 """),
     per="por",
     abbreviations=parse_pairs("""
+pH=pe hache;
 Sr.=señor; Sra.=señora; Srta.=señorita; Sres.=señores; D.=don; Dña.=doña; Dr.=doctor; Dra.=doctora; Prof.=profesor;
 Ud.=usted; Uds.=ustedes; Vd.=usted; Lic.=licenciado; Ing.=ingeniero; EE. UU.=Estados Unidos; EE.UU.=Estados Unidos;
 p. ej.=por ejemplo; p.ej.=por ejemplo; etc.=etcétera; núm.=número; n.º=número; nº=número; N.º=número; Nº=número;
@@ -177,6 +177,7 @@ Uds=ustedes
     ),
     numbered="capítulo tomo parte acto sección artículo fase tipo nivel título volumen libro escena cap. vol. art.",
     scales=parse_nouns("""
+k mil mil m
 millón millón millones m
 millones millón millones m
 M millón millones m
