@@ -11,8 +11,7 @@ from app.text.written.german_words import ordinal_continues
 from app.text.written.romance_tables import ROMANCE
 from app.text.written.tables import WORDS
 
-# They may end a sentence as well: it does if a capital follows.
-_LAST_TOO: Final = word_set(
+LAST_TOO: Final = word_set(
     "etc. ecc. a.C. d.C. a.m. p.m. S.A. S.p.A. EE.UU. Ltda. Cia. usw. usf. o.Ä. u.Ä. v.Chr. n.Chr. MwSt. Hbf. Jh."
 ) | {
     "a. C.",
@@ -27,6 +26,7 @@ _LAST_TOO: Final = word_set(
     "v. Chr.",
     "n. Chr.",
 }
+"""Abbreviations that may end a sentence as well: it does if a capital follows."""
 
 
 @cache
@@ -64,11 +64,14 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
     if tag is None or not following:
         return False
     stem = before.rstrip()
+    # "U.S.A.": nothing stands between the letters.
+    if stem == before and stem.endswith(".") and after[0].isalnum():
+        return True
     for match in pattern(tag).finditer(before + after):
         if match.start() < len(stem) < match.end():
             return True
         if match.end() == len(stem):
-            ends = match.group() in _LAST_TOO and following[0].isupper()
+            ends = match.group() in LAST_TOO and following[0].isupper()
             return not ends or pattern(tag).match(following) is not None
     numbered = _numbered(tag)
     if numbered is not None and (found := numbered.search(stem)):

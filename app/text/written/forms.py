@@ -13,6 +13,7 @@ from typing import Final
 
 from app.text.word_sets import word_set
 from app.text.written import addresses
+from app.text.written.abbreviations import LAST_TOO, pattern
 from app.text.written.numbers import Numbers, roman
 from app.text.written.tables import WORDS
 from app.text.written.words import Noun
@@ -33,16 +34,17 @@ def either(keys: Iterable[str]) -> str:
 
 
 # A noun after a number in Spanish and Portuguese, and what tells its gender.
-_COUNTED: Final = re.compile(r"\s(?P<noun>[a-zà-ÿ]{2,30}?)(?P<s>s)?(?![\w'])")
+_COUNTED: Final = re.compile(r"\s(?P<noun>[a-zà-ÿ]{3,30}?)(?P<s>s)?(?![\w'])")
 _FEMININE: Final = re.compile(
-    r"(?:a|ión|cione|dad|dade|ção|çõe|^(?:noche|tarde|calle|clase|vece|veze|mano|flore|mujere|parte|torre|llave|nube|noite|mulhere|ave|serie|série))$"
+    r"(?:a|ión|cione|dad|dade|ção|çõe|^(?:noche|tarde|calle|clase|fase|vez|vece|veze|sede|ordem|mano|flore|mujere|parte|torre|llave|nube|noite|mulhere|ave|serie|série))$"
 )
 _MASCULINE: Final = word_set(
     "día dia problema programa sistema tema mapa idioma planeta poema clima drama síntoma diploma dilema sofá papa "
     "grama quilograma telegrama dálmata atleta poeta"
 )
 _NO_NOUNS: Final = word_set(
-    "más mais menos tras após es às pues después depois antes los las dos das nos ha era para hasta"
+    "con com por que del sin sem sus seus como desde entre sobre cada está estão son são será foi fue según hay quando "
+    "cuando donde onde según segundo contra ante até más mais menos tras após es às pues después depois antes los las dos das nos ha era para hasta"
 )
 
 Found = tuple[int, int, str]
@@ -53,6 +55,7 @@ class WrittenForms:
     """Written forms of one language, a tag of `tables.WORDS`. Methods are safe on any thread."""
 
     def __init__(self, tag: str) -> None:
+        self._tag = tag
         self._words = WORDS[tag]
         self._numbers = Numbers(tag)
         self._gendered = tag in ("es", "pt-br")
@@ -217,7 +220,9 @@ class WrittenForms:
         whole = self._read(number[: cents.start()], money.noun)
         if not int(cents[1]) or whole is None:
             return whole
-        tail = f"{self._numbers.cardinal(int(cents[1]))} {money.cents}" if money.cents else None
+        one = money.hundredth is not None and cents[1] == "01"
+        small = money.hundredth.one if one and money.hundredth else money.cents
+        tail = f"{self._numbers.cardinal(int(cents[1]))} {small}" if money.cents else None
         link = self._words.money_link
         return " ".join(filter(None, (whole, link, tail or self._numbers.cardinal(int(cents[1])))))
 
@@ -294,7 +299,7 @@ class WrittenForms:
         ending, value = match["e"], int(match["o"])
         if not value or not self._numbers.ends_so(ending, value):
             return None
-        feminine = ending in ("ª", "re", "ère", "nde", "a", "ra", "da", "ta")
+        feminine = ending in ("ª", "re", "ère", "nde") or ending.endswith("a")
         plural = "s" if ending in ("ers", "es", "èmes") else ""
         return self._numbers.ordinal(value, "f" if feminine else "m", short=ending == "er") + plural
 
@@ -324,8 +329,13 @@ class WrittenForms:
 
     def _short(self, match: re.Match[str]) -> Found:
         # The full stop of the last abbreviation ends the sentence, too.
-        last = match.group().endswith(".") and not match.string[match.end() :].strip()
+        rest = match.string[match.end() :].strip()
+        last = match.group().endswith(".") and (not rest or self._ends(match.group(), rest))
         return match.start(), match.end() - last, self._words.abbreviations[match["a"]]
+
+    def _ends(self, short: str, rest: str) -> bool:
+        """Return whether an abbreviation before `rest` ends a sentence."""
+        return short in LAST_TOO and rest[0].isupper() and pattern(self._tag).match(rest) is None
 
 
 _QUEENS: Final = frozenset(

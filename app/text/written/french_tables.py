@@ -32,6 +32,9 @@ $CA/CAD dollar_canadien dollars_canadiens m
 FCFA/XOF franc_CFA francs_CFA m
 """),
     units=parse_nouns("""
+s² seconde_au_carré secondes_au_carré f
+cts centime centimes m
+ct centime centimes m
 km kilomètre kilomètres m
 m mètre mètres m
 cm centimètre centimètres m
@@ -132,6 +135,7 @@ hab. habitant habitants m
 """),
     per="par",
     abbreviations=parse_pairs("""
+T°=température; c-à-d=c'est-à-dire; ét.=étage;
 pH=pé hache;
 M.=monsieur; MM.=messieurs; Mme=madame; Mmes=mesdames; Mlle=mademoiselle; Dr=docteur; Pr=professeur; Me=maître;
 St=saint; Ste=sainte; etc.=et cetera; p. ex.=par exemple; p.ex.=par exemple; c.-à-d.=c'est-à-dire; n°=numéro;

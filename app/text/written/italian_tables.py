@@ -30,6 +30,8 @@ R$/BRL real real m
 CHF franco_svizzero franchi_svizzeri m
 """),
     units=parse_nouns("""
+s² secondo_quadrato secondi_quadrati m
+cent. centesimo centesimi m
 km chilometro chilometri m
 m metro metri m
 cm centimetro centimetri m
@@ -123,6 +125,7 @@ ab. abitante abitanti m
 """),
     per="per",
     abbreviations=parse_pairs("""
+sigg.=signori;
 pH=pi acca;
 sig.=signor; Sig.=signor; sig.ra=signora; Sig.ra=signora; sig.na=signorina; Sigg.=signori; dott.=dottor;
 Dott.=dottor; dott.ssa=dottoressa; Dott.ssa=dottoressa; dr.=dottor; Dr.=dottor; prof.=professor; Prof.=professor;

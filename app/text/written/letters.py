@@ -16,7 +16,7 @@ _ELEMENT: Final = (
     r"|N[abdeip]?|O[s]?|P[abdmortu]?|R[abefghnu]|S[bcegimnr]?|T[abcehilm]|U|V|W|X[e]|Y[b]?|Z[nr])"
 )
 PATTERNS: Final = {
-    "account": r"(?<!\w)(?P<ac>[A-Z]{2}\d{2}(?: ?\d{4}){3,7}(?: ?\d{1,3})?)(?!\w)",
+    "account": r"(?<!\w)(?P<ac>[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?)(?!\w)",
     "formula": rf"(?<![\w-])(?P<fo>(?=\w*[₀-₉0-9])(?:{_ELEMENT}[₀-₉0-9]{{0,2}}){{1,8}}"
     r"|NaCl|NaOH|KOH|HCl|KCl|NaF|CaO|FeO|MgO|ZnO)(?P<io>[²³]?[⁺⁻])?(?![\w-])",
     "code": r"(?<![\w.,/@#-])(?P<co>(?!\d+(?:er|e|h)\b)(?=[\w-]*\d)(?=[\w-]*[A-Z])"
@@ -24,7 +24,7 @@ PATTERNS: Final = {
     r"|(?<![\w.,/@#-])(?P<co2>[a-zA-Z]\d{1,4}|\d{1,4}[a-zA-Z])(?!\w|[.,:/]\d|\s\d)"
     r"|(?<![\w.,/@#-])(?P<co3>[A-Z]{1,3}(?:[ -]))(?=\d{1,4}(?![\w.,:/-]))",
     "dotted": rf"(?<![\w.])(?P<dl>(?:[{_CAPITALS}]\.){{2,6}})(?![{_CAPITALS}a-z])",
-    "capitals": rf"(?<![\w.-])(?P<ca>[{_CAPITALS}]{{2,6}})(?P<cx>-[A-Z](?!\w))?(?![\w.]\w|\w)",
+    "capitals": rf"(?<![\w.-])(?P<ca>[{_CAPITALS}]{{2,6}})(?P<cx>-[A-Z](?!\w))?(?P<cs>s)?(?![\w.]\w|\w)",
 }
 """Expressions of the groups of `RomanceForms`."""
 _RUNS: Final = re.compile(r"\d+|[^\W\d_]")

@@ -15,7 +15,7 @@ _ROMAN: Final = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,
 _ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 # Letters after the digits of an ordinal.
 _ENDINGS: Final = {
-    "es": ("º", "ª", "er", "o", "a", "ro", "ra", "do", "da", "to", "ta"),
+    "es": ("º", "ª", "er", "o", "a", "ro", "ra", "do", "da", "to", "ta", "mo", "ma", "vo", "va", "no", "na"),
     "fr-fr": ("er", "ers", "re", "ère", "nd", "nde", "e", "ème", "es", "èmes"),
     "it": ("º", "ª", "°"),
     "pt-br": ("º", "ª", "o", "a"),

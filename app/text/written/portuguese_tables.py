@@ -30,6 +30,7 @@ R$/BRL real reais m centavos centavo centavos
 CHF franco_suíço francos_suíços m
 """),
     units=parse_nouns("""
+s² segundo_ao_quadrado segundos_ao_quadrado m
 km quilômetro quilômetros m
 m metro metros m
 cm centímetro centímetros m
@@ -124,6 +125,7 @@ hab. habitante habitantes m
 """),
     per="por",
     abbreviations=parse_pairs("""
+s/=sem; blz=beleza;
 pH=pê agá;
 Sr.=senhor; Sra.=senhora; Srs.=senhores; Srta.=senhorita; Dr.=doutor; Dra.=doutora; Prof.=professor;
 Profa.=professora; Profª=professora; D.=dona; Exmo.=excelentíssimo; etc.=et cetera; p. ex.=por exemplo;

@@ -41,12 +41,17 @@ _MASCULINE: Final = re.compile(
 _CAPITAL_WORD: Final = re.compile(r"[A-ZÀ-ÖØ-Ý]{2,}(?:['’][A-ZÀ-ÖØ-Ý]+)?")
 _LAW: Final = re.compile(r"(?:n\.?[º°]|n[úu]m\.?|[Ll]ey|[Ll]ei|[Dd]ecreto|[Ll]egge|[Rr]esolu\w+)\s?$")
 _CENTURIES: Final = re.compile(r"(?:secol[oi]|[Ss]ecc?\.)\s(?:[IVX]+(?:\s?[-–,]\s?|\s(?:e|o|ed|al)\s))?$")
+_COUNTED: Final = (
+    "edición|aniversario|congreso|legislatura|jornadas?|encuentro|torneo|festival|edizione|anniversario|congresso"
+    "|convegno|giornata|edição|aniversário|encontro|jornada|torneio|semana|settimana|concurso|concorso|premio|prêmio"
+)
+"""Nouns in small letters that a Roman numeral before them counts."""
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _PHONES: Final = {
     "es": r"(?<![\w.,])[6789]\d{8}(?![\w,]|\.\d)",
     "fr-fr": r"(?<![\w.,])0[1-9](?:[ .-]?\d{2}){4}(?!\w|[.,]\d)",
     "it": r"(?<![\w.,])(?:3\d{2}[ .-]?\d{3}[ .-]?\d{3,4}|800[ .-]\d{3}[ .-]\d{3}|0\d{1,3}(?:[ .-]\d{2,4}){2,4})(?!\w|[.,]\d)",
-    "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
+    "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}|\d{3}\.\d{3}\.\d{3}-\d\d|\d\d\.\d{3}\.\d{3}(?:/\d{4})?-\d\d?|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
 }
 
 
@@ -58,9 +63,10 @@ class RomanceForms(WrittenForms):
     """Written forms of one of the four languages. Methods are safe on any thread."""
 
     def __init__(self, tag: str) -> None:
-        self._tag = tag
         self._more = ROMANCE[tag]
         self._day_names, self._months = _capitalized(self._more.days), _capitalized(self._more.months)
+        marks = dict.fromkeys(("nº", "n°", "n.º", "n.°"), self._more.number_sign)
+        self._before_number = _capitalized({**self._more.numbered, **marks})
         super().__init__(tag)
         self._letters = letters.Letters(self._more, self._numbers)
 
@@ -71,7 +77,8 @@ class RomanceForms(WrittenForms):
         link = r"\s(?:de\s)?|[/-]"
         years = r"\d{4}"
         long_days = "|".join(_DAYS_LONG.split())
-        signs = "".join(re.escape(sign) for sign in more.signs)
+        greek = "".join(sign for sign in more.signs if sign.isalpha())
+        signs = "".join(sign for sign in more.signs if not sign.isalpha())
         base = super()._groups()
         base["date"] = (
             r"(?<![\d/.,-])(?P<d2>\d{1,2})(?P<s2>[/.-])(?P<m2>\d{1,2})(?P=s2)(?P<y2>\d{4}|(?<=[/.])\d\d)(?![\d/]|[.,]\d)"
@@ -113,22 +120,27 @@ class RomanceForms(WrittenForms):
             "phone": rf"(?P<p>{_PHONES[self._tag]})",
             "clock": base.pop("clock"),
             "ratio": r"(?<![\w:.,])(?P<ra>\d{1,3}):(?P<rb>\d{1,3}(?:[. ]\d{3}){0,2})(?![\w:]|[.,]\d)",
-            "power": r"(?P<pw>(?<![\w.,])\d+(?:[.,]\d+)?|(?<!\w)[A-Za-z]|\))"
+            "power": r"(?P<pw>(?<![\w.,])\d+(?:[.,]\d+)?|(?<!\w)(?![ckm]?m[²³])[A-Za-z]{1,2}|\))"
             r"(?P<px>⁻?[⁰¹²³⁴-⁹]{1,3}|\^[-−]?\d{1,3}|\^[a-z])(?!\w)",
             "root": r"(?P<ro>√)\s?(?=[\w(])",
-            "greek": rf"(?<!\w)(?P<gr>[{signs}])(?!\w)",
+            "greek": rf"(?P<gr>(?<!\w)[{greek}](?!\w)|[{signs}])",
             "mixed": r"(?<![\w.,/])(?:(?P<mw>\d{1,3})\s?)?(?:(?P<mf>[½⅓⅔¼¾⅛])|(?(mw)(?<=\s))(?P<mt>[1-9])/(?P<mb>[2-9]))"
             rf"(?![\w/]|[.,]\d)(?:\s?(?P<mu2>{units})(?!\w)|\s(?P<mx>[a-zà-ÿ]{{3,20}}))?",
             "per_thousand": rf"(?<![\w.,])(?P<pt2>{NUMBER})\s?‰",
             "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)(?:k|(?<=\d\d)K|(?P<km>M))(?![\w/€$£])",
-            "times": r"(?<![\w.,])(?P<t>\d{1,3})[xX](?=\s(?![\d]))",
+            "times": r"(?<![\w.,])(?P<t>\d{1,3})[xX](?=\s[a-zà-ÿ])",
+            "meridiem": r"(?<![\w:.,])(?P<mh>1[0-2]|[1-9])\s?(?P<ma>[ap])m(?!\w)",
+            "minutes": r"(?<![\w.,'])(?P<mq>\d{1,3})(?:['′](?P<sq>[0-5]?\d)(?:[\"″]|'')|′|'(?=[\s,.;)]|$))",
+            "roman_range": rf"(?<![\w-])(?P<ra1>{_ROMAN})\s?[-–]\s?(?P<ra2>{_ROMAN})(?![\w-])",
             "prices": rf"(?:(?<!\w)(?P<mrc>{money})\s?)?(?<![\w.,-])(?P<mr1>{NUMBER})\s?(?P<mra>{money})?\s?[-–]\s?"
             rf"(?(mrc)(?:{money})?|(?(mra)|(?!)))\s?(?P<mr2>{NUMBER})\s?(?(mra)(?:{money}))(?![\w-])",
             "inches": r"(?<![\w.,])(?P<in>\d{1,3}(?:[.,]\d)?)[\"″](?=[\s.,;)]|$)",
             **self._own_groups(units),
+            "product": rf"(?<![\w.,])(?P<x1>{NUMBER})[x×](?P<x2>{NUMBER})(?:[x×](?P<x3>{NUMBER}))?"
+            rf"(?:\s?(?P<xu>{units}))?(?![\w=])",
             "roman_first": r"(?<![\w.])(?P<rf>[IVX]{2,7})(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{3,}))"
-            r"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{2,})))",
-            "numbered": rf"(?<![\w.])(?P<nb>{either(more.numbered)})(?=:?\s?(?:\d|[IVX]+(?!\w)|[A-Z](?![\w.])|[(+]\d))",
+            rf"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{{2,}}|(?:{_COUNTED})(?!\w))))",
+            "numbered": rf"(?<![\w.])(?P<nb>{either(self._before_number)})(?::?\s?(?P<nr>[IVX]+)(?!\w)|(?=:?\s?(?:\d|[A-Z](?![\w.])|[(+]{{1,2}}\d)))",
         }
         capitals = {name: letters.PATTERNS[name] for name in ("formula", "code", "dotted", "capitals")}
         alone = r"(?<![\w.-])(?P<rl>[IVX]{2,7}|M{1,3}[CDXLIVM]{3,12})(?![\w-])"
@@ -138,7 +150,11 @@ class RomanceForms(WrittenForms):
         return {
             **first,
             "short": short,
+            "initial": r"(?<![\w.])(?P<it>[A-ZÀ-Ý])\.(?=\s?[A-ZÀ-Ý][\w.])",
             **base,
+            "spaced": r"(?<![\w.,])(?P<sp>[1-9]\d?(?: \d{3})+)(?=\s(?P<sy>[a-zà-ÿ]{4,20})(?!\w))"
+            if not self._french
+            else r"(?P<sp>(?P<sy>(?!)))",
             "roman_alone": alone,
             **capitals,
             "minus": r"(?P<mi2>−)(?=\s?[\w(])",
@@ -191,7 +207,8 @@ class RomanceForms(WrittenForms):
         text = match["ca"]
         if match["cx"] is None and not self._letters.is_spelled(text, alone=not self._in_capitals(match)):
             return None
-        return self._letters.spell(match.group())
+        said = self._letters.spell(text + (match["cx"] or ""))
+        return f"{said}s" if match["cs"] and self._gendered else said
 
     @staticmethod
     def _in_capitals(match: re.Match[str]) -> bool:
@@ -228,7 +245,10 @@ class RomanceForms(WrittenForms):
                 "lady": r"(?<!\w)(?P<la>D\.)(?=\s(?P<ln>[A-ZÀ-Ý][a-zà-ÿ]+))",
             }
         if self._french:
-            return {"french_ordinal": rf"(?<!\w)(?P<fo1>{_ROMAN})(?:er|ère|re|e|ème)s?(?!\w)"}
+            return {
+                "french_ordinal": rf"(?<!\w)(?P<fo1>{_ROMAN})(?:er|ère|re|e|ème)s?(?P<fs>\ss\.)?(?!\w)",
+                "each_of": r"(?<=\d[hj])(?P<eo>/)(?=\d)",
+            }
         if self._tag == "it":
             return {
                 "clock_dot": r"(?:(?<=\balle )|(?<=\bdalle )|(?<=\bore )|(?<=\ble ))"
@@ -261,7 +281,7 @@ class RomanceForms(WrittenForms):
         top, bottom = match["fn"], match["fd"]
         words, value = self._words, int(bottom)
         zero = "0" in (top[0], bottom[0])
-        dated = match["fw"] or zero or (int(top) > 12 and value in (10, 11, 12))  # noqa: PLR2004
+        dated = match["fw"] or zero or (int(top) > 12 and match.group() != "24/7")  # noqa: PLR2004
         if dated and 1 <= int(top) <= 31 and 1 <= value <= 12 and len(bottom) < 3:  # noqa: PLR2004
             said = (self._day(int(top)), words.link, words.months[value - 1])
             weekday = (match["fw"] or "").rstrip(".,")
@@ -273,7 +293,12 @@ class RomanceForms(WrittenForms):
         if value in (10, 20, 100) and int(top) <= value:
             read = (self._numbers.cardinal(int(top)), self._more.out_of, self._numbers.cardinal(value))
             return match.start("fn"), match.end(), " ".join(read)
-        return super()._fraction(match)
+        said = super()._fraction(match)
+        if said is not None or int(top) == 0:
+            return said
+        link = self._more.out_of if self._tag in ("fr-fr", "it") else ""
+        read = (self._numbers.cardinal(int(top)), link, self._numbers.cardinal(value))
+        return match.start("fn"), match.end(), " ".join(filter(None, read))
 
     def _clock(self, match: re.Match[str]) -> str:
         words = self._words
@@ -285,7 +310,7 @@ class RomanceForms(WrittenForms):
         if minute:
             said += [words.minutes, self._numbers.cardinal(minute)]
         if match["ap"]:
-            said.append(f"{'pe' if match['ap'] == 'p' else 'a'} eme" if words.number == "es" else f"{match['ap']} m")
+            said.append(self._letters.spell(match["ap"].upper() + "M"))
         if match["ct"]:
             said.append(words.to)
         return " ".join(filter(None, said))
@@ -367,7 +392,7 @@ class RomanceForms(WrittenForms):
             power = " ".join(filter(None, (more.power, self._words.minus if exponent != value else "", said)))
         if base == ")":
             return match.start("px"), match.end(), power
-        read = self._read(base) if base[0].isdecimal() else more.single.get(base.lower(), base)
+        read = self._read(base) if base[0].isdecimal() else self._letters.spell(base)
         return match.start(), match.end(), f"{read} {power}"
 
     def _root(self, match: re.Match[str]) -> str:
@@ -380,8 +405,9 @@ class RomanceForms(WrittenForms):
         return self._words.minus
 
     def _feminine(self, noun: str) -> bool:
-        stem = noun.removesuffix("s") if self._tag != "it" else noun
-        return _MASCULINE.search(stem) is None and _FEMININE[self._tag].search(stem) is not None
+        stems = (noun, noun.removesuffix("s"), re.sub("ces$", "z", noun)) if self._tag != "it" else (noun,)
+        ends = _FEMININE[self._tag]
+        return not any(map(_MASCULINE.search, stems)) and any(map(ends.search, stems))
 
     def _mixed(self, match: re.Match[str]) -> Found | None:
         """Read a half before a noun, and whole numbers with a fraction, by the gender of the noun."""
@@ -410,6 +436,8 @@ class RomanceForms(WrittenForms):
             last -= 1
         if not match["mw"]:
             link = f"{self._words.of} "
+            if self._tag in ("fr-fr", "it") and unit.one[0] in "aeiouhé":
+                link = "d'"
             said = (
                 f"{self._more.halves[feminine]} {unit.one}"
                 if half
@@ -438,6 +466,27 @@ class RomanceForms(WrittenForms):
             return {"es": "una vez", "fr-fr": "une fois", "it": "una volta"}.get(self._tag, "uma vez")
         return f"{self._numbers.cardinal(value, 'f')} {times}"
 
+    def _meridiem(self, match: re.Match[str]) -> str:
+        letter = self._letters.spell(match["ma"].upper() + "M")
+        return f"{self._numbers.cardinal(int(match['mh']), 'f')} {letter}"
+
+    def _minutes(self, match: re.Match[str]) -> str | None:
+        if "'" in match.group() and re.search(r"(?:^|\s)'", match.string[: match.start()]):
+            return None
+        said = self._count(int(match["mq"]), "min")
+        return f"{said} {self._count(int(match['sq']), 's')}" if match["sq"] else said
+
+    def _product(self, match: re.Match[str]) -> str | None:
+        unit = self._words.units.get(match["xu"] or "")
+        by = self._more.by if unit or self._tag in ("es", "it") else self._words.signs["×"]
+        numbers = [match["x1"], match["x2"], *((match["x3"],) if match["x3"] else ())]
+        said = [self._read(number) for number in numbers[:-1]] + [self._read(numbers[-1], unit)]
+        return f" {by} ".join(filter(None, said))
+
+    def _spaced(self, match: re.Match[str]) -> str:
+        value = int(match["sp"].replace(" ", ""))
+        return self._numbers.cardinal(value, "f" if self._gendered and self._feminine(match["sy"]) else "m")
+
     def _inches(self, match: re.Match[str]) -> str | None:
         if match.group()[-1] == '"' and match.string[: match.start()].count('"') % 2:
             return None
@@ -455,20 +504,26 @@ class RomanceForms(WrittenForms):
         tail = match.string[match.end() : match.end() + 40]
         return re.match(rf"[\d.,]+(?:\s?[x×]\s?[\d.,]+)?\s?(?:{either(self._words.units)})(?!\w)", tail) is not None
 
-    def _number(self, match: re.Match[str]) -> str | None:
-        if match["n"] == "1" and self._tag in ("fr-fr", "it"):
-            found = re.match(r"\s([a-zà-ÿ]{3,20})(?![\w'])", match.string[match.end() : match.end() + 24])
-            if found and found[1] not in _NO_NOUNS:
-                if self._tag == "fr-fr":
-                    return "une" if self._feminine(found[1]) else "un"
-                return self._italian_one(found[1])
+    def _number(self, match: re.Match[str]) -> Found | str | None:
+        number = match["n"]
+        found = re.match(r"\s(mil\s)?([a-zà-ÿ]{3,20})(?![\w'])", match.string[match.end() : match.end() + 32])
+        if found is None or found[2] in _NO_NOUNS or not number.isdecimal() or number[0] == "0":
+            return super()._number(match)
+        noun = found[2]
+        if self._gendered and (found[1] or noun == "mil") and len(number) < 4:  # noqa: PLR2004
+            return self._numbers.cardinal(int(number), "f" if found[1] and self._feminine(noun) else "m")
+        if self._french and len(number) < _LONGEST_NUMERAL and self._feminine(noun):
+            return self._numbers.cardinal(int(number), "f")
+        if self._tag == "it" and number == "1":
+            one = self._italian_one(noun)
+            return (match.start(), match.end() + found.end(), f"un'{noun}") if one == "un'" else one
         return super()._number(match)
 
     def _italian_one(self, noun: str) -> str:
         if noun[-1] == "i":
             return "uno"
         if self._feminine(noun):
-            return "una"
+            return "un'" if noun[0] in "aeiou" else "una"
         return "uno" if re.match(r"s[^aeiouàèìòù]|z|gn|ps|x|y", noun) else "un"
 
     def _money(self, match: re.Match[str]) -> str | None:
@@ -502,15 +557,41 @@ class RomanceForms(WrittenForms):
 
     # Ordinals, Roman numerals, abbreviations
 
+    @staticmethod
+    def _next_word(match: re.Match[str]) -> str:
+        found = re.match(r"\s([^\W\d_]+)", match.string[match.end() : match.end() + 32])
+        return found[1] if found else ""
+
     def _nth(self, match: re.Match[str]) -> str:
-        ending = match["ng"] or ("a" if self._feminine(match.string[match.end() :].strip().partition(" ")[0]) else "o")
+        ending = match["ng"] or ("a" if self._feminine(self._next_word(match)) else "o")
         return self._numbers.ordinal(int(match["nt"]))[:-1] + ending
 
-    def _french_ordinal(self, match: re.Match[str]) -> str | None:
+    def _french_ordinal(self, match: re.Match[str]) -> Found | str | None:
         value = roman(match["fo1"])
         if value is None:
             return None
-        return self._numbers.ordinal(value, "f" if re.search(r"(?:re|ère)$", match.group()) else "m")
+        said = self._numbers.ordinal(value, "f" if re.search(r"(?:re|ère)$", match.group()) else "m")
+        if match["fs"] is None:
+            return said
+        last = not match.string[match.end() :].strip()
+        return match.start(), match.end() - last, f"{said} siècle"
+
+    def _each_of(self, match: re.Match[str]) -> str:
+        return self._more.out_of
+
+    def _roman_range(self, match: re.Match[str]) -> str | None:
+        first, last = roman(match["ra1"]), roman(match["ra2"])
+        if first is None or last is None or first >= last:
+            return None
+        read = self._numbers.cardinal
+        before = match.string[max(0, match.start() - 40) : match.start()]
+        if self._tag == "it" and _CENTURIES.search(before):
+            read = self._numbers.ordinal
+        return f"{read(first)} {self._words.to} {read(last)}"
+
+    def _initial(self, match: re.Match[str]) -> str:
+        letter = match["it"].lower()
+        return self._more.single.get(letter, letter)
 
     def _centuries(self, match: re.Match[str]) -> str | None:
         return self._of_century(match["rm"])
@@ -531,7 +612,8 @@ class RomanceForms(WrittenForms):
 
     def _roman_alone(self, match: re.Match[str]) -> str | None:
         value = roman(match["rl"])
-        if value is None:
+        # "VI" is a word of Italian.
+        if value is None or (match["rl"] == "VI" and self._tag == "it" and self._in_capitals(match)):
             return None
         nearby = match.string[max(0, match.start() - 40) : match.start()]
         if self._tag == "it" and _CENTURIES.search(nearby):
@@ -539,7 +621,12 @@ class RomanceForms(WrittenForms):
         return self._numbers.cardinal(value)
 
     def _numbered(self, match: re.Match[str]) -> str:
-        return self._more.numbered[match["nb"]]
+        said = self._before_number[match["nb"]]
+        value = roman(match["nr"] or "")
+        if value is None:
+            return said
+        ordinal = self._tag == "it" and said.startswith("secol")
+        return f"{said} {self._numbers.ordinal(value) if ordinal else self._numbers.cardinal(value)}"
 
     def _unnumbered(self, match: re.Match[str]) -> Found:
         last = not match.string[match.end() :].strip()

@@ -15,7 +15,8 @@ class Romance:
 
     `letters` are the names of a to z, `single` those of letters that are words when they stand alone. `days` and
     `months` are abbreviations, without a full stop. `numbered` are abbreviations that are read before a number.
-    `squared`, `cubed` and `power` follow a base. `scaled` are the ends of numbers: 10k. `halves` are those of a
+    `number_sign` is the
+    word of "nº". `squared`, `cubed` and `power` follow a base. `scaled` are the ends of numbers: 10k. `halves` are those of a
     masculine and a feminine noun: half a liter, half a cup; `and_half` those after a whole number. `short_words` are
     words of two letters, which in capitals are no acronyms.
     """
@@ -25,6 +26,7 @@ class Romance:
     days: dict[str, str]
     months: dict[str, str]
     numbered: dict[str, str]
+    number_sign: str
     squared: str
     cubed: str
     power: str
@@ -68,6 +70,7 @@ ROMANCE: Final = {
             "Ext.=extensión; cód.=código; CP=código postal; C.P.=código postal; hab.=habitación; §=párrafo; #=número; "
             "Nro.=número; nro.=número; int.=interior; lám.=lámina; cel.=celular; Cel.=celular; máx=máximo; mín=mínimo"
         ),
+        number_sign="número",
         squared="al cuadrado",
         cubed="al cubo",
         power="elevado a",
@@ -102,6 +105,7 @@ ROMANCE: Final = {
             "BP=boîte postale; #=numéro; max=maximum; min=minimum; s.=siècle; "
             "éd.=édition; ann.=annexe"
         ),
+        number_sign="numéro",
         squared="au carré",
         cubed="au cube",
         power="puissance",
@@ -137,6 +141,7 @@ ROMANCE: Final = {
             "vers.=versione; cell.=cellulare; Cell.=cellulare; sec.=secolo; secc.=secoli; h.=ore; s.=secolo; "
             "q.=quota; l.=legge; civ.=civico; min.=minimo"
         ),
+        number_sign="numero",
         squared="al quadrato",
         cubed="al cubo",
         power="elevato a",
@@ -175,6 +180,7 @@ ROMANCE: Final = {
             "tel=telefone; Tel=telefone; séc=século; sécs.=séculos; Séc.=século; máx=máximo; mín=mínimo; "
             "cx.=caixa; proc.=processo; Proc.=processo; ed.=edição; al.=alínea;"
         ),
+        number_sign="número",
         squared="ao quadrado",
         cubed="ao cubo",
         power="elevado a",
@@ -191,7 +197,7 @@ ROMANCE: Final = {
         halves=("meio", "meia"),
         and_half=("e meio", "e meia"),
         short_words=word_set(
-            "ah ai ao as da de do dó eh em eu fé há ia ir já lá lê má me na no né nó nu oh ok os ou oi "
+            "ah ai ao as da de do dó eh em eu fé há ir já lá lê má me na no né nó nu oh ok os ou oi "
             "pó pé pá se si só sé te ti tu um vá vê vi ex"
         ),
     ),

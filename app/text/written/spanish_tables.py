@@ -35,6 +35,7 @@ CLP peso_chileno pesos_chilenos m
 S/ sol soles m
 """),
     units=parse_nouns("""
+s² segundo_al_cuadrado segundos_al_cuadrado m
 km kilómetro kilómetros m
 m metro metros m
 cm centímetro centímetros m
