@@ -38,6 +38,9 @@ def pattern(tag: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, forms))})(?!\w)")
 
 
+_INITIALS: Final = re.compile(r"(?<![\w.])[A-ZÀ-Ý]\.-[A-ZÀ-Ý]\.$")
+
+
 @cache
 def _numbered(tag: str) -> re.Pattern[str] | None:
     """Return the expression of the abbreviations that are read before a number: those of pages, months and days."""
@@ -64,6 +67,8 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
     if tag is None or not following:
         return False
     stem = before.rstrip()
+    if _INITIALS.search(stem) and following[0].isupper():
+        return True
     # "U.S.A.": nothing stands between the letters.
     if stem == before and stem.endswith(".") and after[0].isalnum():
         return True

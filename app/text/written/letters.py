@@ -24,7 +24,7 @@ PATTERNS: Final = {
     r"|(?<![\w.,/@#-])(?P<co2>[a-zA-Z]\d{1,4}|\d{1,4}[a-zA-Z])(?!\w|[.,:/]\d|\s\d)"
     r"|(?<![\w.,/@#-])(?P<co3>[A-Z]{1,3}(?:[ -]))(?=\d{1,4}(?![\w.,:/-]))",
     "dotted": rf"(?<![\w.])(?P<dl>(?:[{_CAPITALS}]\.){{2,6}})(?![{_CAPITALS}a-z])",
-    "capitals": rf"(?<![\w.-])(?P<ca>[{_CAPITALS}]{{2,6}})(?P<cx>-[A-Z](?!\w))?(?P<cs>s)?(?![\w.]\w|\w)",
+    "capitals": rf"(?<![\w.-])(?P<ca>[{_CAPITALS}]{{2,6}})(?P<cx>-[A-Z](?!\w))?(?P<cs>s)?(?![\w.]\w|\w|['’])",
 }
 """Expressions of the groups of `RomanceForms`."""
 _RUNS: Final = re.compile(r"\d+|[^\W\d_]")
@@ -36,6 +36,8 @@ _BEGINNING: Final = r"(?:[bcdfgptv][rl]|qu|ch|ph|th|gn|ll|s[bcdfglmnpqtv]r?|ps|[
 _INSIDE: Final = rf"(?:(?:[nrlsmcptbdgfvx]|[nr]s|mp|nc)(?=(?:[bcdfgptv][rlh]|qu|[b-df-hj-np-tv-zç])[{_VOWELS}]))?"
 _END: Final = r"(?:[nm][stcdgpkx]?s?|r[stdcmtpk]?s?|l[stdkf]?s?|s[tkhs]?s?|[xzdctpfgk]s?|[csp]h|ck|[mr]ps|[nr]gt?s?|ux|xt|ff|tt|pp)?"
 _SPEAKABLE: Final = re.compile(rf"(?:{_BEGINNING}[{_VOWELS}]{{1,4}}{_INSIDE})+{_END}")
+_SAID: Final = word_set("USP INPS UNAM")
+"""Acronyms that could be spelled, but are not."""
 _SPELLED: Final = word_set("ICMS IPTU IPVA INSS FGTS PSOE ONG ONGS RER OMS UEFA CEE CSIC OVH")
 """Acronyms that could be said as words, but are not."""
 
@@ -70,4 +72,4 @@ class Letters:
         """Return whether capitals are said letter by letter. `alone`: no other word in capitals stands beside them."""
         if len(text) == 2:  # noqa: PLR2004
             return alone and text.lower() not in self._short
-        return text in _SPELLED or not _SPEAKABLE.fullmatch(text.lower())
+        return text in _SPELLED or text not in _SAID and not _SPEAKABLE.fullmatch(text.lower())

@@ -46,6 +46,9 @@ _COUNTED: Final = (
     "|convegno|giornata|edição|aniversário|encontro|jornada|torneio|semana|settimana|concurso|concorso|premio|prêmio"
 )
 """Nouns in small letters that a Roman numeral before them counts."""
+_AT: Final = re.compile(r"\b(?:las?|alle|all'|dalle|le|ore)\s?$")
+_ONES: Final = "Guerr[ae]|República|Congres[os]+|Concilio|Festival|Jornadas?|Bienal|Cumbre|Guerra|Copa|Torneo|Edición"
+"""Nouns that a numeral of one letter before them counts."""
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _PHONES: Final = {
     "es": r"(?<![\w.,])[6789]\d{8}(?![\w,]|\.\d)",
@@ -138,7 +141,7 @@ class RomanceForms(WrittenForms):
             **self._own_groups(units),
             "product": rf"(?<![\w.,])(?P<x1>{NUMBER})[x×](?P<x2>{NUMBER})(?:[x×](?P<x3>{NUMBER}))?"
             rf"(?:\s?(?P<xu>{units}))?(?![\w=])",
-            "roman_first": r"(?<![\w.])(?P<rf>[IVX]{2,7})(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{3,}))"
+            "roman_first": rf"(?<![\w.])(?P<rf>[IVX]{{2,7}}|[IVX](?=\s(?:{_ONES})(?!\w)))(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{{3,}}))"
             rf"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{{2,}}|(?:{_COUNTED})(?!\w))))",
             "numbered": rf"(?<![\w.])(?P<nb>{either(self._before_number)})(?::?\s?(?P<nr>[IVX]+)(?!\w)|(?=:?\s?(?:\d|[A-Z](?![\w.])|[(+]{{1,2}}\d)))",
         }
@@ -150,7 +153,7 @@ class RomanceForms(WrittenForms):
         return {
             **first,
             "short": short,
-            "initial": r"(?<![\w.])(?P<it>[A-ZÀ-Ý])\.(?=\s?[A-ZÀ-Ý][\w.])",
+            "initial": r"(?<![\w.])(?P<it>[A-ZÀ-Ý])\.-?(?=\s?[A-ZÀ-Ý][\w.])",
             **base,
             "spaced": r"(?<![\w.,])(?P<sp>[1-9]\d?(?: \d{3})+)(?=\s(?P<sy>[a-zà-ÿ]{4,20})(?!\w))"
             if not self._french
@@ -305,7 +308,9 @@ class RomanceForms(WrittenForms):
         hour, minute = int(match["h"]), int(match["mi"] or 0)
         said = [self._numbers.cardinal(hour, words.hour.gender)]
         alone = not minute and (match["mi"] is None or re.search(r"\dh(?:s|rs)?\b|\sh", match.group()) is not None)
-        if words.hour_said or (alone and not match["ap"]):
+        lasting = re.search(r"\d\s?[hH]\s?\d", match.group()) is not None and not self._portuguese
+        lasting = lasting and not _AT.search(match.string[max(0, match.start() - 8) : match.start()])
+        if words.hour_said or lasting or (alone and not match["ap"]):
             said = [self._hours(hour)] if not (self._french and hour == 0) else ["zéro heure"]
         if minute:
             said += [words.minutes, self._numbers.cardinal(minute)]
