@@ -135,6 +135,7 @@ hab. habitant habitants m
 """),
     per="par",
     abbreviations=parse_pairs("""
+trim.=trimestre; C#=c sharp; apr.=après; hôp.=hôpital;
 T°=température; c-à-d=c'est-à-dire; ét.=étage;
 pH=pé hache;
 M.=monsieur; MM.=messieurs; Mme=madame; Mmes=mesdames; Mlle=mademoiselle; Dr=docteur; Pr=professeur; Me=maître;

@@ -30,6 +30,7 @@ R$/BRL real real m
 CHF franco_svizzero franchi_svizzeri m
 """),
     units=parse_nouns("""
+º grado gradi m
 s² secondo_quadrato secondi_quadrati m
 cent. centesimo centesimi m
 km chilometro chilometri m
@@ -125,6 +126,7 @@ ab. abitante abitanti m
 """),
     per="per",
     abbreviations=parse_pairs("""
+trim.=trimestre; C#=c sharp;
 sigg.=signori;
 pH=pi acca;
 sig.=signor; Sig.=signor; sig.ra=signora; Sig.ra=signora; sig.na=signorina; Sigg.=signori; dott.=dottor;

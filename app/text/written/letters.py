@@ -22,7 +22,8 @@ PATTERNS: Final = {
     "code": r"(?<![\w.,/@#-])(?P<co>(?!\d+(?:er|e|h)\b)(?=[\w-]*\d)(?=[\w-]*[A-Z])"
     r"(?:(?:(?<![A-Z])[A-Z]{1,3}(?![A-Z])|(?<!\d)\d{1,9}(?!\d))(?:-(?=\w))?){2,8})(?![\w@]|-\w|[.,:]\d)"
     r"|(?<![\w.,/@#-])(?P<co2>[a-zA-Z]\d{1,4}|\d{1,4}[a-zA-Z])(?!\w|[.,:/]\d|\s\d)"
-    r"|(?<![\w.,/@#-])(?P<co3>[A-Z]{1,3}(?:[ -]))(?=\d{1,4}(?![\w.,:/-]))",
+    r"|(?<![\w.,/@#-])(?P<co3>[A-Z]{1,3}(?:[ -]))(?=\d{1,4}(?![\w.,:/-]))"
+    r"|(?<![\w.,/@#-])(?P<co4>[A-Z]{4,6}\d{1,4})(?![\w-])",
     "dotted": rf"(?<![\w.])(?P<dl>(?:[{_CAPITALS}]\.){{2,6}})(?![{_CAPITALS}a-z])",
     "capitals": rf"(?<![\w.-])(?P<ca>[{_CAPITALS}]{{2,6}})(?P<cx>-[A-Z](?!\w))?(?P<cs>s)?(?![\w.]\w|\w|['’])",
 }
@@ -34,7 +35,7 @@ _LONGEST: Final = 4  # digits of a code that are read as one number
 _VOWELS: Final = "aeiouyàâäáãéèêëíìïîóòôõöúùûüœæ"
 _BEGINNING: Final = r"(?:[bcdfgptv][rl]|qu|ch|ph|th|gn|ll|s[bcdfglmnpqtv]r?|ps|[a-zñç])?"
 _INSIDE: Final = rf"(?:(?:[nrlsmcptbdgfvx]|[nr]s|mp|nc)(?=(?:[bcdfgptv][rlh]|qu|[b-df-hj-np-tv-zç])[{_VOWELS}]))?"
-_END: Final = r"(?:[nm][stcdgpkx]?s?|r[stdcmtpk]?s?|l[stdkf]?s?|s[tkhs]?s?|[xzdctpfgk]s?|[csp]h|ck|[mr]ps|[nr]gt?s?|ux|xt|ff|tt|pp)?"
+_END: Final = r"(?:[nm][stcdgpkx]?s?|r[stdcmtpk]?s?|l[stdkf]?s?|s[tkhs]?s?|[xzdctpfgkb]s?|[csp]h|ck|[mr]ps|[nr]gt?s?|ux|xt|ff|tt|pp)?"
 _SPEAKABLE: Final = re.compile(rf"(?:{_BEGINNING}[{_VOWELS}]{{1,4}}{_INSIDE})+{_END}")
 _SAID: Final = word_set("USP INPS UNAM")
 """Acronyms that could be spelled, but are not."""
@@ -70,6 +71,6 @@ class Letters:
 
     def is_spelled(self, text: str, *, alone: bool) -> bool:
         """Return whether capitals are said letter by letter. `alone`: no other word in capitals stands beside them."""
-        if len(text) == 2:  # noqa: PLR2004
+        if len(text) == 2:
             return alone and text.lower() not in self._short
-        return text in _SPELLED or text not in _SAID and not _SPEAKABLE.fullmatch(text.lower())
+        return text in _SPELLED or (text not in _SAID and not _SPEAKABLE.fullmatch(text.lower()))

@@ -54,13 +54,13 @@ class Numbers:
             return re.sub(r"(?<=hundert|tausend)eins$", "ein", said) if gender else said
         if gender == "f":
             said = re.sub(r"\bum$", "uma", re.sub(r"\bdois(?=$| mil\b)", "duas", said))
-            said = re.sub(r"(du|tre)zentos|(\w+)centos", lambda m: f"{m[0][:-2]}as", said)
+            said = re.sub(r"(du|tre)zentos|quinhentos|(\w+)centos", lambda m: f"{m[0][:-2]}as", said)
         return said
 
     @staticmethod
     def _spanish(said: str, gender: Gender | None) -> str:
         if gender == "f":
-            return re.sub(r"uno$", "una", re.sub(r"cientos", "cientas", said))
+            return re.sub(r"uno$", "una", re.sub(r"(c|qu)(in)?ientos", r"\1\2ientas", said))
         if gender == "m":
             return re.sub(r"\buno$", "un", re.sub(r"veintiuno$", "veintiún", said))
         return said

@@ -30,6 +30,7 @@ R$/BRL real reais m centavos centavo centavos
 CHF franco_suíço francos_suíços m
 """),
     units=parse_nouns("""
+º grau graus m
 s² segundo_ao_quadrado segundos_ao_quadrado m
 km quilômetro quilômetros m
 m metro metros m
@@ -125,6 +126,7 @@ hab. habitante habitantes m
 """),
     per="por",
     abbreviations=parse_pairs("""
+trim.=trimestre; C#=c sharp; Eng.º=engenheiro; Engº=engenheiro;
 s/=sem; blz=beleza;
 pH=pê agá;
 Sr.=senhor; Sra.=senhora; Srs.=senhores; Srta.=senhorita; Dr.=doutor; Dra.=doutora; Prof.=professor;

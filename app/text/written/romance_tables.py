@@ -64,7 +64,7 @@ ROMANCE: Final = {
             "ene feb mar abr may jun jul ago/agt sep/sept/set oct nov dic",
         ),
         numbered=parse_pairs(
-            "p.=página; km=kilómetro; Km=kilómetro; fig.=figura; tab.=tabla; t.=tomo; ed.=edición; s.=siglo; ss.=siglos; "
+            "p.=página; km=kilómetro; km.=kilómetro; KM=kilómetro; of.=oficina; fig.=figura; tab.=tabla; t.=tomo; ed.=edición; s.=siglo; ss.=siglos; "
             "apdo.=apartado; ap.=apartado; pta.=puerta; esc.=escalera; inc.=inciso; párr.=párrafo; nº.=número; "
             "num.=número; No.=número; Cap.=capítulo; cap.=capítulo; pág=página; tel=teléfono; Tel=teléfono; ext.=extensión; "
             "Ext.=extensión; cód.=código; CP=código postal; C.P.=código postal; hab.=habitación; §=párrafo; #=número; "
@@ -99,7 +99,7 @@ ROMANCE: Final = {
             "janv/jan févr/fév/fev mars avr mai juin juil/juill août sept/sep oct nov déc/dec",
         ),
         numbered=parse_pairs(
-            "p.=page; P.=page; km=kilomètre; Km=kilomètre; fig.=figure; tab.=tableau; t.=tome; ch.=chapitre; bât.=bâtiment; "
+            "p.=page; P.=page; km=kilomètre; KM=kilomètre; fig.=figure; tab.=tableau; t.=tome; ch.=chapitre; bât.=bâtiment; "
             "Bât.=bâtiment; apt.=appartement; appt.=appartement; app.=appartement; esc.=escalier; ét.=étage; "
             "ex.=exemple; no=numéro; No=numéro; N°=numéro; tél=téléphone; Tél=téléphone; §=paragraphe; al.=alinéa; "
             "BP=boîte postale; #=numéro; max=maximum; min=minimum; s.=siècle; "
@@ -135,7 +135,7 @@ ROMANCE: Final = {
             "genn/gen febb/feb mar apr mag giu lug ago sett/set ott nov dic",
         ),
         numbered=parse_pairs(
-            "p.=pagina; km=chilometro; Km=chilometro; fig.=figura; tab.=tabella; t.=tomo; int.=interno; sc.=scala; "
+            "p.=pagina; km=chilometro; km.=chilometro; KM=chilometro; fig.=figura; tab.=tabella; t.=tomo; int.=interno; sc.=scala; "
             "nr.=numero; Nr.=numero; num.=numero; pag=pagina; max=massimo; min=minimo; sez.=sezione; par.=paragrafo; "
             "§=paragrafo; #=numero; CAP=cap; c.=comma; co.=comma; lett.=lettera; ed.=edizione; all.=allegato; "
             "vers.=versione; cell.=cellulare; Cell.=cellulare; sec.=secolo; secc.=secoli; h.=ore; s.=secolo; "
@@ -173,7 +173,7 @@ ROMANCE: Final = {
             "jan fev mar abr mai jun jul ago set out nov dez",
         ),
         numbered=parse_pairs(
-            "p.=página; pg.=página; pgs.=páginas; km=quilômetro; Km=quilômetro; KM=quilômetro; fig.=figura; tab.=tabela; "
+            "p.=página; pg.=página; pgs.=páginas; km=quilômetro; km.=quilômetro; KM=quilômetro; fig.=figura; tab.=tabela; "
             "t.=tomo; ap.=apartamento; Ap.=apartamento; Apto.=apartamento; bl.=bloco; Bl.=bloco; qd.=quadra; Qd.=quadra; "
             "lt.=lote; Lt.=lote; cj.=conjunto; Cj.=conjunto; sl.=sala; Sl.=sala; n.=número; N.=número; num.=número; "
             "fl.=folha; fls.=folhas; inc.=inciso; §=parágrafo; #=número; cel.=celular; Cel.=celular; "

@@ -35,6 +35,7 @@ CLP peso_chileno pesos_chilenos m
 S/ sol soles m
 """),
     units=parse_nouns("""
+º grado grados m
 s² segundo_al_cuadrado segundos_al_cuadrado m
 km kilómetro kilómetros m
 m metro metros m
@@ -134,6 +135,7 @@ hab. habitante habitantes m
 """),
     per="por",
     abbreviations=parse_pairs("""
+Ntra.=nuestra; Vdo.=viudo; N. del T.=nota del traductor; i.e.=es decir; trim.=trimestre; C#=c sharp;
 pH=pe hache;
 Sr.=señor; Sra.=señora; Srta.=señorita; Sres.=señores; D.=don; Dña.=doña; Dr.=doctor; Dra.=doctora; Prof.=profesor;
 Ud.=usted; Uds.=ustedes; Vd.=usted; Lic.=licenciado; Ing.=ingeniero; EE. UU.=Estados Unidos; EE.UU.=Estados Unidos;
