@@ -44,7 +44,8 @@ _MASCULINE: Final = word_set(
 )
 _NO_NOUNS: Final = word_set(
     "con com por que del sin sem sus seus como desde entre sobre cada está estão son são será foi fue según hay quando "
-    "cuando donde onde según segundo contra ante até más mais menos tras após es às pues después depois antes los las dos das nos ha era para hasta"
+    "cuando donde onde según segundo contra ante até más mais menos tras após es às pues después depois antes "
+    "los las dos das nos ha era para hasta"
 )
 
 Found = tuple[int, int, str]
@@ -274,7 +275,7 @@ class WrittenForms:
     def _negative(self, match: re.Match[str]) -> str:
         return f"{self._words.minus} {self._read(match['nn'])}"
 
-    def _number(self, match: re.Match[str]) -> str | None:
+    def _number(self, match: re.Match[str]) -> Found | str | None:
         number = match["n"]
         counted = _COUNTED.match(match.string, match.end()) if self._gendered and number.isdecimal() else None
         if (

@@ -35,7 +35,10 @@ _LONGEST: Final = 4  # digits of a code that are read as one number
 _VOWELS: Final = "aeiouyàâäáãéèêëíìïîóòôõöúùûüœæ"
 _BEGINNING: Final = r"(?:[bcdfgptv][rl]|qu|ch|ph|th|gn|ll|s[bcdfglmnpqtv]r?|ps|[a-zñç])?"
 _INSIDE: Final = rf"(?:(?:[nrlsmcptbdgfvx]|[nr]s|mp|nc)(?=(?:[bcdfgptv][rlh]|qu|[b-df-hj-np-tv-zç])[{_VOWELS}]))?"
-_END: Final = r"(?:[nm][stcdgpkx]?s?|r[stdcmtpk]?s?|l[stdkf]?s?|s[tkhs]?s?|[xzdctpfgkb]s?|[csp]h|ck|[mr]ps|[nr]gt?s?|ux|xt|ff|tt|pp)?"
+_END: Final = (
+    r"(?:[nm][stcdgpkx]?s?|r[stdcmtpk]?s?|l[stdkf]?s?|s[tkhs]?s?|[xzdctpfgkb]s?|[csp]h|ck|[mr]ps"
+    r"|[nr]gt?s?|ux|xt|ff|tt|pp)?"
+)
 _SPEAKABLE: Final = re.compile(rf"(?:{_BEGINNING}[{_VOWELS}]{{1,4}}{_INSIDE})+{_END}")
 _SAID: Final = word_set("USP INPS UNAM")
 """Acronyms that could be spelled, but are not."""

@@ -33,8 +33,10 @@ _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numera
 _PHONES: Final = {
     "es": r"(?<![\w.,])[6789]\d{8}(?![\w,]|\.\d)",
     "fr-fr": r"(?<![\w.,])0[1-9](?:[ .-]?\d{2}){4}(?!\w|[.,]\d)",
-    "it": r"(?<![\w.,])(?:3\d{2}[ .-]?\d{3}[ .-]?\d{3,4}|800[ .-]\d{3}[ .-]\d{3}|0\d{1,3}(?:[ .-]\d{2,4}){2,4})(?!\w|[.,]\d)",
-    "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}|\d{3}\.\d{3}\.\d{3}-\d\d|\d\d\.\d{3}\.\d{3}(?:/\d{4})?-\d\d?|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
+    "it": r"(?<![\w.,])(?:3\d{2}[ .-]?\d{3}[ .-]?\d{3,4}|800[ .-]\d{3}[ .-]\d{3}"
+    r"|0\d{1,3}(?:[ .-]\d{2,4}){2,4})(?!\w|[.,]\d)",
+    "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}"
+    r"|\d{3}\.\d{3}\.\d{3}-\d\d|\d\d\.\d{3}\.\d{3}(?:/\d{4})?-\d\d?|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
 }
 _LADIES: Final = word_set("Isabel Leonor Beatriz Inês Ester Raquel Carmen Irene Alice Judite Matilde Luz Mercedes")
 
@@ -88,7 +90,8 @@ class RomanceForms(QuantityForms):
             "weekday": rf"(?<!\w)(?P<w3>{days})(?:\.(?=,?\s\d)|(?=,?\s\d{{1,2}}/\d))"
             rf"|(?:(?<=\bel )|(?<=\ble )|(?<=\bil )|(?<=\bna )|(?<=\bno ))(?P<w4>{days})\.(?=\s[a-zà-ÿ])",
             "month_of": r"(?<![\w/.,])(?P<mo>0[1-9]|1[0-2])/(?P<moy>(?:19|20)\d\d)(?![\w/])",
-            "duration": r"(?<![\w.,:])(?P<dh>\d{1,3})(?P<dg>\s?)h\s?(?P<dm>\d{1,2})\s?(?:min|mn|m|['′])(?!\w)(?:\.(?!\s*$))?",
+            "duration": r"(?<![\w.,:])(?P<dh>\d{1,3})(?P<dg>\s?)h\s?(?P<dm>\d{1,2})"
+            r"\s?(?:min|mn|m|['′])(?!\w)(?:\.(?!\s*$))?",
             "elapsed": r"(?<![\d:])(?P<eh>\d{1,2}):(?P<em>[0-5]\d):(?P<es>[0-5]\d)(?![\d:])"
             r"|(?<![\d:])(?P<om>2[5-9]|[3-9]\d):(?P<os>[0-5]\d)(?![\d:])",
             "phone": rf"(?P<p>{_PHONES[self._tag]})",
@@ -98,7 +101,8 @@ class RomanceForms(QuantityForms):
             r"(?P<px>⁻?[⁰¹²³⁴-⁹]{1,3}|\^[-−]?\d{1,3}|\^[a-z])(?!\w)",
             "root": r"(?P<ro>√)\s?(?=[\w(])",
             "greek": rf"(?P<gr>(?<!\w)[{greek}](?!\w)|[{signs}])",
-            "mixed": r"(?<![\w.,/])(?:(?P<mw>\d{1,3})\s?)?(?:(?P<mf>[½⅓⅔¼¾⅛])|(?(mw)(?<=\s))(?P<mt>[1-9])/(?P<mb>[2-9]))"
+            "mixed": r"(?<![\w.,/])(?:(?P<mw>\d{1,3})\s?)?(?:(?P<mf>[½⅓⅔¼¾⅛])"
+            r"|(?(mw)(?<=\s))(?P<mt>[1-9])/(?P<mb>[2-9]))"
             rf"(?![\w/]|[.,]\d)(?:\s?(?P<mu2>{units})(?!\w)|\s(?P<mx>[a-zà-ÿ]{{3,20}}))?",
             "per_thousand": rf"(?<![\w.,])(?P<pt2>{NUMBER})\s?‰",
             "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)(?:k|(?<=\d\d)K|(?P<km>M))(?![\w/€$£])",
@@ -116,9 +120,11 @@ class RomanceForms(QuantityForms):
             **self._own_groups(units),
             "product": rf"(?<![\w.,])(?P<x1>{NUMBER})[x×](?P<x2>{NUMBER})(?:[x×](?P<x3>{NUMBER}))?"
             rf"(?:\s?(?P<xu>{units}))?(?![\w=])",
-            "roman_first": rf"(?<![\w.])(?P<rf>[IVX]{{2,7}}|[IVX](?=\s(?:{_ONES})(?!\w)))(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{{3,}}))"
+            "roman_first": rf"(?<![\w.])(?P<rf>[IVX]{{2,7}}|[IVX](?=\s(?:{_ONES})(?!\w)))"
+            r"(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{3,}))"
             rf"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{{2,}}|(?:{_COUNTED})(?!\w))))",
-            "numbered": rf"(?<![\w.])(?P<nb>{either(self._before_number)})(?::?\s?(?P<nr>[IVX]+)(?!\w)|(?=:?\s?(?:\d|[A-Z](?![\w.])|[(+]{{1,2}}\d)))",
+            "numbered": rf"(?<![\w.])(?P<nb>{either(self._before_number)})"
+            r"(?::?\s?(?P<nr>[IVX]+)(?!\w)|(?=:?\s?(?:\d|[A-Z](?![\w.])|[(+]{1,2}\d)))",
         }
         capitals = {name: letters.PATTERNS[name] for name in ("formula", "code", "dotted", "capitals")}
         alone = r"(?<![\w.-])(?P<rl>[IVX]{2,7}|M{1,3}[CDXLIVM]{3,12})(?![\w-])"
@@ -250,11 +256,10 @@ class RomanceForms(QuantityForms):
         first, last = roman(match["ra1"]), roman(match["ra2"])
         if first is None or last is None or first >= last:
             return None
-        read = self._numbers.cardinal
         before = match.string[max(0, match.start() - 40) : match.start()]
-        if self._tag == "it" and _CENTURIES.search(before):
-            read = self._numbers.ordinal
-        return f"{read(first)} {self._words.to} {read(last)}"
+        century = self._tag == "it" and _CENTURIES.search(before) is not None
+        said = [self._numbers.ordinal(value) if century else self._numbers.cardinal(value) for value in (first, last)]
+        return f"{said[0]} {self._words.to} {said[1]}"
 
     def _initial(self, match: re.Match[str]) -> str:
         letter = match["it"].lower()

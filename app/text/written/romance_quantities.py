@@ -8,7 +8,7 @@ from typing import Final
 from app.text.word_sets import word_set
 from app.text.written.forms import Found, either
 from app.text.written.romance_times import TimeForms
-from app.text.written.words import Noun
+from app.text.written.words import Gender, Noun
 
 _SUPERSCRIPTS: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _VULGAR: Final = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅛": (1, 8)}
@@ -162,7 +162,7 @@ class QuantityForms(TimeForms):
         if match.group()[-1] == '"' and match.string[: match.start()].count('"') % 2:
             return None
         noun = {"es": "pulgadas", "fr-fr": "pouces", "it": "pollici"}.get(self._tag, "polegadas")
-        gender = "f" if noun.endswith("as") else "m"
+        gender: Gender = "f" if noun.endswith("as") else "m"
         number = match["in"]
         return f"{self._numbers.cardinal(int(number), gender) if number.isdecimal() else self._read(number)} {noun}"
 

@@ -15,10 +15,9 @@ class Romance:
 
     `letters` are the names of a to z, `single` those of letters that are words when they stand alone. `days` and
     `months` are abbreviations, without a full stop. `numbered` are abbreviations that are read before a number.
-    `number_sign` is the
-    word of "nº". `squared`, `cubed` and `power` follow a base. `scaled` are the ends of numbers: 10k. `halves` are those of a
-    masculine and a feminine noun: half a liter, half a cup; `and_half` those after a whole number. `short_words` are
-    words of two letters, which in capitals are no acronyms.
+    `number_sign` is the word of "nº". `squared`, `cubed` and `power` follow a base. `halves` are those of a masculine
+    and a feminine noun: half a liter, half a cup; `and_half` those after a whole number. `short_words` are words of
+    two letters, which in capitals are no acronyms.
     """
 
     letters: str
@@ -53,7 +52,8 @@ _GREEK_TOO: Final = "θ=theta; φ=phi; ω=omega; Ω=omega; ρ=ro; τ=tau"
 
 ROMANCE: Final = {
     "es": Romance(
-        letters="a be ce de e efe ge hache i jota ka ele eme ene o pe cu erre ese te u uve uve_doble equis i_griega zeta",
+        letters="a be ce de e efe ge hache i jota ka ele eme ene o pe cu erre ese te u uve uve_doble equis "
+        "i_griega zeta",
         single={"y": "i griega"},
         days=parse_pairs(
             "lun=lunes; mar=martes; mié=miércoles; miér=miércoles; mie=miércoles; mier=miércoles; jue=jueves; "
@@ -64,9 +64,11 @@ ROMANCE: Final = {
             "ene feb mar abr may jun jul ago/agt sep/sept/set oct nov dic",
         ),
         numbered=parse_pairs(
-            "p.=página; km=kilómetro; km.=kilómetro; KM=kilómetro; of.=oficina; fig.=figura; tab.=tabla; t.=tomo; ed.=edición; s.=siglo; ss.=siglos; "
+            "p.=página; km=kilómetro; km.=kilómetro; KM=kilómetro; of.=oficina; fig.=figura; tab.=tabla; "
+            "t.=tomo; ed.=edición; s.=siglo; ss.=siglos; "
             "apdo.=apartado; ap.=apartado; pta.=puerta; esc.=escalera; inc.=inciso; párr.=párrafo; nº.=número; "
-            "num.=número; No.=número; Cap.=capítulo; cap.=capítulo; pág=página; tel=teléfono; Tel=teléfono; ext.=extensión; "
+            "num.=número; No.=número; Cap.=capítulo; cap.=capítulo; pág=página; tel=teléfono; Tel=teléfono; "
+            "ext.=extensión; "
             "Ext.=extensión; cód.=código; CP=código postal; C.P.=código postal; hab.=habitación; §=párrafo; #=número; "
             "Nro.=número; nro.=número; int.=interior; lám.=lámina; cel.=celular; Cel.=celular; máx=máximo; mín=mínimo"
         ),
@@ -91,7 +93,8 @@ ROMANCE: Final = {
         ),
     ),
     "fr-fr": Romance(
-        letters="a bé cé dé eu effe gé hache i ji ka elle emme enne o pé ku erre esse té u vé double_vé ixe i_grec zède",
+        letters="a bé cé dé eu effe gé hache i ji ka elle emme enne o pé ku erre esse té u vé double_vé ixe "
+        "i_grec zède",
         single={"y": "i grec"},
         days=parse_pairs("lun=lundi; mar=mardi; mer=mercredi; jeu=jeudi; ven=vendredi; sam=samedi; dim=dimanche"),
         months=_shortened(
@@ -99,7 +102,8 @@ ROMANCE: Final = {
             "janv/jan févr/fév/fev mars avr mai juin juil/juill août sept/sep oct nov déc/dec",
         ),
         numbered=parse_pairs(
-            "p.=page; P.=page; km=kilomètre; KM=kilomètre; fig.=figure; tab.=tableau; t.=tome; ch.=chapitre; bât.=bâtiment; "
+            "p.=page; P.=page; km=kilomètre; KM=kilomètre; fig.=figure; tab.=tableau; t.=tome; ch.=chapitre; "
+            "bât.=bâtiment; "
             "Bât.=bâtiment; apt.=appartement; appt.=appartement; app.=appartement; esc.=escalier; ét.=étage; "
             "ex.=exemple; no=numéro; No=numéro; N°=numéro; tél=téléphone; Tél=téléphone; §=paragraphe; al.=alinéa; "
             "BP=boîte postale; #=numéro; max=maximum; min=minimum; s.=siècle; "
@@ -127,7 +131,8 @@ ROMANCE: Final = {
         ),
     ),
     "it": Romance(
-        letters="a bi ci di e effe gi acca i i_lunga cappa elle emme enne o pi cu erre esse ti u vu doppia_vu ics ipsilon zeta",
+        letters="a bi ci di e effe gi acca i i_lunga cappa elle emme enne o pi cu erre esse ti u vu doppia_vu "
+        "ics ipsilon zeta",
         single={},
         days=parse_pairs("lun=lunedì; mar=martedì; mer=mercoledì; gio=giovedì; ven=venerdì; sab=sabato; dom=domenica"),
         months=_shortened(
@@ -135,7 +140,8 @@ ROMANCE: Final = {
             "genn/gen febb/feb mar apr mag giu lug ago sett/set ott nov dic",
         ),
         numbered=parse_pairs(
-            "p.=pagina; km=chilometro; km.=chilometro; KM=chilometro; fig.=figura; tab.=tabella; t.=tomo; int.=interno; sc.=scala; "
+            "p.=pagina; km=chilometro; km.=chilometro; KM=chilometro; fig.=figura; tab.=tabella; t.=tomo; "
+            "int.=interno; sc.=scala; "
             "nr.=numero; Nr.=numero; num.=numero; pag=pagina; max=massimo; min=minimo; sez.=sezione; par.=paragrafo; "
             "§=paragrafo; #=numero; CAP=cap; c.=comma; co.=comma; lett.=lettera; ed.=edizione; all.=allegato; "
             "vers.=versione; cell.=cellulare; Cell.=cellulare; sec.=secolo; secc.=secoli; h.=ore; s.=secolo; "
@@ -173,8 +179,10 @@ ROMANCE: Final = {
             "jan fev mar abr mai jun jul ago set out nov dez",
         ),
         numbered=parse_pairs(
-            "p.=página; pg.=página; pgs.=páginas; km=quilômetro; km.=quilômetro; KM=quilômetro; fig.=figura; tab.=tabela; "
-            "t.=tomo; ap.=apartamento; Ap.=apartamento; Apto.=apartamento; bl.=bloco; Bl.=bloco; qd.=quadra; Qd.=quadra; "
+            "p.=página; pg.=página; pgs.=páginas; km=quilômetro; km.=quilômetro; KM=quilômetro; fig.=figura; "
+            "tab.=tabela; "
+            "t.=tomo; ap.=apartamento; Ap.=apartamento; Apto.=apartamento; bl.=bloco; Bl.=bloco; qd.=quadra; "
+            "Qd.=quadra; "
             "lt.=lote; Lt.=lote; cj.=conjunto; Cj.=conjunto; sl.=sala; Sl.=sala; n.=número; N.=número; num.=número; "
             "fl.=folha; fls.=folhas; inc.=inciso; §=parágrafo; #=número; cel.=celular; Cel.=celular; "
             "tel=telefone; Tel=telefone; séc=século; sécs.=séculos; Séc.=século; máx=máximo; mín=mínimo; "

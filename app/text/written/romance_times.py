@@ -78,9 +78,9 @@ class TimeForms(WrittenForms):
         if value in (10, 20, 100) and int(top) <= value:
             read = (self._numbers.cardinal(int(top)), self._more.out_of, self._numbers.cardinal(value))
             return match.start("fn"), match.end(), " ".join(read)
-        said = super()._fraction(match)
-        if said is not None or int(top) == 0:
-            return said
+        part = super()._fraction(match)
+        if part is not None or int(top) == 0:
+            return part
         link = self._more.out_of if self._tag in ("fr-fr", "it") else ""
         read = (self._numbers.cardinal(int(top)), link, self._numbers.cardinal(value))
         return match.start("fn"), match.end(), " ".join(filter(None, read))
