@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from app.text.word_sets import word_set
 from app.text.written import addresses
 from app.text.written.abbreviations import LAST_TOO, pattern
 from app.text.written.numbers import Numbers, roman
@@ -33,21 +32,6 @@ def either(keys: Iterable[str]) -> str:
     return "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
 
 
-# A noun after a number in Spanish and Portuguese, and what tells its gender.
-_COUNTED: Final = re.compile(r"\s(?P<noun>[a-zà-ÿ]{3,30}?)(?P<s>s)?(?![\w'])")
-_FEMININE: Final = re.compile(
-    r"(?:a|ión|cione|dad|dade|ção|çõe|^(?:noche|tarde|calle|clase|fase|vez|vece|veze|sede|ordem|mano|flore|mujere|parte|torre|llave|nube|noite|mulhere|ave|serie|série))$"
-)
-_MASCULINE: Final = word_set(
-    "día dia problema programa sistema tema mapa idioma planeta poema clima drama síntoma diploma dilema sofá papa "
-    "grama quilograma telegrama dálmata atleta poeta"
-)
-_NO_NOUNS: Final = word_set(
-    "con com por que del sin sem sus seus como desde entre sobre cada está estão son são será foi fue según hay quando "
-    "cuando donde onde según segundo contra ante até más mais menos tras após es às pues después depois antes "
-    "los las dos das nos ha era para hasta"
-)
-
 Found = tuple[int, int, str]
 """First and last place of a form, and its words."""
 
@@ -59,7 +43,6 @@ class WrittenForms:
         self._tag = tag
         self._words = WORDS[tag]
         self._numbers = Numbers(tag)
-        self._gendered = tag in ("es", "pt-br")
         self._french, self._portuguese = tag == "fr-fr", tag == "pt-br"
         self._finder = self._compile()
 
@@ -276,19 +259,7 @@ class WrittenForms:
         return f"{self._words.minus} {self._read(match['nn'])}"
 
     def _number(self, match: re.Match[str]) -> Found | str | None:
-        number = match["n"]
-        counted = _COUNTED.match(match.string, match.end()) if self._gendered and number.isdecimal() else None
-        if (
-            counted is None
-            or counted["noun"] + (counted["s"] or "") in _NO_NOUNS
-            or len(number) > _LONGEST
-            or number[0] == "0"
-            or (number == "1") == (counted["s"] is not None)
-        ):
-            return self._read(number)
-        noun = counted["noun"]
-        feminine = noun not in _MASCULINE and not noun.endswith("ista") and _FEMININE.search(noun) is not None
-        return self._numbers.cardinal(int(number), "f" if feminine else "m")
+        return self._read(match["n"])
 
     def _sign(self, match: re.Match[str]) -> str:
         sign = match["g"] or match["g2"]

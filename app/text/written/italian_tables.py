@@ -126,6 +126,7 @@ ab. abitante abitanti m
 """),
     per="per",
     abbreviations=parse_pairs("""
+Spett.le=spettabile; spett.le=spettabile;
 trim.=trimestre; C#=c sharp;
 sigg.=signori;
 pH=pi acca;

@@ -92,15 +92,18 @@ class RomanceForms(QuantityForms):
             "month_of": r"(?<![\w/.,])(?P<mo>0[1-9]|1[0-2])/(?P<moy>(?:19|20)\d\d)(?![\w/])",
             "duration": r"(?<![\w.,:])(?P<dh>\d{1,3})(?P<dg>\s?)h\s?(?P<dm>\d{1,2})"
             r"\s?(?:min|mn|m|['′])(?!\w)(?:\.(?!\s*$))?",
+            "short_duration": r"(?<![\w.,:])(?P<sm2>\d{1,3})\s?min\s?(?P<ss2>\d{1,2})"
+            r"(?P<sx2>\s?s(?:eg|ec)?(?!\w))?(?!\w|[.,]\d)",
             "elapsed": r"(?<![\d:])(?P<eh>\d{1,2}):(?P<em>[0-5]\d):(?P<es>[0-5]\d)(?![\d:])"
             r"|(?<![\d:])(?P<om>2[5-9]|[3-9]\d):(?P<os>[0-5]\d)(?![\d:])",
             "phone": rf"(?P<p>{_PHONES[self._tag]})",
             "clock": base.pop("clock"),
             "ratio": r"(?<![\w:.,])(?P<ra>\d{1,3}):(?P<rb>\d{1,3}(?:[. ]\d{3}){0,2})(?![\w:]|[.,]\d)",
-            "power": r"(?P<pw>(?<![\w.,])\d+(?:[.,]\d+)?|(?<!\w)(?![ckm]?m[²³])[A-Za-z]{1,2}|\))"
+            "power": r"(?P<pw>(?<![\w.,])\d+(?:[.,]\d+)?|(?<!\w)(?![ckm]?m[²³])[A-Za-zα-ω]{1,2}|\))"
             r"(?P<px>⁻?[⁰¹²³⁴-⁹]{1,3}|\^[-−]?\d{1,3}|\^[a-z])(?!\w)",
             "root": r"(?P<ro>√)\s?(?=[\w(])",
-            "greek": rf"(?P<gr>(?<!\w)[{greek}](?!\w)|[{signs}])",
+            "greek": rf"(?P<gr>(?<![^\W\d])[{greek}](?![^\W\d_]{{2}})|[{signs}])",
+            "coefficient": rf"(?<![\w.,])(?P<cf>\d{{1,4}})(?=[{greek}])",
             "mixed": r"(?<![\w.,/])(?:(?P<mw>\d{1,3})\s?)?(?:(?P<mf>[½⅓⅔¼¾⅛])"
             r"|(?(mw)(?<=\s))(?P<mt>[1-9])/(?P<mb>[2-9]))"
             rf"(?![\w/]|[.,]\d)(?:\s?(?P<mu2>{units})(?!\w)|\s(?P<mx>[a-zà-ÿ]{{3,20}}))?",
@@ -124,7 +127,7 @@ class RomanceForms(QuantityForms):
             r"(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{3,}))"
             rf"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{{2,}}|(?:{_COUNTED})(?!\w))))",
             "numbered": rf"(?<![\w.])(?P<nb>{either(self._before_number)})"
-            r"(?::?\s?(?P<nr>[IVX]+)(?!\w)|(?=:?\s?(?:\d|[A-Z](?![\w.])|[(+]{1,2}\d)))",
+            r"(?::?\s?(?P<nr>[IVX]+)(?![\w–-])|(?=:?\s?(?:\d|[IVX]+[–-]|[A-Z](?![\w.])|[(+]{1,2}\d)))",
         }
         capitals = {name: letters.PATTERNS[name] for name in ("formula", "code", "dotted", "capitals")}
         alone = r"(?<![\w.-])(?P<rl>[IVX]{2,7}|M{1,3}[CDXLIVM]{3,12})(?![\w-])"

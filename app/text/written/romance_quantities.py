@@ -14,24 +14,52 @@ _SUPERSCRIPTS: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "01234567
 _VULGAR: Final = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅛": (1, 8)}
 # Endings of nouns of feminine gender; French ones need a list.
 _FEMININE: Final = {
-    "es": re.compile(r"(?:a|ión|dad|tud|noche|parte|serie|vez|mano|calle|clase)$"),
-    "pt-br": re.compile(r"(?:a|ção|são|dade|noite|parte|série|vez|mão|ordem|fase|sede)$"),
-    "it": re.compile(r"(?:a|zione|sione|tà|tù|parte|notte|serie|classe|mano|stagione|fase|sede|edizione)$"),
+    "es": re.compile(
+        r"(?:a|ión|dad|tud|umbre|ez|^(?:noche|parte|serie|vez|mano|calle|clase|foto|moto|radio|flor|luz|cruz"
+        r"|voz|red|pared"
+        r"|ley|mujer|llave|nube|torre|fuente|base|frase|fase|imagen|sede|tarde|nave|clave|madre|leche|sal|piel|señal"
+        r"|cárcel|sangre|muerte|gente|corte|tesis|crisis|dosis|orden))$"
+    ),
+    "pt-br": re.compile(
+        r"(?:a|ã|ção|são|dade|tude|gem|^(?:noite|parte|série|vez|mão|foto|moto|flor|luz|cruz|voz|rede|parede"
+        r"|lei|mulher|cor"
+        r"|chave|nuvem|torre|fonte|base|frase|fase|ordem|sede|tarde|nave|mãe|tribo|ponte|morte|gente|dose|tese|crise))$"
+    ),
+    "it": re.compile(
+        r"(?:a|zione|sione|gione|tà|tù|trice|udine|^(?:parte|notte|serie|classe|mano|fase|sede|edizione|foto"
+        r"|moto|auto|radio"
+        r"|chiave|nave|neve|rete|legge|parete|torre|luce|voce|croce|pelle|carne|morte|fonte|gente|base|frase|tesi|crisi"
+        r"|madre|moglie|specie|superficie|vite|siepe|valle|mente|canzone|ragione|dose))$"
+    ),
     "fr-fr": re.compile(
-        r"(?:tion|sion|té|ée|ure|ette|esse|ine|ise|euse|trice|ude|ade|ère|onne|ance|ence|ille|elle|heure|nuit|place|page"
-        r"|chambre|table|part|fois|fin|tasse|tranche|goutte|pomme|dose|boîte|livre|bouteille|cuillère|guerre|république"
-        r"|semaine|minute|seconde|personne|partie|rue|mesure|vie|main)$"
+        r"(?:[st]ion|[^u]ité|ée|ure|ette|esse|ine|ise|euse|trice|ude|ade|ère|onne|ance|ence|ille|elle|aison"
+        r"|sson|ie|gne|ère"
+        r"|oire|que|nte|rte|tte|aine|^(?:heure|nuit|place|page|chambre|table|part|fois|fin|tranche|goutte"
+        r"|pomme|boîte|livre"
+        r"|guerre|partie|rue|vie|main|photo|moto|auto|radio|vidéo|pizza|école|salle|ville|île|étoile|lettre|fenêtre"
+        r"|chaise|vache|image|plage|femme|sœur|mère|chose|rose|cause|robe|jambe|loi|clé|maison|chanson|leçon"
+        r"|façon|fleur"
+        r"|couleur|voix|croix|mer|eau|dent|pièce|dose|tasse|classe|course|réponse|année|journée|semaine|seconde"
+        r"|marche|tâche|fiche|couche|bouche|branche|douche|langue|vague|peur|erreur|gare|note|côte|pâte|faute|route))$"
     ),
 }
 _MASCULINE: Final = re.compile(
-    r"^(?:día|dia|mapa|problema|programa|sistema|tema|clima|idioma|grama|quilograma|siècle|tour|musée|lycée|jour|litre"
-    r"|magazine|verre|kilomètre|mètre|poète|papa|cinema|cinéma)$"
+    r"^(?:día|dia|mapa|problema|programa|sistema|tema|clima|idioma|grama|quilograma|planeta|cometa|sofá"
+    r"|dálmata|atleta|poeta|drama|poema|diploma|síntoma|telegrama|idiota|turista|artista|siècle|tour|musée|lycée|jour|litre"
+    r"|magazine|verre|kilomètre|mètre|poète|papa|cinema|cinéma|domaine|moine|incendie|génie|gigue|cirque"
+    r"|chèque|masque|risque|kiosque|disque|moustique"
+    r"|élastique|territoire|laboratoire|bagne|signe|peigne|lustre|patrimoine|capitaine|silence|exercice"
+    r"|service|cosmonaute"
+    r"|mercure|murmure|futur|fromage)$"
 )
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
+_NOUN: Final = re.compile(r"\s(mil\s)?([a-zà-ÿ]{3,20})(?![\w'])")
+_LONGEST: Final = 15  # digits that are read as one number
 _NO_NOUNS: Final = word_set(
     "más mais menos tras após plus moins più meno por par per para pour con com avec sin sem sans como comme come que "
     "del della dei delle degli des sur sobre sopra entre tra fra fois además está está estão son são sont será fue foi "
-    "ogni cada chaque seul hasta desde depuis depois dopo après puis poi mais sino segundo según contra dans nella nel"
+    "ogni cada chaque seul hasta desde depuis depois dopo après puis poi mais sino segundo según contra dans nella nel hay quando "
+    "cuando donde onde según ante até sus seus tras pues antes los las dos das nos era para tous tout les sans chez dont"
 )
 
 
@@ -43,7 +71,10 @@ class QuantityForms(TimeForms):
         return re.sub(r"(cent|vingt)s (?=mille\b)", r"\1 ", said) if said and self._french else said
 
     def _feminine(self, noun: str) -> bool:
-        stems = (noun, noun.removesuffix("s"), re.sub("ces$", "z", noun)) if self._tag != "it" else (noun,)
+        stems = [noun]
+        if self._tag != "it":
+            stems += [noun.removesuffix("s"), noun.removesuffix("es"), re.sub("ces$", "z", noun)]
+            stems += [re.sub("ções$", "ção", noun), re.sub("ns$", "m", noun)] if self._portuguese else []
         ends = _FEMININE[self._tag]
         return not any(map(_MASCULINE.search, stems)) and any(map(ends.search, stems))
 
@@ -63,8 +94,17 @@ class QuantityForms(TimeForms):
             power = " ".join(filter(None, (more.power, self._words.minus if exponent != value else "", said)))
         if base == ")":
             return match.start("px"), match.end(), power
-        read = self._read(base) if base[0].isdecimal() else self._letters.spell(base)
+        greek = [more.signs.get(letter) for letter in base]
+        if base[0].isdecimal():
+            read = self._read(base)
+        elif any(greek):
+            read = " ".join(name or letter for name, letter in zip(greek, base, strict=True))
+        else:
+            read = self._letters.spell(base)
         return match.start(), match.end(), f"{read} {power}"
+
+    def _coefficient(self, match: re.Match[str]) -> str:
+        return self._numbers.cardinal(int(match["cf"]))
 
     def _root(self, match: re.Match[str]) -> str:
         return self._more.root
@@ -176,24 +216,22 @@ class QuantityForms(TimeForms):
         return re.match(rf"[\d.,]+(?:\s?[x×]\s?[\d.,]+)?\s?(?:{either(self._words.units)})(?!\w)", tail) is not None
 
     def _number(self, match: re.Match[str]) -> Found | str | None:
+        """Read a number by the gender of the noun after it."""
         number = match["n"]
-        found = re.match(r"\s(mil\s)?([a-zà-ÿ]{3,20})(?![\w'])", match.string[match.end() : match.end() + 32])
-        if found is None or found[2] in _NO_NOUNS or number[0] == "0":
-            return super()._number(match)
-        noun = found[2]
-        if self._gendered and re.fullmatch(r"\d{1,3}(?:\.\d{3})+", number) and len(number) < _LONGEST_NUMERAL:
-            feminine = noun.endswith("s") and self._feminine(noun)
-            return self._numbers.cardinal(int(number.replace(".", "")), "f" if feminine else "m")
-        if not number.isdecimal():
-            return super()._number(match)
-        if self._gendered and (found[1] or noun == "mil") and len(number) < 4:
-            return self._numbers.cardinal(int(number), "f" if found[1] and self._feminine(noun) else "m")
-        if self._french and len(number) < _LONGEST_NUMERAL and self._feminine(noun):
-            return self._numbers.cardinal(int(number), "f")
-        if self._tag == "it" and number == "1":
+        plain = number.replace(".", "") if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", number) else number
+        found = _NOUN.match(match.string, match.end())
+        if found is None or found[2] in _NO_NOUNS or number[0] == "0" or not plain.isdecimal() or len(plain) > _LONGEST:
+            return self._read(number)
+        value, noun = int(plain), found[2]
+        if self._tag == "it":
             one = self._italian_one(noun)
-            return (match.start(), match.end() + found.end(), f"un'{noun}") if one == "un'" else one
-        return super()._number(match)
+            if value != 1:
+                return self._read(number)
+            return (match.start(), match.end() + found.end() - found.start(), f"un'{noun}") if one == "un'" else one
+        thousands = self._gendered and (found[1] is not None or noun == "mil")
+        if noun == "mil" or (self._gendered and not thousands and (value == 1) == noun.endswith("s")):
+            return self._numbers.cardinal(value, "m") if thousands else self._read(number)
+        return self._numbers.cardinal(value, "f" if self._feminine(noun) else "m")
 
     def _italian_one(self, noun: str) -> str:
         if noun[-1] == "i":

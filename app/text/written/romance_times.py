@@ -22,6 +22,7 @@ class TimeForms(WrittenForms):
 
     def __init__(self, tag: str) -> None:
         self._more = ROMANCE[tag]
+        self._gendered = tag in ("es", "pt-br")
         self._day_names, self._months = _capitalized(self._more.days), _capitalized(self._more.months)
         marks = dict.fromkeys(("nº", "n°", "n.º", "n.°"), self._more.number_sign)
         self._before_number = _capitalized({**self._more.numbered, **marks})
@@ -129,6 +130,10 @@ class TimeForms(WrittenForms):
 
     def _hours(self, value: int) -> str:
         return "un'ora" if self._tag == "it" and value == 1 else self._count(value, "h")
+
+    def _short_duration(self, match: re.Match[str]) -> str:
+        minutes, seconds = self._count(int(match["sm2"]), "min"), int(match["ss2"])
+        return f"{minutes} {self._count(seconds, 's') if match['sx2'] else self._numbers.cardinal(seconds)}"
 
     def _elapsed(self, match: re.Match[str]) -> str:
         if match["om"]:

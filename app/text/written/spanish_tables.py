@@ -135,6 +135,7 @@ hab. habitante habitantes m
 """),
     per="por",
     abbreviations=parse_pairs("""
+Pta.=puerta; Cías.=compañías;
 Ntra.=nuestra; Vdo.=viudo; N. del T.=nota del traductor; i.e.=es decir; trim.=trimestre; C#=c sharp;
 pH=pe hache;
 Sr.=señor; Sra.=señora; Srta.=señorita; Sres.=señores; D.=don; Dña.=doña; Dr.=doctor; Dra.=doctora; Prof.=profesor;
