@@ -52,6 +52,8 @@ def _numbered(tag: str) -> re.Pattern[str] | None:
     return re.compile(rf"(?<![\w.])(?:{names})\.$", re.IGNORECASE)
 
 
+# "petit déj. en sus": a short word before small letters is more often cut short than the last of a sentence.
+_SHORT: Final = re.compile(r"(?<![\w.'’])[a-zà-ÿ]{1,4}\.$")
 _NUMBER: Final = re.compile(r"(?:de\s)?\d|[IVX]+(?!\w)|[A-Z](?!\w)|(?:e|y|et)\s|[(+]\d")
 _BEFORE_DATE: Final = re.compile(r"(?:\d\s(?:de\s)?|\b(?:el|los|le|ce|il|lo|na|no|este|esta|questo|desde|jusqu'à)\s)$")
 
@@ -83,4 +85,6 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
         # "5 de feb. a las 9": a day and its month, or "el lun. por la tarde".
         dated = _BEFORE_DATE.search(stem[: found.start()]) is not None and following[0].islower()
         return dated or _NUMBER.match(following) is not None
+    if numbered is not None and _SHORT.search(stem) and following[0].islower():
+        return True
     return tag == "de" and ordinal_continues(stem, following)

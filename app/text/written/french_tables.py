@@ -97,7 +97,6 @@ cal calorie calories f
 kJ kilojoule kilojoules m
 J joule joules m
 dB décibel décibels m
-A ampère ampères m
 mA milliampère milliampères m
 mAh milliampère-heure milliampères-heure m
 Ω ohm ohms m

@@ -96,7 +96,6 @@ cal caloria calorie f
 kJ chilojoule chilojoule m
 J joule joule m
 dB decibel decibel m
-A ampere ampere m
 mA milliampere milliampere m
 mAh milliamperora milliamperora m
 Ω ohm ohm m

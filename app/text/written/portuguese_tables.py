@@ -93,7 +93,6 @@ cal caloria calorias f
 kJ quilojoule quilojoules m
 J joule joules m
 dB decibel decibéis m
-A ampere amperes m
 mA miliampere miliamperes m
 mAh miliampere-hora miliamperes-hora m
 Ω ohm ohms m
@@ -170,6 +169,9 @@ Cta.=conta; Ag.=agência; ag.=agência
     ),
     numbered="capítulo tomo parte ato seção artigo fase tipo nível título volume livro cena cap. vol. art.",
     scales=parse_nouns("""
+tri trilhão trilhões m
+trilhão trilhão trilhões m
+trilhões trilhão trilhões m
 k mil mil m
 mi milhão milhões m
 bi bilhão bilhões m

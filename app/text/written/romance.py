@@ -29,6 +29,7 @@ _COUNTED: Final = (
 """Nouns in small letters that a Roman numeral before them counts."""
 _ONES: Final = "Guerr[ae]|República|Congres[os]+|Concilio|Festival|Jornadas?|Bienal|Cumbre|Guerra|Copa|Torneo|Edición"
 """Nouns that a numeral of one letter before them counts."""
+_ARTICLES: Final = "El|La|Los|Las|En|Del|Al|Il|Lo|Le|Les|I|Nel|Dal|O|A|Os|As|No|Na|Da|Do|Au|Du|Ce|Este|Questo"
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _PHONES: Final = {
     "es": r"(?<![\w.,])[6789]\d{8}(?![\w,]|\.\d)",
@@ -54,8 +55,10 @@ class RomanceForms(QuantityForms):
         greek = "".join(sign for sign in more.signs if sign.isalpha())
         signs = "".join(sign for sign in more.signs if not sign.isalpha())
         base = super()._groups()
+        # "El XX Congreso": an article is no name of a monarch.
+        base["roman"] = base["roman"].replace(r"\b(?P<rw>", rf"\b(?!(?:{_ARTICLES})\s)(?P<rw>", 1)
         base["date"] = (
-            r"(?<![\d/.,-])(?P<d2>\d{1,2})(?P<s2>[/.-])(?P<m2>\d{1,2})(?P=s2)(?P<y2>\d{4}|(?<=[/.])\d\d)(?![\d/]|[.,]\d)"
+            r"(?<![\d/.,-])(?P<d2>\d{1,2})(?P<s2>[/.-])(?P<m2>\d{1,2})(?P=s2)(?P<y2>\d{4}|\d\d)(?![\d/-]|[.,]\d)"
         )
         base["fraction"] = (
             rf"(?:\b(?P<fw>{either(words.dated.split())}|(?:{long_days}|{days})[.,]{{0,2}})\s)?"
@@ -83,7 +86,8 @@ class RomanceForms(QuantityForms):
             "account": letters.PATTERNS["account"],
             "iso": base.pop("iso"),
             "date": base.pop("date"),
-            "abbreviated": rf"(?<![\w.,/-])(?P<md>\d{{1,2}})(?:er|º|°)?(?:{link})(?P<mn>{months})"
+            "abbreviated": rf"(?<![\w.,/-])(?:(?P<md0>\d{{1,2}})\s?[-–]\s?)?(?P<md>\d{{1,2}})"
+            rf"(?:er|º|°)?(?:{link})(?P<mn>{months})"
             rf"(?:\.|(?=(?:{link}){years})|(?<=[/-]\w{{3}})(?!\w))(?:(?:{link})(?P<my>{years})(?!\d))?",
             "month_name": rf"(?<!\w)(?P<mn2>{months})\.?(?=\s(?:de\s)?{years}(?!\d))",
             "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:y|e|et|a|à)\s)(?P<w2>{days})(?:\.|(?!\w))",
@@ -104,6 +108,7 @@ class RomanceForms(QuantityForms):
             "root": r"(?P<ro>√)\s?(?=[\w(])",
             "greek": rf"(?P<gr>(?<![^\W\d])[{greek}](?![^\W\d_]{{2}})|[{signs}])",
             "coefficient": rf"(?<![\w.,])(?P<cf>\d{{1,4}})(?=[{greek}])",
+            "amperes": rf"(?<![\w.,])(?P<am>{NUMBER})\s?A(?!\w|\s[A-Z\d])",
             "mixed": r"(?<![\w.,/])(?:(?P<mw>\d{1,3})\s?)?(?:(?P<mf>[½⅓⅔¼¾⅛])"
             r"|(?(mw)(?<=\s))(?P<mt>[1-9])/(?P<mb>[2-9]))"
             rf"(?![\w/]|[.,]\d)(?:\s?(?P<mu2>{units})(?!\w)|\s(?P<mx>[a-zà-ÿ]{{3,20}}))?",

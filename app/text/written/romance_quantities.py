@@ -45,7 +45,8 @@ _FEMININE: Final = {
 }
 _MASCULINE: Final = re.compile(
     r"^(?:día|dia|mapa|problema|programa|sistema|tema|clima|idioma|grama|quilograma|planeta|cometa|sofá"
-    r"|dálmata|atleta|poeta|drama|poema|diploma|síntoma|telegrama|idiota|turista|artista|siècle|tour|musée|lycée|jour|litre"
+    r"|dálmata|atleta|poeta|drama|poema|diploma|síntoma|telegrama|idiota|turista|artista|siècle|tour|musée"
+    r"|lycée|jour|litre"
     r"|magazine|verre|kilomètre|mètre|poète|papa|cinema|cinéma|domaine|moine|incendie|génie|gigue|cirque"
     r"|chèque|masque|risque|kiosque|disque|moustique"
     r"|élastique|territoire|laboratoire|bagne|signe|peigne|lustre|patrimoine|capitaine|silence|exercice"
@@ -58,8 +59,10 @@ _LONGEST: Final = 15  # digits that are read as one number
 _NO_NOUNS: Final = word_set(
     "más mais menos tras após plus moins più meno por par per para pour con com avec sin sem sans como comme come que "
     "del della dei delle degli des sur sobre sopra entre tra fra fois además está está estão son são sont será fue foi "
-    "ogni cada chaque seul hasta desde depuis depois dopo après puis poi mais sino segundo según contra dans nella nel hay quando "
-    "cuando donde onde según ante até sus seus tras pues antes los las dos das nos era para tous tout les sans chez dont"
+    "ogni cada chaque seul hasta desde depuis depois dopo après puis poi mais sino segundo según contra dans "
+    "nella nel hay quando "
+    "cuando donde onde según ante até sus seus tras pues antes los las dos das nos era para tous tout les "
+    "sans chez dont"
 )
 
 
@@ -105,6 +108,10 @@ class QuantityForms(TimeForms):
 
     def _coefficient(self, match: re.Match[str]) -> str:
         return self._numbers.cardinal(int(match["cf"]))
+
+    def _amperes(self, match: re.Match[str]) -> str:
+        one, many = ("ampère", "ampères") if self._french else ("ampere", "ampere" if self._tag == "it" else "amperes")
+        return f"{self._read(match['am'], Noun(one, many) if self._tag != 'es' else Noun('amperio', 'amperios'))}"
 
     def _root(self, match: re.Match[str]) -> str:
         return self._more.root

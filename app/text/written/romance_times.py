@@ -8,6 +8,7 @@ from typing import Final
 from app.text.written import letters
 from app.text.written.forms import Found, WrittenForms
 from app.text.written.romance_tables import ROMANCE
+from app.text.written.words import Noun
 
 _LAW: Final = re.compile(r"(?:n\.?[º°]|n[úu]m\.?|[Ll]ey|[Ll]ei|[Dd]ecreto|[Ll]egge|[Rr]esolu\w+)\s?$")
 _AT: Final = re.compile(r"\b(?:las?|alle|all'|dalle|le|ore)\s?$")
@@ -15,6 +16,9 @@ _AT: Final = re.compile(r"\b(?:las?|alle|all'|dalle|le|ore)\s?$")
 
 def _capitalized(forms: dict[str, str]) -> dict[str, str]:
     return {**forms, **{form[0].upper() + form[1:]: said for form, said in forms.items()}}
+
+
+_MOST_ROOMS: Final = 20  # "3 hab." are rooms, "300 hab." inhabitants
 
 
 class TimeForms(WrittenForms):
@@ -39,7 +43,8 @@ class TimeForms(WrittenForms):
         if not 1 <= day <= 31:
             return None
         link = self._words.link
-        said = [self._day(day), link, name, *((link, self._numbers.cardinal(int(year))) if year else ())]
+        first = [self._day(int(match["md0"])), self._words.to] if match["md0"] else []
+        said = [*first, self._day(day), link, name, *((link, self._numbers.cardinal(int(year))) if year else ())]
         last = match.group().endswith(".") and not match.string[match.end() :].strip()
         return match.start(), match.end() - last, " ".join(filter(None, said))
 
@@ -120,6 +125,8 @@ class TimeForms(WrittenForms):
 
     def _unit(self, match: re.Match[str]) -> str | Found:
         said = super()._unit(match)
+        if self._tag == "es" and match["u"] == "hab." and int(re.sub(r"\D.*", "", match["un"])) < _MOST_ROOMS:
+            said = self._read(match["un"], Noun("habitación", "habitaciones", "f"))
         if match["ux"]:
             said = f"{said} {self._words.per} {self._count(int(match['ux']), match['uy'])}"
         if self._tag == "it" and isinstance(said, str) and said.startswith("una ora"):

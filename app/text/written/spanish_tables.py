@@ -98,7 +98,6 @@ cal caloría calorías f
 kJ kilojulio kilojulios m
 J julio julios m
 dB decibelio decibelios m
-A amperio amperios m
 mA miliamperio miliamperios m
 mAh miliamperio_hora miliamperios_hora m
 Ω ohmio ohmios m
@@ -135,6 +134,7 @@ hab. habitante habitantes m
 """),
     per="por",
     abbreviations=parse_pairs("""
+col.=colegiado;
 Pta.=puerta; Cías.=compañías;
 Ntra.=nuestra; Vdo.=viudo; N. del T.=nota del traductor; i.e.=es decir; trim.=trimestre; C#=c sharp;
 pH=pe hache;
@@ -181,6 +181,8 @@ Uds=ustedes
     ),
     numbered="capítulo tomo parte acto sección artículo fase tipo nivel título volumen libro escena cap. vol. art.",
     scales=parse_nouns("""
+billones billón billones m
+billón billón billones m
 k mil mil m
 millón millón millones m
 millones millón millones m
