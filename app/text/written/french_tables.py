@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.text.written.words import Noun, Words, parse_money, parse_names, parse_nouns, parse_pairs
+from app.text.written.words import Noun, Words, parse_abbreviations, parse_money, parse_names, parse_nouns, parse_pairs
 
 FRENCH: Final = Words(
     number="fr",
@@ -133,7 +133,7 @@ hab. habitant habitants m
 °_C degré_Celsius degrés_Celsius m
 """),
     per="par",
-    abbreviations=parse_pairs("""
+    abbreviations=parse_abbreviations("""
 trim.=trimestre; C#=c sharp; apr.=après; hôp.=hôpital;
 T°=température; c-à-d=c'est-à-dire; ét.=étage;
 pH=pé hache;

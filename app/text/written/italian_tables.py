@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.text.written.words import Noun, Words, parse_money, parse_names, parse_nouns, parse_pairs
+from app.text.written.words import Noun, Words, parse_abbreviations, parse_money, parse_names, parse_nouns, parse_pairs
 
 ITALIAN: Final = Words(
     number="it",
@@ -124,7 +124,8 @@ ab. abitante abitanti m
 °_C grado_centigrado gradi_centigradi m
 """),
     per="per",
-    abbreviations=parse_pairs("""
+    abbreviations=parse_abbreviations("""
+incl.=incluso; escl.=escluso;
 Spett.le=spettabile; spett.le=spettabile;
 trim.=trimestre; C#=c sharp;
 sigg.=signori;

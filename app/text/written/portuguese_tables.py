@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.text.written.words import Noun, Words, parse_money, parse_names, parse_nouns, parse_pairs
+from app.text.written.words import Noun, Words, parse_abbreviations, parse_money, parse_names, parse_nouns, parse_pairs
 
 PORTUGUESE: Final = Words(
     number="pt_BR",
@@ -124,7 +124,7 @@ hab. habitante habitantes m
 °_C grau_Celsius graus_Celsius m
 """),
     per="por",
-    abbreviations=parse_pairs("""
+    abbreviations=parse_abbreviations("""
 trim.=trimestre; C#=c sharp; Eng.º=engenheiro; Engº=engenheiro;
 s/=sem; blz=beleza;
 pH=pê agá;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.text.written.words import Noun, Words, parse_money, parse_names, parse_nouns, parse_pairs
+from app.text.written.words import Noun, Words, parse_abbreviations, parse_money, parse_names, parse_nouns, parse_pairs
 
 SPANISH: Final = Words(
     number="es",
@@ -133,7 +133,7 @@ hab. habitante habitantes m
 °_C grado_centígrado grados_centígrados m
 """),
     per="por",
-    abbreviations=parse_pairs("""
+    abbreviations=parse_abbreviations("""
 col.=colegiado;
 Pta.=puerta; Cías.=compañías;
 Ntra.=nuestra; Vdo.=viudo; N. del T.=nota del traductor; i.e.=es decir; trim.=trimestre; C#=c sharp;

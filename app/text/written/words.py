@@ -105,3 +105,10 @@ def parse_pairs(table: str) -> dict[str, str]:
     """Parse `short=long` pairs, separated by semicolons."""
     pairs = (item.rsplit("=", 1) for item in table.replace("\n", " ").split(";") if item.strip())
     return {short.strip(): long.strip() for short, long in pairs}
+
+
+def parse_abbreviations(table: str) -> dict[str, str]:
+    """Parse `short=long` pairs. Those of three characters on that end with a full stop may begin with a capital."""
+    pairs = parse_pairs(table)
+    capital = {f"{short[0].upper()}{short[1:]}": said for short, said in pairs.items() if short[2:].endswith(".")}
+    return {**capital, **pairs}
