@@ -84,7 +84,8 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
     if numbered is not None and (found := numbered.search(stem)):
         # "5 de feb. a las 9": a day and its month, or "el lun. por la tarde".
         dated = _BEFORE_DATE.search(stem[: found.start()]) is not None and following[0].islower()
-        return dated or _NUMBER.match(following) is not None
+        if dated or _NUMBER.match(following):
+            return True
     if numbered is not None and _SHORT.search(stem) and following[0].islower():
         return True
     return tag == "de" and ordinal_continues(stem, following)

@@ -134,6 +134,7 @@ hab. habitant habitants m
 """),
     per="par",
     abbreviations=parse_abbreviations("""
+Dre=docteure; Pre=professeure;
 trim.=trimestre; C#=c sharp; apr.=après; hôp.=hôpital;
 T°=température; c-à-d=c'est-à-dire; ét.=étage;
 pH=pé hache;

@@ -125,6 +125,7 @@ ab. abitante abitanti m
 """),
     per="per",
     abbreviations=parse_abbreviations("""
+cell.=cellulare;
 incl.=incluso; escl.=escluso;
 Spett.le=spettabile; spett.le=spettabile;
 trim.=trimestre; C#=c sharp;

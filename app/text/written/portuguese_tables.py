@@ -125,6 +125,7 @@ hab. habitante habitantes m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+cel.=celular;
 trim.=trimestre; C#=c sharp; Eng.º=engenheiro; Engº=engenheiro;
 s/=sem; blz=beleza;
 pH=pê agá;

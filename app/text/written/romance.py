@@ -61,7 +61,8 @@ class RomanceForms(QuantityForms):
             r"(?<![\d/.,-])(?P<d2>\d{1,2})(?P<s2>[/.-])(?P<m2>\d{1,2})(?P=s2)(?P<y2>\d{4}|\d\d)(?![\d/-]|[.,]\d)"
         )
         base["fraction"] = (
-            rf"(?:\b(?P<fw>{either(words.dated.split())}|(?:{long_days}|{days})[.,]{{0,2}})\s)?"
+            rf"(?:\b(?P<fw>{either([*words.dated.split(), *words.dated.title().split()])}"
+            rf"|(?:{long_days}|{days})[.,]{{0,2}})\s)?"
             r"(?<![\w.,/])(?P<fn>\d{1,2})/(?P<fd>\d{1,3})(?![\w/]|[.,]\d)"
         )
         base["clock"] = (
@@ -93,6 +94,8 @@ class RomanceForms(QuantityForms):
             "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:y|e|et|a|à)\s)(?P<w2>{days})(?:\.|(?!\w))",
             "weekday": rf"(?<!\w)(?P<w3>{days})(?:\.(?=,?\s\d)|(?=,?\s\d{{1,2}}/\d))"
             rf"|(?:(?<=\bel )|(?<=\ble )|(?<=\bil )|(?<=\bna )|(?<=\bno ))(?P<w4>{days})\.(?=\s[a-zà-ÿ])",
+            "date_pair": r"(?<![\w/.,])(?P<p1>\d{1,2})/(?P<p2>\d{1,2})(?P<pl>\s(?:a|al|au|à|até|ao)\s)(?P<p3>\d{1,2})"
+            r"/(?P<p4>\d{1,2})(?![\w/]|[.,]\d)",
             "month_of": r"(?<![\w/.,])(?P<mo>0[1-9]|1[0-2])/(?P<moy>(?:19|20)\d\d)(?![\w/])",
             "duration": r"(?<![\w.,:])(?P<dh>\d{1,3})(?P<dg>\s?)h\s?(?P<dm>\d{1,2})"
             r"\s?(?:min|mn|m|['′])(?!\w)(?:\.(?!\s*$))?",

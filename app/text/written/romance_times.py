@@ -68,6 +68,14 @@ class TimeForms(WrittenForms):
     def _weekday(self, match: re.Match[str]) -> str:
         return self._day_names[match["w3"] or match["w4"]]
 
+    def _date_pair(self, match: re.Match[str]) -> str | None:
+        words, dates = self._words, []
+        for day, month in ((int(match["p1"]), int(match["p2"])), (int(match["p3"]), int(match["p4"]))):
+            if not (1 <= day <= 31 and 1 <= month <= 12):
+                return None
+            dates.append(" ".join(filter(None, (self._day(day), words.link, words.months[month - 1]))))
+        return f"{dates[0]}{match['pl']}{dates[1]}"
+
     def _fraction(self, match: re.Match[str]) -> Found | str | None:
         top, bottom = match["fn"], match["fd"]
         words, value = self._words, int(bottom)
@@ -126,7 +134,7 @@ class TimeForms(WrittenForms):
     def _unit(self, match: re.Match[str]) -> str | Found:
         said = super()._unit(match)
         if self._tag == "es" and match["u"] == "hab." and int(re.sub(r"\D.*", "", match["un"])) < _MOST_ROOMS:
-            said = self._read(match["un"], Noun("habitación", "habitaciones", "f"))
+            said = f"{self._read(match['un'], Noun('habitación', 'habitaciones', 'f'))}"
         if match["ux"]:
             said = f"{said} {self._words.per} {self._count(int(match['ux']), match['uy'])}"
         if self._tag == "it" and isinstance(said, str) and said.startswith("una ora"):

@@ -134,6 +134,7 @@ hab. habitante habitantes m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+Prof.ª=profesora; cel.=celular;
 col.=colegiado;
 Pta.=puerta; Cías.=compañías;
 Ntra.=nuestra; Vdo.=viudo; N. del T.=nota del traductor; i.e.=es decir; trim.=trimestre; C#=c sharp;

@@ -47,6 +47,14 @@ def test_any_text_has_forms_in_order(tag: str, text: str) -> None:
         "Mai 3. " * 90,
         "3. Mai bis " * 60,
         "AB " * 200,
+        "1/2 " * 150,
+        "A1-" * 200,
+        "XX-" * 200,
+        "H2O" * 200,
+        "a/b" * 200,
+        '27" ' * 150,
+        "U.S." * 150,
+        "1 m80 " * 100,
     ],
 )
 @pytest.mark.parametrize("tag", WORDS)
@@ -65,6 +73,11 @@ def test_long_forms_are_read(tag: str, text: str) -> None:
         ("fr-fr", "Voir p. ex. le n° 3. Puis le chap. 4.", 2),
         ("it", "Il sig. Rossi legge a pag. 4. Poi esce.", 2),
         ("pt-br", "A Av. Paulista fica ali. O Sr. Silva sabe.", 2),
+        ("pt-br", "Silva & Cia. Ltda. vende. De 3 a 7 de nov. de 2025 fecha.", 2),
+        ("es", "La cita es el mié. 5 de feb. a las 9:15. Venga.", 2),
+        ("es", "Viene de EE.UU. y de la U.R.S.S. y se va. Adiós.", 2),
+        ("fr-fr", "J.-J. Rousseau est né le 28 juin 1712. Il est mort.", 2),
+        ("it", "Il XIX sec. finisce. Poi il cell. è spento.", 2),
     ],
 )
 def test_abbreviations_end_no_sentence(language: str, text: str, count: int) -> None:
