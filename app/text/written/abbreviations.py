@@ -8,10 +8,10 @@ from typing import Final
 
 from app.text.word_sets import word_set
 from app.text.written.german_words import ordinal_continues
+from app.text.written.romance_tables import ROMANCE
 from app.text.written.tables import WORDS
 
-# They may end a sentence as well: it does if a capital follows.
-_LAST_TOO: Final = word_set(
+LAST_TOO: Final = word_set(
     "etc. ecc. a.C. d.C. a.m. p.m. S.A. S.p.A. EE.UU. Ltda. Cia. usw. usf. o.Ä. u.Ä. v.Chr. n.Chr. MwSt. Hbf. Jh."
 ) | {
     "a. C.",
@@ -26,13 +26,36 @@ _LAST_TOO: Final = word_set(
     "v. Chr.",
     "n. Chr.",
 }
+"""Abbreviations that may end a sentence as well: it does if a capital follows."""
 
 
 @cache
 def pattern(tag: str) -> re.Pattern[str]:
     """Return the expression of a language's abbreviations, a tag of `tables.WORDS`."""
-    forms = sorted(WORDS[tag].abbreviations, key=len, reverse=True)
+    words = WORDS[tag]
+    stopped = [unit for unit in words.units if "." in unit]
+    forms = sorted((*words.abbreviations, *stopped), key=len, reverse=True)
     return re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, forms))})(?!\w)")
+
+
+_INITIALS: Final = re.compile(r"(?<![\w.])[A-ZÀ-Ý]\.-[A-ZÀ-Ý]\.$")
+
+
+@cache
+def _numbered(tag: str) -> re.Pattern[str] | None:
+    """Return the expression of the abbreviations that are read before a number: those of pages, months and days."""
+    more = ROMANCE.get(tag)
+    if more is None:
+        return None
+    forms = {form.rstrip(".") for form in (*more.numbered, *more.days, *more.months)}
+    names = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
+    return re.compile(rf"(?<![\w.])(?:{names})\.$", re.IGNORECASE)
+
+
+# "petit déj. en sus": a short word before small letters is more often cut short than the last of a sentence.
+_SHORT: Final = re.compile(r"(?<![\w.'’])[a-zà-ÿ]{1,4}\.$")
+_NUMBER: Final = re.compile(r"(?:de\s)?\d|[IVX]+(?!\w)|[A-Z](?!\w)|(?:e|y|et)\s|[(+]\d")
+_BEFORE_DATE: Final = re.compile(r"(?:\d\s(?:de\s)?|\b(?:el|los|le|ce|il|lo|na|no|este|esta|questo|desde|jusqu'à)\s)$")
 
 
 @cache
@@ -46,9 +69,23 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
     if tag is None or not following:
         return False
     stem = before.rstrip()
+    if _INITIALS.search(stem) and following[0].isupper():
+        return True
+    # "U.S.A.": nothing stands between the letters.
+    if stem == before and stem.endswith(".") and after[0].isalnum():
+        return True
     for match in pattern(tag).finditer(before + after):
         if match.start() < len(stem) < match.end():
             return True
         if match.end() == len(stem):
-            return not (match.group() in _LAST_TOO and following[0].isupper())
+            ends = match.group() in LAST_TOO and following[0].isupper()
+            return not ends or pattern(tag).match(following) is not None
+    numbered = _numbered(tag)
+    if numbered is not None and (found := numbered.search(stem)):
+        # "5 de feb. a las 9": a day and its month, or "el lun. por la tarde".
+        dated = _BEFORE_DATE.search(stem[: found.start()]) is not None and following[0].islower()
+        if dated or _NUMBER.match(following):
+            return True
+    if numbered is not None and _SHORT.search(stem) and following[0].islower():
+        return True
     return tag == "de" and ordinal_continues(stem, following)

@@ -9,14 +9,14 @@ from typing import Final
 from app.text.written.numbers import Numbers
 
 _DOMAINS: Final = r"com|org|net|info|edu|gov|io|dev|app|eu|de|at|ch|es|mx|fr|it|br|pt"
-_FILES: Final = (
+FILES: Final = (
     r"pdf|txt|docx?|xlsx?|pptx?|csv|json|xml|html?|css|js|py|zip|exe|png|jpe?g|gif|svg|mp3|mp4|wav|md|ya?ml|toml|sh|log"
 )
 PATTERNS: Final = {
     "address": r"(?<!\w)https?://[^\s<>\"]+|(?<![\w.@-])www\.[^\s<>\"]+"
     r"|(?<![\w.+-])[A-Za-z0-9_.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,6}"
     rf"|(?<![\w@.-])(?:[A-Za-z0-9-]{{2,63}}\.){{1,4}}(?:{_DOMAINS})(?![\w-]|\.\w)(?:/[^\s<>\"]*)?"
-    rf"|(?<![\w.-])[A-Za-z0-9_-]{{1,64}}\.(?:{_FILES})(?!\w)",
+    rf"|(?<![\w.-])[A-Za-z0-9_-]{{1,64}}\.(?:{FILES})(?!\w)",
 }
 """Expressions of the groups of `WrittenForms`."""
 # Thousands in groups and dates are no versions.

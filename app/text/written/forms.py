@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from app.text.word_sets import word_set
 from app.text.written import addresses
+from app.text.written.abbreviations import LAST_TOO, pattern
 from app.text.written.numbers import Numbers, roman
 from app.text.written.tables import WORDS
 from app.text.written.words import Noun
@@ -32,19 +32,6 @@ def either(keys: Iterable[str]) -> str:
     return "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
 
 
-# A noun after a number in Spanish and Portuguese, and what tells its gender.
-_COUNTED: Final = re.compile(r"\s(?P<noun>[a-zà-ÿ]{2,30}?)(?P<s>s)?(?![\w'])")
-_FEMININE: Final = re.compile(
-    r"(?:a|ión|cione|dad|dade|ção|çõe|^(?:noche|tarde|calle|clase|vece|veze|mano|flore|mujere|parte|torre|llave|nube|noite|mulhere|ave|serie|série))$"
-)
-_MASCULINE: Final = word_set(
-    "día dia problema programa sistema tema mapa idioma planeta poema clima drama síntoma diploma dilema sofá papa "
-    "grama quilograma telegrama dálmata atleta poeta"
-)
-_NO_NOUNS: Final = word_set(
-    "más mais menos tras após es às pues después depois antes los las dos das nos ha era para hasta"
-)
-
 Found = tuple[int, int, str]
 """First and last place of a form, and its words."""
 
@@ -53,9 +40,9 @@ class WrittenForms:
     """Written forms of one language, a tag of `tables.WORDS`. Methods are safe on any thread."""
 
     def __init__(self, tag: str) -> None:
+        self._tag = tag
         self._words = WORDS[tag]
         self._numbers = Numbers(tag)
-        self._gendered = tag in ("es", "pt-br")
         self._french, self._portuguese = tag == "fr-fr", tag == "pt-br"
         self._finder = self._compile()
 
@@ -217,7 +204,9 @@ class WrittenForms:
         whole = self._read(number[: cents.start()], money.noun)
         if not int(cents[1]) or whole is None:
             return whole
-        tail = f"{self._numbers.cardinal(int(cents[1]))} {money.cents}" if money.cents else None
+        one = money.hundredth is not None and cents[1] == "01"
+        small = money.hundredth.one if one and money.hundredth else money.cents
+        tail = f"{self._numbers.cardinal(int(cents[1]))} {small}" if money.cents else None
         link = self._words.money_link
         return " ".join(filter(None, (whole, link, tail or self._numbers.cardinal(int(cents[1])))))
 
@@ -258,7 +247,7 @@ class WrittenForms:
             return None
         words = self._words
         if float(first.replace(",", ".")) >= float(last.replace(",", ".")):
-            score = unit is None and max(len(first), len(last)) < 3 and " " not in match.group()
+            score = unit is None and max(len(first), len(last)) < 3 and " " not in match.group().rstrip()
             return f"{self._read(first)} {(words.to if words.of else 'zu')} {self._read(last)}" if score else None
         noun = words.money[unit].noun if unit in words.money else words.units.get(unit or "")
         tail = f" {words.percent}" if unit == "%" else ""
@@ -269,20 +258,8 @@ class WrittenForms:
     def _negative(self, match: re.Match[str]) -> str:
         return f"{self._words.minus} {self._read(match['nn'])}"
 
-    def _number(self, match: re.Match[str]) -> str | None:
-        number = match["n"]
-        counted = _COUNTED.match(match.string, match.end()) if self._gendered and number.isdecimal() else None
-        if (
-            counted is None
-            or counted["noun"] + (counted["s"] or "") in _NO_NOUNS
-            or len(number) > _LONGEST
-            or number[0] == "0"
-            or (number == "1") == (counted["s"] is not None)
-        ):
-            return self._read(number)
-        noun = counted["noun"]
-        feminine = noun not in _MASCULINE and not noun.endswith("ista") and _FEMININE.search(noun) is not None
-        return self._numbers.cardinal(int(number), "f" if feminine else "m")
+    def _number(self, match: re.Match[str]) -> Found | str | None:
+        return self._read(match["n"])
 
     def _sign(self, match: re.Match[str]) -> str:
         sign = match["g"] or match["g2"]
@@ -294,7 +271,7 @@ class WrittenForms:
         ending, value = match["e"], int(match["o"])
         if not value or not self._numbers.ends_so(ending, value):
             return None
-        feminine = ending in ("ª", "re", "ère", "nde", "a", "ra", "da", "ta")
+        feminine = ending in ("ª", "re", "ère", "nde") or ending.endswith("a")
         plural = "s" if ending in ("ers", "es", "èmes") else ""
         return self._numbers.ordinal(value, "f" if feminine else "m", short=ending == "er") + plural
 
@@ -318,19 +295,25 @@ class WrittenForms:
             return None if said is None else (match.start("rn"), match.end(), said)
         if value is None or not name[0].isupper() or (len(match["rn"]) == 1 and name not in _MONARCHS):
             return None
-        if value <= self._words.regnal:
+        if value <= self._words.regnal and name in _MONARCHS:
             return match.start("rn"), match.end(), self._numbers.ordinal(value, "f" if name in _QUEENS else "m")
         return match.start("rn"), match.end(), self._numbers.cardinal(value)
 
     def _short(self, match: re.Match[str]) -> Found:
         # The full stop of the last abbreviation ends the sentence, too.
-        last = match.group().endswith(".") and not match.string[match.end() :].strip()
+        rest = match.string[match.end() :].strip()
+        last = match.group().endswith(".") and (not rest or self._ends(match.group(), rest))
         return match.start(), match.end() - last, self._words.abbreviations[match["a"]]
+
+    def _ends(self, short: str, rest: str) -> bool:
+        """Return whether an abbreviation before `rest` ends a sentence."""
+        return short in LAST_TOO and rest[0].isupper() and pattern(self._tag).match(rest) is None
 
 
 _QUEENS: Final = frozenset(
     """
-    Isabel Elisabeth Élisabeth Elisabetta Catalina Catherine Caterina Maria
+    Isabel Elisabeth Élisabeth Elisabetta Isabella Catalina Catherine Caterina Catarina Maria María Cristina Cleopatra
+    Margarita Margherita Margarida Marguerite Victoria Vittoria Vitória Ana Anna Juana Giovanna Joana Blanca Urraca
     """.split()  # noqa: SIM905
 )
 _MONARCHS: Final = _QUEENS | frozenset(
@@ -338,7 +321,13 @@ _MONARCHS: Final = _QUEENS | frozenset(
     Alfonso Felipe Carlos Luis Fernando Juan Pablo Pedro Enrique Jaime Pío Napoleón Francisco
     Louis Charles Henri François Philippe Napoléon Jean Paul Pie Guillaume
     Luigi Carlo Enrico Francesco Filippo Vittorio Umberto Emanuele Giovanni Paolo Pio Napoleone
-    Luís João José Manuel Afonso Henrique Filipe Napoleão Paulo
+    Luís João José Manuel Afonso Henrique Filipe Napoleão Paulo Sebastião Duarte Dinis Sancho Pio Bento Nicolau Gregório
+    Sancho Ramiro Alejandro Nicolás Benedicto Clemente León Gregorio Inocencio Urbano Sixto Ricardo Eduardo Jorge
+    Guillermo Federico Leopoldo Ramsés Tutmosis Amenhotep Juan Teodosio Constantino Constantin Adriano Pie Léon Grégoire
+    Urbain Innocent Clément Benoît Nicolas Alexandre Édouard Georges Richard Jacques Guillaume Frédéric Léopold Ramsès
+    Leone Gregorio Innocenzo Benedetto Sisto Giulio Bonifacio Adriano Nicola Alessandro Edoardo Giorgio Riccardo Giacomo
+    Guglielmo Federico Ferdinando Amedeo Ramses Dario Ciro Serse Tolomeo Julio Bonifacio Celestino Ferdinand Alphonse
+    Albert Alberto Baudouin Rainier Hassan Mohamed Abdalá Hussein Carlo Óscar Gustavo Haakon Harald Olaf Cristián
     """.split()  # noqa: SIM905
 )
 
@@ -350,4 +339,8 @@ def get_forms(tag: str) -> WrittenForms | None:
         from app.text.written.german import GermanForms
 
         return GermanForms(tag)
-    return WrittenForms(tag) if tag in WORDS else None
+    if tag not in WORDS:
+        return None
+    from app.text.written.romance import RomanceForms
+
+    return RomanceForms(tag)

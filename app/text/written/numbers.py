@@ -11,11 +11,11 @@ from num2words import num2words
 from app.text.written.tables import WORDS
 from app.text.written.words import Gender
 
-_ROMAN: Final = re.compile(r"(X{0,3}|XL|L)(IX|IV|V?I{0,3})")
-_ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50}
+_ROMAN: Final = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,3})")
+_ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 # Letters after the digits of an ordinal.
 _ENDINGS: Final = {
-    "es": ("º", "ª", "er", "o", "a", "ro", "ra", "do", "da", "to", "ta"),
+    "es": ("º", "ª", "er", "o", "a", "ro", "ra", "do", "da", "to", "ta", "mo", "ma", "vo", "va", "no", "na"),
     "fr-fr": ("er", "ers", "re", "ère", "nd", "nde", "e", "ème", "es", "èmes"),
     "it": ("º", "ª", "°"),
     "pt-br": ("º", "ª", "o", "a"),
@@ -41,7 +41,11 @@ class Numbers:
         if self._tag == "fr-fr":
             return f"{said}e" if gender == "f" and re.search(r"\bun$", said) else said
         if self._tag == "it":
-            return {"f": "una", "m": "un", None: said}[gender] if value == 1 else re.sub(r"(?<=\w)tre$", "tré", said)
+            return (
+                {"f": "una", "m": "un", None: said}[gender]
+                if value == 1
+                else re.sub(r"(?<=\w)tre$", "tré", said.replace("dicotto", "diciotto"))
+            )
         if self._tag == "es":
             return self._spanish(said, gender)
         if self._tag == "de":
@@ -49,14 +53,14 @@ class Numbers:
                 return {"f": "eine", "m": "ein", None: said}[gender]
             return re.sub(r"(?<=hundert|tausend)eins$", "ein", said) if gender else said
         if gender == "f":
-            said = re.sub(r"\bum$", "uma", re.sub(r"\bdois$", "duas", said))
-            said = re.sub(r"(du|tre)zentos|(\w+)centos", lambda m: f"{m[0][:-2]}as", said)
+            said = re.sub(r"\bum$", "uma", re.sub(r"\bdois(?=$| mil\b)", "duas", said))
+            said = re.sub(r"(du|tre)zentos|quinhentos|(\w+)centos", lambda m: f"{m[0][:-2]}as", said)
         return said
 
     @staticmethod
     def _spanish(said: str, gender: Gender | None) -> str:
         if gender == "f":
-            return re.sub(r"uno$", "una", re.sub(r"cientos", "cientas", said))
+            return re.sub(r"uno$", "una", re.sub(r"(c|qu)(in)?ientos", r"\1\2ientas", said))
         if gender == "m":
             return re.sub(r"\buno$", "un", re.sub(r"veintiuno$", "veintiún", said))
         return said
@@ -110,7 +114,7 @@ class Numbers:
 
 
 def roman(text: str) -> int | None:
-    """Return the value of a Roman numeral up to 89, or None if it is not one."""
+    """Return the value of a Roman numeral up to 3999, or None if it is not one."""
     if not text or not _ROMAN.fullmatch(text):
         return None
     values = [_ROMAN_VALUES[letter] for letter in text]

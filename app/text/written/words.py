@@ -19,10 +19,14 @@ class Noun:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """A currency: its noun, and the noun of its hundredths, "" if that is not said."""
+    """A currency: its noun, and the noun of its hundredths, "" if that is not said after a whole number.
+
+    `hundredth` is that noun where less than one whole is said by it alone: fifty cents.
+    """
 
     noun: Noun
     cents: str = ""
+    hundredth: Noun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,22 @@ def parse_nouns(table: str) -> dict[str, Noun]:
     found = {}
     for line in table.strip().splitlines():
         symbol, one, many, gender = line.split()
-        found[symbol] = Noun(one.replace("_", " "), many.replace("_", " "), "f" if gender == "f" else "m")
+        found[symbol.replace("_", " ")] = Noun(
+            one.replace("_", " "), many.replace("_", " "), "f" if gender == "f" else "m"
+        )
+    return found
+
+
+def parse_money(table: str) -> dict[str, Money]:
+    """Parse lines `symbols one many gender [cents hundredth hundredths]`; "/" stands between symbols, "-" for none."""
+    found = {}
+    for line in table.strip().splitlines():
+        symbols, one, many, gender, *small = (field.replace("_", " ") for field in line.split())
+        noun = Noun(one, many, "f" if gender == "f" else "m")
+        cents = small[0] if small and small[0] != "-" else ""
+        money = Money(noun, cents, Noun(small[1], small[2]) if small else None)
+        # The sign of Peru ends with a slash.
+        found.update(dict.fromkeys([symbols] if symbols.endswith("/") else symbols.split("/"), money))
     return found
 
 
@@ -86,3 +105,10 @@ def parse_pairs(table: str) -> dict[str, str]:
     """Parse `short=long` pairs, separated by semicolons."""
     pairs = (item.rsplit("=", 1) for item in table.replace("\n", " ").split(";") if item.strip())
     return {short.strip(): long.strip() for short, long in pairs}
+
+
+def parse_abbreviations(table: str) -> dict[str, str]:
+    """Parse `short=long` pairs. Those of three characters on that end with a full stop may begin with a capital."""
+    pairs = parse_pairs(table)
+    capital = {f"{short[0].upper()}{short[1:]}": said for short, said in pairs.items() if short[2:].endswith(".")}
+    return {**capital, **pairs}

@@ -11,7 +11,7 @@ from app.text.pieces import Piece, PieceKind
 from app.text.planner import Phonemizer
 from app.text.sentence_splitter import sentences
 
-TABLES = [Path(__file__).parent / name for name in ("readings.tsv", "readings_other.tsv")]
+TABLES = sorted(Path(__file__).parent.glob("readings*.tsv"))
 OTHERS = ("de", "es", "fr-fr", "it", "pt-br")
 
 

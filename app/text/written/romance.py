@@ -1,0 +1,320 @@
+"""Written forms of Spanish, French, Italian and Portuguese beside those of every language.
+
+Their expressions; Roman numerals, acronyms and codes, abbreviations before numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from app.text.word_sets import word_set
+from app.text.written import addresses, letters
+from app.text.written.forms import NUMBER, Found, either
+from app.text.written.numbers import roman
+from app.text.written.romance_quantities import QuantityForms
+
+_ROMAN: Final = r"[IVX]{1,7}"
+_DAYS_LONG: Final = (
+    "lunes martes miércoles jueves viernes sábado domingo lundi mardi mercredi jeudi vendredi samedi dimanche "
+    "lunedì martedì mercoledì giovedì venerdì sabato domenica segunda terça quarta quinta sexta segunda-feira "
+    "terça-feira quarta-feira quinta-feira sexta-feira"
+)
+_CAPITAL_WORD: Final = re.compile(r"[A-ZÀ-ÖØ-Ý]{2,}(?:['’][A-ZÀ-ÖØ-Ý]+)?")
+_CENTURIES: Final = re.compile(r"(?:secol[oi]|[Ss]ecc?\.)\s(?:[IVX]+(?:\s?[-–,]\s?|\s(?:e|o|ed|al)\s))?$")
+_COUNTED: Final = (
+    "edición|aniversario|congreso|legislatura|jornadas?|encuentro|torneo|festival|edizione|anniversario|congresso"
+    "|convegno|giornata|edição|aniversário|encontro|jornada|torneio|semana|settimana|concurso|concorso|premio|prêmio"
+)
+"""Nouns in small letters that a Roman numeral before them counts."""
+_ONES: Final = "Guerr[ae]|República|Congres[os]+|Concilio|Festival|Jornadas?|Bienal|Cumbre|Guerra|Copa|Torneo|Edición"
+"""Nouns that a numeral of one letter before them counts."""
+_ARTICLES: Final = "El|La|Los|Las|En|Del|Al|Il|Lo|Le|Les|I|Nel|Dal|O|A|Os|As|No|Na|Da|Do|Au|Du|Ce|Este|Questo"
+_LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
+_PHONES: Final = {
+    "es": r"(?<![\w.,])[6789]\d{8}(?![\w,]|\.\d)",
+    "fr-fr": r"(?<![\w.,])0[1-9](?:[ .-]?\d{2}){4}(?!\w|[.,]\d)",
+    "it": r"(?<![\w.,])(?:3\d{2}[ .-]?\d{3}[ .-]?\d{3,4}|800[ .-]\d{3}[ .-]\d{3}"
+    r"|0\d{1,3}(?:[ .-]\d{2,4}){2,4})(?!\w|[.,]\d)",
+    "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}"
+    r"|\d{3}\.\d{3}\.\d{3}-\d\d|\d\d\.\d{3}\.\d{3}(?:/\d{4})?-\d\d?|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
+}
+_LADIES: Final = word_set("Isabel Leonor Beatriz Inês Ester Raquel Carmen Irene Alice Judite Matilde Luz Mercedes")
+
+
+class RomanceForms(QuantityForms):
+    """Written forms of one of the four languages. Methods are safe on any thread."""
+
+    def _groups(self) -> dict[str, str]:
+        words, more = self._words, self._more
+        days, months = either(self._day_names), either(self._months)
+        units, money = either(words.units), either(words.money)
+        link = r"\s(?:de\s)?|[/-]"
+        years = r"\d{4}"
+        long_days = "|".join(_DAYS_LONG.split())
+        greek = "".join(sign for sign in more.signs if sign.isalpha())
+        signs = "".join(sign for sign in more.signs if not sign.isalpha())
+        base = super()._groups()
+        # "El XX Congreso": an article is no name of a monarch.
+        base["roman"] = base["roman"].replace(r"\b(?P<rw>", rf"\b(?!(?:{_ARTICLES})\s)(?P<rw>", 1)
+        base["date"] = (
+            r"(?<![\d/.,-])(?P<d2>\d{1,2})(?P<s2>[/.-])(?P<m2>\d{1,2})(?P=s2)(?P<y2>\d{4}|\d\d)(?![\d/-]|[.,]\d)"
+        )
+        base["fraction"] = (
+            rf"(?:\b(?P<fw>{either([*words.dated.split(), *words.dated.title().split()])}"
+            rf"|(?:{long_days}|{days})[.,]{{0,2}})\s)?"
+            r"(?<![\w.,/])(?P<fn>\d{1,2})/(?P<fd>\d{1,3})(?![\w/]|[.,]\d)"
+        )
+        base["clock"] = (
+            r"(?<![\d:.,])(?P<h>[01]?\d|2[0-4])(?:(?::|\s?[hH]\s?)(?P<mi>[0-5]\d)(?!\d)|[hH]s?(?!\w))(?!:)"
+            r"(?:\s?h(?:s|rs)?\b|\s?(?P<ap>[ap])\.?\s?m\b(?:\.(?!\s*$))?|(?!\w))"
+            r"(?P<ct>\s?[-–]\s?(?=\d{1,2}[:hH]))?"
+        )
+        base["ordinal"] = base["ordinal"].replace(r"(?<!\w)(?P<o>", r"(?<![\w,])(?P<o>")
+        base["dial"] = (
+            r"(?<![\w.,])(?:\+\d{1,3}(?:\s?\(0\))?(?:[ .-]?\(?\d{1,9}\)?){1,6}|\(\d{2,4}\)\s?9?\s?\d{3,5}[ -]\d{3,4}"
+            r"|0\d{1,4}[ /-]\d{5,8}|\d{5}-\d{3,4})(?![\w,-]|\.\d)"
+        )
+        base["money"] = base["money"].replace(rf"(?:/(?P<mu>{units}))?", r"(?:\s?/\s?(?P<mu>[a-zà-ÿ]{1,12}[²³]?))?")
+        base["unit"] = base["unit"].replace(
+            "(?:/(?P<up>h|s|m²|kg|l))?", rf"(?:/(?P<up>{units})|/(?P<ux>\d{{1,4}})\s?(?P<uy>{units}))?"
+        )
+        first = {
+            "address": base.pop("address"),
+            "path": r"(?<![\w/])(?P<pt>(?:[A-Z]:\\|~/|\.{1,2}/|/(?=\w+/))[\w.\\/-]{2,200})"
+            rf"|(?<![\w/.])(?:[\w-]{{1,40}}/){{1,8}}[\w-]{{1,64}}\.(?:{addresses.FILES})(?!\w)"
+            r"|(?<![\w.])(?P<sn>[A-Za-z0-9]{1,40}(?:_[A-Za-z0-9]{1,40}){1,8})(?!\w)",
+            "account": letters.PATTERNS["account"],
+            "iso": base.pop("iso"),
+            "date": base.pop("date"),
+            "abbreviated": rf"(?<![\w.,/-])(?:(?P<md0>\d{{1,2}})\s?[-–]\s?)?(?P<md>\d{{1,2}})"
+            rf"(?:er|º|°)?(?:{link})(?P<mn>{months})"
+            rf"(?:\.|(?=(?:{link}){years})|(?<=[/-]\w{{3}})(?!\w))(?:(?:{link})(?P<my>{years})(?!\d))?",
+            "month_name": rf"(?<!\w)(?P<mn2>{months})\.?(?=\s(?:de\s)?{years}(?!\d))",
+            "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:y|e|et|a|à)\s)(?P<w2>{days})(?:\.|(?!\w))",
+            "weekday": rf"(?<!\w)(?P<w3>{days})(?:\.(?=,?\s\d)|(?=,?\s\d{{1,2}}/\d))"
+            rf"|(?:(?<=\bel )|(?<=\ble )|(?<=\bil )|(?<=\bna )|(?<=\bno ))(?P<w4>{days})\.(?=\s[a-zà-ÿ])",
+            "date_pair": r"(?<![\w/.,])(?P<p1>\d{1,2})/(?P<p2>\d{1,2})(?P<pl>\s(?:a|al|au|à|até|ao)\s)(?P<p3>\d{1,2})"
+            r"/(?P<p4>\d{1,2})(?![\w/]|[.,]\d)",
+            "month_of": r"(?<![\w/.,])(?P<mo>0[1-9]|1[0-2])/(?P<moy>(?:19|20)\d\d)(?![\w/])",
+            "duration": r"(?<![\w.,:])(?P<dh>\d{1,3})(?P<dg>\s?)h\s?(?P<dm>\d{1,2})"
+            r"\s?(?:min|mn|m|['′])(?!\w)(?:\.(?!\s*$))?",
+            "short_duration": r"(?<![\w.,:])(?P<sm2>\d{1,3})\s?min\s?(?P<ss2>\d{1,2})"
+            r"(?P<sx2>\s?s(?:eg|ec)?(?!\w))?(?!\w|[.,]\d)",
+            "elapsed": r"(?<![\d:])(?P<eh>\d{1,2}):(?P<em>[0-5]\d):(?P<es>[0-5]\d)(?![\d:])"
+            r"|(?<![\d:])(?P<om>2[5-9]|[3-9]\d):(?P<os>[0-5]\d)(?![\d:])",
+            "phone": rf"(?P<p>{_PHONES[self._tag]})",
+            "clock": base.pop("clock"),
+            "ratio": r"(?<![\w:.,])(?P<ra>\d{1,3}):(?P<rb>\d{1,3}(?:[. ]\d{3}){0,2})(?![\w:]|[.,]\d)",
+            "power": r"(?P<pw>(?<![\w.,])\d+(?:[.,]\d+)?|(?<!\w)(?![ckm]?m[²³])[A-Za-zα-ω]{1,2}|\))"
+            r"(?P<px>⁻?[⁰¹²³⁴-⁹]{1,3}|\^[-−]?\d{1,3}|\^[a-z])(?!\w)",
+            "root": r"(?P<ro>√)\s?(?=[\w(])",
+            "greek": rf"(?P<gr>(?<![^\W\d])[{greek}](?![^\W\d_]{{2}})|[{signs}])",
+            "coefficient": rf"(?<![\w.,])(?P<cf>\d{{1,4}})(?=[{greek}])",
+            "amperes": rf"(?<![\w.,])(?P<am>{NUMBER})\s?A(?!\w|\s[A-Z\d])",
+            "mixed": r"(?<![\w.,/])(?:(?P<mw>\d{1,3})\s?)?(?:(?P<mf>[½⅓⅔¼¾⅛])"
+            r"|(?(mw)(?<=\s))(?P<mt>[1-9])/(?P<mb>[2-9]))"
+            rf"(?![\w/]|[.,]\d)(?:\s?(?P<mu2>{units})(?!\w)|\s(?P<mx>[a-zà-ÿ]{{3,20}}))?",
+            "per_thousand": rf"(?<![\w.,])(?P<pt2>{NUMBER})\s?‰",
+            "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)(?:k|(?<=\d\d)K|(?P<km>M))(?![\w/€$£])",
+            "years": r"(?<![\w.,/-])(?P<y1>1[5-9]\d\d|20\d\d)(?P<ys>[-–])(?P<y3>\d\d)(?![\w/-]|[.,]\d)",
+            "height": rf"(?<![\w.,])(?P<hm>\d{{1,4}})(?P<hu>m|{money})(?P<hc>\d\d)(?!\w|[.,]\d)",
+            "less": r"(?P<le>(?:(?<=\b[a-z])-(?=\d)|(?<=\b[a-z]\s)-(?=\s\d)|(?<=[²³]\s)-(?=\s)))",
+            "divided": r"(?<=\d)\s(?P<dv>:)\s(?=\d+\s?=)",
+            "times": r"(?<![\w.,])(?P<t>\d{1,3})[xX](?=\s[a-zà-ÿ])",
+            "meridiem": r"(?<![\w:.,])(?P<mh>1[0-2]|[1-9])\s?(?P<ma>[ap])m(?!\w)",
+            "minutes": r"(?<![\w.,'])(?P<mq>\d{1,3})(?:['′](?P<sq>[0-5]?\d)(?:[\"″]|'')|′|'(?=[\s,.;)]|$))",
+            "roman_range": rf"(?<![\w-])(?P<ra1>{_ROMAN})\s?[-–]\s?(?P<ra2>{_ROMAN})(?![\w-])",
+            "prices": rf"(?:(?<!\w)(?P<mrc>{money})\s?)?(?<![\w.,-])(?P<mr1>{NUMBER})\s?(?P<mra>{money})?\s?[-–]\s?"
+            rf"(?(mrc)(?:{money})?|(?(mra)|(?!)))\s?(?P<mr2>{NUMBER})\s?(?(mra)(?:{money}))(?![\w-])",
+            "inches": r"(?<![\w.,])(?P<in>\d{1,3}(?:[.,]\d)?)[\"″](?=[\s.,;)]|$)",
+            **self._own_groups(units),
+            "product": rf"(?<![\w.,])(?P<x1>{NUMBER})[x×](?P<x2>{NUMBER})(?:[x×](?P<x3>{NUMBER}))?"
+            rf"(?:\s?(?P<xu>{units}))?(?![\w=])",
+            "roman_first": rf"(?<![\w.])(?P<rf>[IVX]{{2,7}}|[IVX](?=\s(?:{_ONES})(?!\w)))"
+            r"(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{3,}))"
+            rf"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{{2,}}|(?:{_COUNTED})(?!\w))))",
+            "numbered": rf"(?<![\w.])(?P<nb>{either(self._before_number)})"
+            r"(?::?\s?(?P<nr>[IVX]+)(?![\w–-])|(?=:?\s?(?:\d|[IVX]+[–-]|[A-Z](?![\w.])|[(+]{1,2}\d)))",
+        }
+        capitals = {name: letters.PATTERNS[name] for name in ("formula", "code", "dotted", "capitals")}
+        alone = r"(?<![\w.-])(?P<rl>[IVX]{2,7}|M{1,3}[CDXLIVM]{3,12})(?![\w-])"
+        base.pop("phone")
+        last = {"number": base.pop("number")}
+        short = base.pop("short")
+        return {
+            **first,
+            "short": short,
+            "initial": r"(?<![\w.])(?P<it>[A-ZÀ-Ý])\.-?(?=\s?[A-ZÀ-Ý][\w.])",
+            **base,
+            "spaced": r"(?<![\w.,])(?P<sp>[1-9]\d?(?: \d{3})+)(?=\s(?P<sy>[a-zà-ÿ]{4,20})(?!\w))"
+            if not self._french
+            else r"(?P<sp>(?P<sy>(?!)))",
+            "roman_alone": alone,
+            **capitals,
+            "minus": r"(?P<mi2>−)(?=\s?[\w(])",
+            **last,
+        }
+
+    def _own_groups(self, units: str) -> dict[str, str]:
+        """Return the groups that only this language has."""
+        if self._portuguese:
+            return {
+                "hour": r"(?:(?<=\bàs )|(?<=\bà ))(?P<hr>[12]|2[12])(?![\d:hª.,/]|\s?h)",
+                "versus": r"(?<![\w.,])(?P<va>\d{1,2})\s?x\s?(?P<vb>\d{1,2})"
+                rf"(?![\w/]|[.,]\d|\s?(?:{units}|x|=)(?!\w))",
+                "lady": r"(?<!\w)(?P<la>D\.)(?=\s(?P<ln>[A-ZÀ-Ý][a-zà-ÿ]+))",
+            }
+        if self._french:
+            return {
+                "french_ordinal": rf"(?<!\w)(?P<fo1>{_ROMAN})(?:er|ère|re|e|ème)s?(?P<fs>\ss\.)?(?!\w)",
+                "each_of": r"(?<=\d[hj])(?P<eo>/)(?=\d)",
+            }
+        if self._tag == "it":
+            return {
+                "clock_dot": r"(?:(?<=\balle )|(?<=\bdalle )|(?<=\bore )|(?<=\ble ))"
+                r"(?P<hd>[01]?\d|2[0-4])[.,](?P<md2>[0-5]\d)(?!\d|[.,]\d)",
+                "hour": r"(?<=all')(?P<hr>1)(?![\d:h]|[.,]\d)",
+                "centuries": rf"(?<!\w)(?P<rm>{_ROMAN})(?=(?:\s?[-–]\s?|\s(?:e|al|o|ed)\s){_ROMAN}\s(?:secolo|sec\.))",
+                "century_after": rf"(?<!\w)(?P<ca2>{_ROMAN})\s(?P<ca3>sec\.)",
+                "unnumbered": r"(?<=, )(?P<un2>s\.n\.c\.)",
+                "nth": r"(?<!\w)(?P<nt>\d{1,4})(?:-?esim(?P<ng>[oaie])|\^)(?!\w)",
+            }
+        return {
+            "hour": r"(?:(?<=\ba la )|(?<=\ba las )|(?<=\bde la )|(?<=\bes la ))(?P<hr>2?1)(?![\d:hªº/]|[.,]\d|\s?h)",
+            "clock_dot": r"(?<=\blas )(?P<hd>[01]?\d|2[0-4])\.(?P<md2>[0-5]\d)(?![\d.,])",
+        }
+
+    def _path(self, match: re.Match[str]) -> Found | str:
+        names = {**self._words.address, "\\": self._backslash}
+        if match["sn"]:
+            return addresses.words(match.group(), names, self._numbers)
+        text = match.group().rstrip(".")
+        return match.start(), match.start() + len(text), addresses.words(text, names, self._numbers)
+
+    @property
+    def _backslash(self) -> str:
+        return {"fr-fr": "barre oblique inverse", "it": "barra rovesciata"}.get(self._tag, "barra invertida")
+
+    def _account(self, match: re.Match[str]) -> str:
+        return self._letters.account(match["ac"])
+
+    def _formula(self, match: re.Match[str]) -> str:
+        said = self._letters.spell(match["fo"])
+        ion = match["io"]
+        if not ion:
+            return said
+        count = {"²": 2, "³": 3}.get(ion[0])
+        sign = self._words.signs["+"] if ion[-1] == "⁺" else self._words.minus
+        return " ".join(filter(None, (said, self._numbers.cardinal(count) if count else "", sign)))
+
+    def _code(self, match: re.Match[str]) -> str | Found | None:
+        if match["co3"]:
+            text = match["co3"]
+            known = roman(text[:-1]) is not None and text[-1] == " "
+            return None if known or (len(text) == 2 and text[-1] == " ") else self._spelled_before(match)
+        if match["co4"] and not self._letters.is_spelled(match["co4"].rstrip("0123456789"), alone=True):
+            return None
+        return self._letters.spell(match["co"] or match["co2"] or match["co4"])
+
+    def _spelled_before(self, match: re.Match[str]) -> str | None:
+        text = match["co3"]
+        if text[-1] == " " and not self._letters.is_spelled(text[:-1], alone=not self._in_capitals(match)):
+            return None
+        return self._letters.spell(text)
+
+    def _dotted(self, match: re.Match[str]) -> Found:
+        last = not match.string[match.end() :].strip()
+        return match.start(), match.end() - last, self._letters.spell(match["dl"])
+
+    def _capitals(self, match: re.Match[str]) -> str | None:
+        text = match["ca"]
+        if match["cx"] is None and not self._letters.is_spelled(text, alone=not self._in_capitals(match)):
+            return None
+        said = self._letters.spell(text + (match["cx"] or ""))
+        return f"{said}s" if match["cs"] and self._gendered else said
+
+    @staticmethod
+    def _in_capitals(match: re.Match[str]) -> bool:
+        """Return whether a word beside this one is in capitals, too."""
+        before = re.search(r"([^\W\d_]{2,})['’\s,:]+$", match.string[max(0, match.start() - 30) : match.start()])
+        after = re.match(r"[\s,:]+([^\W\d_]{2,})", match.string[match.end() : match.end() + 30])
+        return any(found is not None and _CAPITAL_WORD.fullmatch(found[1]) for found in (before, after))
+
+    @staticmethod
+    def _next_word(match: re.Match[str]) -> str:
+        found = re.match(r"\s([^\W\d_]+)", match.string[match.end() : match.end() + 32])
+        return found[1] if found else ""
+
+    def _nth(self, match: re.Match[str]) -> str:
+        ending = match["ng"] or ("a" if self._feminine(self._next_word(match)) else "o")
+        return self._numbers.ordinal(int(match["nt"]))[:-1] + ending
+
+    def _french_ordinal(self, match: re.Match[str]) -> Found | str | None:
+        value = roman(match["fo1"])
+        if value is None:
+            return None
+        said = self._numbers.ordinal(value, "f" if re.search(r"(?:re|ère)$", match.group()) else "m")
+        if match["fs"] is None:
+            return said
+        last = not match.string[match.end() :].strip()
+        return match.start(), match.end() - last, f"{said} siècle"
+
+    def _each_of(self, match: re.Match[str]) -> str:
+        return self._more.out_of
+
+    def _roman_range(self, match: re.Match[str]) -> str | None:
+        first, last = roman(match["ra1"]), roman(match["ra2"])
+        if first is None or last is None or first >= last:
+            return None
+        before = match.string[max(0, match.start() - 40) : match.start()]
+        century = self._tag == "it" and _CENTURIES.search(before) is not None
+        said = [self._numbers.ordinal(value) if century else self._numbers.cardinal(value) for value in (first, last)]
+        return f"{said[0]} {self._words.to} {said[1]}"
+
+    def _initial(self, match: re.Match[str]) -> str:
+        letter = match["it"].lower()
+        return self._more.single.get(letter, letter)
+
+    def _centuries(self, match: re.Match[str]) -> str | None:
+        return self._of_century(match["rm"])
+
+    def _century_after(self, match: re.Match[str]) -> Found | None:
+        said = self._of_century(match["ca2"])
+        last = not match.string[match.end() :].strip()
+        return None if said is None else (match.start(), match.end() - last, f"{said} secolo")
+
+    def _roman_first(self, match: re.Match[str]) -> Found | None:
+        value, noun = roman(match["rf"]), match["rx"] or match["ry"]
+        if value is None:
+            return None
+        if value > _LONGEST_NUMERAL and self._tag == "es":
+            return match.start(), match.end() - 1, self._numbers.cardinal(value)
+        feminine = self._feminine(noun.lower()) and not self._french
+        return match.start(), match.end() - 1, self._numbers.ordinal(value, "f" if feminine else "m")
+
+    def _roman_alone(self, match: re.Match[str]) -> str | None:
+        value = roman(match["rl"])
+        # "VI" is a word of Italian.
+        if value is None or (match["rl"] == "VI" and self._tag == "it" and self._in_capitals(match)):
+            return None
+        nearby = match.string[max(0, match.start() - 40) : match.start()]
+        if self._tag == "it" and _CENTURIES.search(nearby):
+            return self._numbers.ordinal(value)
+        return self._numbers.cardinal(value)
+
+    def _numbered(self, match: re.Match[str]) -> str:
+        said = self._before_number[match["nb"]]
+        value = roman(match["nr"] or "")
+        if value is None:
+            return said
+        ordinal = self._tag == "it" and said.startswith("secol")
+        return f"{said} {self._numbers.ordinal(value) if ordinal else self._numbers.cardinal(value)}"
+
+    def _unnumbered(self, match: re.Match[str]) -> Found:
+        last = not match.string[match.end() :].strip()
+        return match.start(), match.end() - last, "senza numero civico"
+
+    def _lady(self, match: re.Match[str]) -> str:
+        name = match["ln"]
+        return "dona" if name.endswith("a") or name in _LADIES else "dom"

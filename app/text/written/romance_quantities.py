@@ -1,0 +1,277 @@
+"""Numbers, fractions, powers, sizes and money of Spanish, French, Italian and Portuguese."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from app.text.word_sets import word_set
+from app.text.written.forms import Found, either
+from app.text.written.romance_times import TimeForms
+from app.text.written.words import Gender, Noun
+
+_SUPERSCRIPTS: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_VULGAR: Final = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅛": (1, 8)}
+# Endings of nouns of feminine gender; French ones need a list.
+_FEMININE: Final = {
+    "es": re.compile(
+        r"(?:a|ión|dad|tud|umbre|ez|^(?:noche|parte|serie|vez|mano|calle|clase|foto|moto|radio|flor|luz|cruz"
+        r"|voz|red|pared"
+        r"|ley|mujer|llave|nube|torre|fuente|base|frase|fase|imagen|sede|tarde|nave|clave|madre|leche|sal|piel|señal"
+        r"|cárcel|sangre|muerte|gente|corte|tesis|crisis|dosis|orden))$"
+    ),
+    "pt-br": re.compile(
+        r"(?:a|ã|ção|são|dade|tude|gem|^(?:noite|parte|série|vez|mão|foto|moto|flor|luz|cruz|voz|rede|parede"
+        r"|lei|mulher|cor"
+        r"|chave|nuvem|torre|fonte|base|frase|fase|ordem|sede|tarde|nave|mãe|tribo|ponte|morte|gente|dose|tese|crise))$"
+    ),
+    "it": re.compile(
+        r"(?:a|zione|sione|gione|tà|tù|trice|udine|^(?:parte|notte|serie|classe|mano|fase|sede|edizione|foto"
+        r"|moto|auto|radio"
+        r"|chiave|nave|neve|rete|legge|parete|torre|luce|voce|croce|pelle|carne|morte|fonte|gente|base|frase|tesi|crisi"
+        r"|madre|moglie|specie|superficie|vite|siepe|valle|mente|canzone|ragione|dose))$"
+    ),
+    "fr-fr": re.compile(
+        r"(?:[st]ion|[^u]ité|ée|ure|ette|esse|ine|ise|euse|trice|ude|ade|ère|onne|ance|ence|ille|elle|aison"
+        r"|sson|ie|gne|ère"
+        r"|oire|que|nte|rte|tte|aine|^(?:heure|nuit|place|page|chambre|table|part|fois|fin|tranche|goutte"
+        r"|pomme|boîte|livre"
+        r"|guerre|partie|rue|vie|main|photo|moto|auto|radio|vidéo|pizza|école|salle|ville|île|étoile|lettre|fenêtre"
+        r"|chaise|vache|image|plage|femme|sœur|mère|chose|rose|cause|robe|jambe|loi|clé|maison|chanson|leçon"
+        r"|façon|fleur"
+        r"|couleur|voix|croix|mer|eau|dent|pièce|dose|tasse|classe|course|réponse|année|journée|semaine|seconde"
+        r"|marche|tâche|fiche|couche|bouche|branche|douche|langue|vague|peur|erreur|gare|note|côte|pâte|faute|route))$"
+    ),
+}
+_MASCULINE: Final = re.compile(
+    r"^(?:día|dia|mapa|problema|programa|sistema|tema|clima|idioma|grama|quilograma|planeta|cometa|sofá"
+    r"|dálmata|atleta|poeta|drama|poema|diploma|síntoma|telegrama|idiota|turista|artista|siècle|tour|musée"
+    r"|lycée|jour|litre"
+    r"|magazine|verre|kilomètre|mètre|poète|papa|cinema|cinéma|domaine|moine|incendie|génie|gigue|cirque"
+    r"|chèque|masque|risque|kiosque|disque|moustique"
+    r"|élastique|territoire|laboratoire|bagne|signe|peigne|lustre|patrimoine|capitaine|silence|exercice"
+    r"|service|cosmonaute"
+    r"|mercure|murmure|futur|fromage)$"
+)
+_LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
+_NOUN: Final = re.compile(r"\s(mil\s)?([a-zà-ÿ]{3,20})(?![\w'])")
+_LONGEST: Final = 15  # digits that are read as one number
+_NO_NOUNS: Final = word_set(
+    "más mais menos tras após plus moins più meno por par per para pour con com avec sin sem sans como comme come que "
+    "del della dei delle degli des sur sobre sopra entre tra fra fois además está está estão son são sont será fue foi "
+    "ogni cada chaque seul hasta desde depuis depois dopo après puis poi mais sino segundo según contra dans "
+    "nella nel hay quando "
+    "cuando donde onde según ante até sus seus tras pues antes los las dos das nos era para tous tout les "
+    "sans chez dont"
+)
+
+
+class QuantityForms(TimeForms):
+    """Numbers and money. Methods are safe on any thread."""
+
+    def _read(self, number: str, noun: Noun | None = None) -> str | None:
+        said = super()._read(number, noun)
+        return re.sub(r"(cent|vingt)s (?=mille\b)", r"\1 ", said) if said and self._french else said
+
+    def _feminine(self, noun: str) -> bool:
+        stems = [noun]
+        if self._tag != "it":
+            stems += [noun.removesuffix("s"), noun.removesuffix("es"), re.sub("ces$", "z", noun)]
+            stems += [re.sub("ções$", "ção", noun), re.sub("ns$", "m", noun)] if self._portuguese else []
+        ends = _FEMININE[self._tag]
+        return not any(map(_MASCULINE.search, stems)) and any(map(ends.search, stems))
+
+    def _ratio(self, match: re.Match[str]) -> str:
+        return f"{self._read(match['ra'])} {self._words.to} {self._read(match['rb'].replace(' ', '.'))}"
+
+    def _versus(self, match: re.Match[str]) -> str:
+        return f"{self._read(match['va'])} {self._words.to} {self._read(match['vb'])}"
+
+    def _power(self, match: re.Match[str]) -> Found:
+        base, exponent = match["pw"], match["px"].translate(_SUPERSCRIPTS).lstrip("^").replace("−", "-")
+        more = self._more
+        power = {"2": more.squared, "3": more.cubed}.get(exponent)
+        if power is None:
+            value = exponent.lstrip("-")
+            said = self._numbers.cardinal(int(value)) if value.isdecimal() else value
+            power = " ".join(filter(None, (more.power, self._words.minus if exponent != value else "", said)))
+        if base == ")":
+            return match.start("px"), match.end(), power
+        greek = [more.signs.get(letter) for letter in base]
+        if base[0].isdecimal():
+            read = self._read(base)
+        elif any(greek):
+            read = " ".join(name or letter for name, letter in zip(greek, base, strict=True))
+        else:
+            read = self._letters.spell(base)
+        return match.start(), match.end(), f"{read} {power}"
+
+    def _coefficient(self, match: re.Match[str]) -> str:
+        return self._numbers.cardinal(int(match["cf"]))
+
+    def _amperes(self, match: re.Match[str]) -> str:
+        one, many = ("ampère", "ampères") if self._french else ("ampere", "ampere" if self._tag == "it" else "amperes")
+        return f"{self._read(match['am'], Noun(one, many) if self._tag != 'es' else Noun('amperio', 'amperios'))}"
+
+    def _root(self, match: re.Match[str]) -> str:
+        return self._more.root
+
+    def _greek(self, match: re.Match[str]) -> str:
+        return self._more.signs[match["gr"]]
+
+    def _minus(self, match: re.Match[str]) -> str:
+        return self._words.minus
+
+    def _less(self, match: re.Match[str]) -> str:
+        return self._words.minus
+
+    def _divided(self, match: re.Match[str]) -> str:
+        return self._words.signs["÷"]
+
+    def _mixed(self, match: re.Match[str]) -> Found | None:
+        """Read a half before a noun, and whole numbers with a fraction, by the gender of the noun."""
+        top, bottom = _VULGAR[match["mf"]] if match["mf"] else (int(match["mt"]), int(match["mb"]))
+        unit = self._words.units.get(match["mu2"] or "")
+        if unit is not None:
+            return self._mixed_unit(match, unit, top, bottom)
+        whole, noun = match["mw"], match["mx"] or ""
+        counts = bool(noun) and noun not in _NO_NOUNS
+        plural = self._tag == "it" and whole not in (None, "1")
+        feminine = counts and (noun[-1] == "e" if plural else self._feminine(noun))
+        if not whole:
+            if (top, bottom) == (1, 2) and counts:
+                return match.start(), match.end() - len(noun) - 1, self._more.halves[feminine]
+            return match.start(), match.end() - (len(noun) + 1 if noun else 0), self._numbers.part(top, bottom)
+        link = self._words.minutes or ("et" if self._french else "y")
+        tail = self._more.and_half[feminine] if (top, bottom) == (1, 2) else f"{link} {self._numbers.part(top, bottom)}"
+        count = self._numbers.cardinal(int(whole), "f" if feminine else "m" if counts else None)
+        if counts:
+            return match.start(), match.end(), f"{count} {noun} {tail}"
+        return match.start(), match.end() - (len(noun) + 1 if noun else 0), f"{count} {tail}"
+
+    def _mixed_unit(self, match: re.Match[str], unit: Noun, top: int, bottom: int) -> Found:
+        half, feminine, last = (top, bottom) == (1, 2), unit.gender == "f", match.end()
+        if match.group().endswith(".") and not match.string[last:].strip():
+            last -= 1
+        if not match["mw"]:
+            link = f"{self._words.of} "
+            if self._tag in ("fr-fr", "it") and unit.one[0] in "aeiouhé":
+                link = "d'"
+            said = (
+                f"{self._more.halves[feminine]} {unit.one}"
+                if half
+                else f"{self._numbers.part(top, bottom)} {link}{unit.one}"
+            )
+            return match.start(), last, said
+        count = int(match["mw"])
+        link = self._words.minutes or ("et" if self._french else "y")
+        tail = self._more.and_half[feminine] if half else f"{link} {self._numbers.part(top, bottom)}"
+        noun = unit.one if count == 1 else unit.many
+        return match.start(), last, f"{self._numbers.cardinal(count, unit.gender)} {noun} {tail}"
+
+    def _per_thousand(self, match: re.Match[str]) -> str:
+        return f"{self._read(match['pt2'])} {self._more.per_thousand}"
+
+    def _thousands(self, match: re.Match[str]) -> str:
+        scale = "M" if match["km"] else "mil" if "mil" in self._words.scales else "k"
+        noun = self._words.scales.get(scale) or self._words.scales["mila" if scale == "k" else "milioni"]
+        said = self._read(match["kn"], noun)
+        return "mille" if self._tag == "it" and said == "uno mila" else f"{said}"
+
+    def _times(self, match: re.Match[str]) -> str:
+        value = int(match["t"])
+        times = self._more.times
+        if value == 1:
+            return {"es": "una vez", "fr-fr": "une fois", "it": "una volta"}.get(self._tag, "uma vez")
+        return f"{self._numbers.cardinal(value, 'f')} {times}"
+
+    def _product(self, match: re.Match[str]) -> str | None:
+        unit = self._words.units.get(match["xu"] or "")
+        by = self._more.by if unit or self._tag in ("es", "it") else self._words.signs["×"]
+        numbers = [match["x1"], match["x2"], *((match["x3"],) if match["x3"] else ())]
+        said = [self._read(number) for number in numbers[:-1]] + [self._read(numbers[-1], unit)]
+        return f" {by} ".join(filter(None, said))
+
+    def _spaced(self, match: re.Match[str]) -> str:
+        value = int(match["sp"].replace(" ", ""))
+        return self._numbers.cardinal(value, "f" if self._gendered and self._feminine(match["sy"]) else "m")
+
+    def _height(self, match: re.Match[str]) -> str:
+        """Read meters or money with the hundredths after them: 1m80, 12€50."""
+        money, number = self._words.money.get(match["hu"]), int(match["hm"])
+        noun = money.noun if money else self._words.units["m"]
+        small = self._numbers.cardinal(int(match["hc"]))
+        link = self._words.money_link if money else self._words.minutes
+        one = noun.one if number == 1 else noun.many
+        return " ".join(filter(None, (self._numbers.cardinal(number, noun.gender), one, link, small)))
+
+    def _inches(self, match: re.Match[str]) -> str | None:
+        if match.group()[-1] == '"' and match.string[: match.start()].count('"') % 2:
+            return None
+        noun = {"es": "pulgadas", "fr-fr": "pouces", "it": "pollici"}.get(self._tag, "polegadas")
+        gender: Gender = "f" if noun.endswith("as") else "m"
+        number = match["in"]
+        return f"{self._numbers.cardinal(int(number), gender) if number.isdecimal() else self._read(number)} {noun}"
+
+    def _sign(self, match: re.Match[str]) -> str:
+        if match["g"] == "x" or (match["g"] == "×" and self._is_size(match)):
+            return self._more.by if self._is_size(match) or self._tag in ("es", "it") else self._words.signs["×"]
+        return super()._sign(match)
+
+    def _is_size(self, match: re.Match[str]) -> bool:
+        tail = match.string[match.end() : match.end() + 40]
+        return re.match(rf"[\d.,]+(?:\s?[x×]\s?[\d.,]+)?\s?(?:{either(self._words.units)})(?!\w)", tail) is not None
+
+    def _number(self, match: re.Match[str]) -> Found | str | None:
+        """Read a number by the gender of the noun after it."""
+        number = match["n"]
+        plain = number.replace(".", "") if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", number) else number
+        found = _NOUN.match(match.string, match.end())
+        if found is None or found[2] in _NO_NOUNS or number[0] == "0" or not plain.isdecimal() or len(plain) > _LONGEST:
+            return self._read(number)
+        value, noun = int(plain), found[2]
+        if self._tag == "it":
+            one = self._italian_one(noun)
+            if value != 1:
+                return self._read(number)
+            return (match.start(), match.end() + found.end() - found.start(), f"un'{noun}") if one == "un'" else one
+        thousands = self._gendered and (found[1] is not None or noun == "mil")
+        if noun == "mil" or (self._gendered and not thousands and (value == 1) == noun.endswith("s")):
+            return self._numbers.cardinal(value, "m") if thousands else self._read(number)
+        return self._numbers.cardinal(value, "f" if self._feminine(noun) else "m")
+
+    def _italian_one(self, noun: str) -> str:
+        if noun[-1] == "i":
+            return "uno"
+        if self._feminine(noun):
+            return "un'" if noun[0] in "aeiou" else "una"
+        return "uno" if re.match(r"s[^aeiouàèìòù]|z|gn|ps|x|y", noun) else "un"
+
+    def _money(self, match: re.Match[str]) -> str | None:
+        said = self._amount(match)
+        if match["mu"] and said:
+            said = f"{said} {self._each(match['mu'])}"
+        return f"{self._words.minus} {said}" if match["mm"] and said else said
+
+    def _prices(self, match: re.Match[str]) -> str:
+        noun = self._words.money[match["mrc"] or match["mra"]].noun
+        first = match["mr1"]
+        start = self._numbers.cardinal(int(first), noun.gender) if first.isdecimal() else self._read(first)
+        return f"{start} {self._words.to} {self._read(match['mr2'], noun)}"
+
+    def _each(self, unit: str) -> str:
+        noun = self._words.units.get(unit)
+        if noun is not None or self._tag != "it":
+            return f"{self._words.per} {noun.one if noun else unit}"
+        if unit[0] in "aeiouh":
+            return f"all'{unit}"
+        return f"alla {unit}" if self._feminine(unit) else f"al {unit}"
+
+    def _amount(self, match: re.Match[str]) -> str | None:
+        money = self._words.money[match["c1"] or match["c2"]]
+        number = match["n1"] or match["n2"]
+        if money.hundredth is None or not re.fullmatch(r"0[.,]\d\d", number) or number.endswith("00"):
+            return super()._amount(match)
+        value = int(number[-2:])
+        noun = money.hundredth
+        return f"{self._numbers.cardinal(value, noun.gender)} {noun.one if value == 1 else noun.many}"
