@@ -239,7 +239,9 @@ class WhisperRecognizer:
             window = _Window(self, _drain(features.recording(pcm, self.config.n_mels, self.config.window)), Timeline())
             window.language = self.languages[0]
             _drain(window.hear(0, features.FRAMES_A_SECOND))
-            _drain(window.decode(DecodingOptions(language=window.language, beams=beams, limit=4)))
+            timed = self.tokenizer.timed
+            options = DecodingOptions(language=window.language, beams=beams, limit=4, timestamps=timed)
+            _drain(window.decode(options))
             window.align(self.tokenizer.encode(" a"), features.FRAMES_A_SECOND)
         progress(WarmupStep("window", 1, 1, time.perf_counter() - start))
 
