@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.backend import mx, on_cpu
 from models.contract import Cancelled, ModelRequestError, RecognitionRequest, RecognizedSegment
 from models.timeline import Stage, Timeline
 from models.whisper import pipeline
@@ -111,7 +112,7 @@ def test_a_batch_is_bounded(sizes: list[int]) -> None:
     # Seven windows of this model would be 560 MB.
     wide = replace(config(n_text_layer=4, n_text_state=1024), n_audio_ctx=2441)
     made = WhisperRecognizer(wide, network(config()), tokenizer(), ())
-    assert made.max_batch == (6 if pipeline.on_cpu() else pipeline.MAX_BATCH)
+    assert made.max_batch == (6 if on_cpu() else pipeline.MAX_BATCH)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_turns_and_order() -> None:
     def part(name: str, *languages: str) -> Iterator[str | None]:
         for number, language in enumerate(languages):
             yield None
-            memory = [pipeline.mx.zeros((1, 2))]
+            memory = [mx.zeros((1, 2))]
             found = yield from batch.decode(memory, DecodingOptions(language=language))
             yield f"{name}{number}{found.tokens[0]}"
 
