@@ -34,7 +34,7 @@ def model() -> WhisperRecognizer:
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many windows each search had."""
+    """Numbers of windows of each search."""
     found: list[int] = []
 
     def counted(steps: Any, tokenizer_: Any, memory: Any, *rest: Any) -> Any:
