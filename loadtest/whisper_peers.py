@@ -1,12 +1,15 @@
 """Whisper: this project beside CTranslate2 (the engine of faster-whisper) and openai-whisper, same weights, same run.
 
     python loadtest/whisper_peers.py [--sizes tiny,base,small] [--seconds 30,15,10,5] [--beams 1,5] [--tokens 64]
-                                     [--runs 5] [--without torch,float32,ct2float32] [--folder DIR] [--json FILE]
+                                     [--batches 1,3,4] [--runs 5] [--without torch,float32,ct2float32]
+                                     [--folder DIR] [--json FILE]
 
 Random weights of the official shapes, on the CPU. Each peer is a process of its own (see `peers`). The encoder hears so
 many seconds and nothing beyond them. A token is one of a transcript of `--tokens`, with its share of the prompt, of the
-rules and of the search. This project runs with weights of 8 bits and with those of 32; CTranslate2 with weights of 8
-bits. Needs CTranslate2, PyTorch, transformers and openai-whisper (`make whisperpeers`).
+rules and of the search. `--batches`: two minutes, as four windows of 30 s that are encoded and decoded so many at once;
+3 is what the server does, as it recognizes the first window alone. This project runs with weights of 8 bits and with
+those of 32; CTranslate2 with weights of 8 bits. Needs CTranslate2, PyTorch, transformers and openai-whisper
+(`make whisperpeers`).
 """
 
 from __future__ import annotations
@@ -50,9 +53,11 @@ OURS, OURS_FLOAT32, CT2, CT2_FLOAT32, TORCH = (
 )
 FRAMES_A_SECOND = 100
 START, ENGLISH, TRANSCRIBE, END = 50258, 50259, 50359, 50257
+WINDOWS = 4
+"""Windows of the recording."""
 
 Work = tuple[str, int]
-"""("encode", seconds) or ("decode", beams)."""
+"""("encode", seconds), ("decode", beams) or ("recording", windows at once)."""
 Run = Callable[[Work], int]
 """Do the work; the number of positions or of tokens that it gave."""
 Floats = npt.NDArray[np.float32]
@@ -82,10 +87,16 @@ def random_arrays(config: WhisperConfig) -> dict[str, mx.array]:
     return found
 
 
-def spectrogram(config: WhisperConfig, seconds: int) -> Floats:
-    """Return noise in place of a spectrogram, [1, frames, mels]."""
-    noise = np.random.RandomState(0).randn(1, seconds * FRAMES_A_SECOND, config.n_mels)
+def spectrogram(config: WhisperConfig, seconds: int, windows: int = 1) -> Floats:
+    """Return noise in place of spectrograms, [windows, frames, mels]."""
+    noise = np.random.RandomState(0).randn(windows, seconds * FRAMES_A_SECOND, config.n_mels)
     return noise.astype(np.float32)
+
+
+def batches(config: WhisperConfig, size: int) -> list[Floats]:
+    """Return the windows of a recording, `size` at once and the rest."""
+    whole = spectrogram(config, 30, WINDOWS)
+    return [whole[start : start + size] for start in range(0, WINDOWS, size)]
 
 
 def drain(work: Generator[Any, None, T]) -> T:
@@ -116,14 +127,23 @@ def ours(path: Path, size: str, tokens: int, bits: int) -> Run:
     steps, tokenizer = Steps(network), WhisperTokenizer(tokenizer_file(), config)
     heard: list[Memory] = []
 
+    def search(memory: Memory, beams: int) -> int:
+        chosen = DecodingOptions(beams=beams, limit=tokens)
+        return sum(len(one.tokens) for one in drain(decode(steps, tokenizer, memory, chosen, lambda: False)))
+
     def run(work: Work) -> int:
         kind, number = work
         if kind == "encode":
             memory = drain(steps.encode(spectrogram(config, number)))
             heard[:] = [memory]
             return int(memory[0].shape[2])
-        found = drain(decode(steps, tokenizer, heard[0], DecodingOptions(beams=number, limit=tokens), lambda: False))
-        return len(found[0].tokens)
+        if kind == "decode":
+            return search(heard[0], number)
+        count = 0
+        for mel in batches(config, number):
+            memories = [drain(steps.encode(window[None])) for window in mel]
+            count += search([mx.concatenate(list(parts)) for parts in zip(*memories, strict=True)], 1)
+        return count
 
     return run
 
@@ -220,24 +240,30 @@ def ctranslate2(folder: Path, size: str, tokens: int, kind: str) -> Run:
     config = config_of(size)
     heard: list[Any] = []
 
-    def run(work: Work) -> int:
-        name, number = work
-        if name == "encode":
-            mel = np.ascontiguousarray(spectrogram(config, number).swapaxes(1, 2))
-            encoded = model.encode(engine.StorageView.from_array(mel), to_cpu=True)
-            heard[:] = [encoded]
-            return int(encoded.shape[1])
+    def encode(mel: Floats) -> Any:
+        return model.encode(engine.StorageView.from_array(np.ascontiguousarray(mel.swapaxes(1, 2))), to_cpu=True)
+
+    def search(encoded: Any, beams: int) -> int:
         found = model.generate(
-            heard[0],
-            [[START, ENGLISH, TRANSCRIBE]],
-            beam_size=number,
+            encoded,
+            [[START, ENGLISH, TRANSCRIBE]] * int(encoded.shape[0]),
+            beam_size=beams,
             max_length=2 * tokens,  # half of it is for the transcript
             return_scores=True,
             return_no_speech_prob=True,
             suppress_blank=True,
             max_initial_timestamp_index=50,
         )
-        return len(found[0].sequences_ids[0])
+        return sum(len(one.sequences_ids[0]) for one in found)
+
+    def run(work: Work) -> int:
+        name, number = work
+        if name == "encode":
+            heard[:] = [encode(spectrogram(config, number))]
+            return int(heard[0].shape[1])
+        if name == "decode":
+            return search(heard[0], number)
+        return sum(search(encode(mel), 1) for mel in batches(config, number))
 
     return run
 
@@ -258,6 +284,12 @@ def pytorch(path: Path, size: str, tokens: int) -> Run:
     positions = model.encoder.positional_embedding
     heard: list[torch.Tensor] = []
 
+    def recorded(mel: Floats) -> int:
+        model.encoder.positional_embedding = positions
+        encoded = model.encoder(torch.from_numpy(mel.swapaxes(1, 2).copy()))
+        found = model.decode(encoded, TheirOptions(language="en", sample_len=tokens, fp16=False))
+        return sum(len(one.tokens) for one in found)
+
     def run(work: Work) -> int:
         kind, number = work
         with torch.inference_mode():
@@ -266,6 +298,8 @@ def pytorch(path: Path, size: str, tokens: int) -> Run:
                 model.encoder.positional_embedding = positions[: mel.shape[2] // 2]
                 heard[:] = [model.encoder(mel)]
                 return int(heard[0].shape[1])
+            if kind == "recording":
+                return sum(recorded(mel) for mel in batches(config, number))
             beams = number if number > 1 else None
             chosen = TheirOptions(language="en", beam_size=beams, sample_len=tokens, fp16=False)
             return len(model.decode(heard[0], chosen)[0].tokens)
@@ -317,6 +351,12 @@ def compare(size: str, folder: Path, options: argparse.Namespace) -> dict[str, R
             name: {key: value / options.tokens for key, value in row.items()} for name, row in whole.items()
         }
         show(f"{size}: {title}", found[title], base)
+    for size_of_batch in map(int, filter(None, options.batches.split(","))):
+        title = f"{WINDOWS * 30} s, {size_of_batch} windows at once"
+        found[title], tokens = measure(peers, ("recording", size_of_batch), options.runs, warm=1)
+        if tokens != WINDOWS * options.tokens:
+            raise SystemExit(f"{tokens} tokens, not {WINDOWS * options.tokens}")
+        show(f"{size}: {title}", found[title], base)
     found["memory_mb"] = {peer.name: peer.ask("memory") for peer in peers}
     print(f"\n{size}: memory of the processes, MB:", found["memory_mb"])
     for peer in peers:
@@ -330,6 +370,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="tiny,base,small")
     parser.add_argument("--seconds", default="30,15,10,5", help="of audio for the encoder, each at most 30")
     parser.add_argument("--beams", default="1,5")
+    parser.add_argument("--batches", default="1,3,4", help="windows at once of a recording of two minutes")
     parser.add_argument("--tokens", type=int, default=64, help="of each transcript")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument(

@@ -20,7 +20,7 @@ Exceptions:
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -380,7 +380,9 @@ class RecognitionRequest:
     of a text that was probably said: they are verified in one pass, and never change the result (one beam at
     temperature 0). `prefix` holds tokens with which the text begins, final ones of earlier audio: the text goes on from
     there, in one segment with words, greedily; None: as usual. It is for models that say `takes_prefix`, and for one
-    window. Equal requests with equal seeds give equal results on one device.
+    window. `parts` are spans of samples in their order: each is recognized as if it were alone, several at once where
+    that is faster, and the language of the first that has text is that of all; empty: all of `pcm` as one. Equal
+    requests with equal seeds give equal results on one device.
     """
 
     pcm: Pcm
@@ -392,6 +394,7 @@ class RecognitionRequest:
     word_times: bool = False
     draft: tuple[int, ...] = ()
     prefix: tuple[int, ...] | None = None
+    parts: tuple[tuple[int, int], ...] = ()
     seed: int = 0
 
 
@@ -443,6 +446,22 @@ class RecognizedSegment:
     accepted: int = 0
     draft_score: float | None = None
     language_probability: float = 1.0
+
+    def moved(self, offset: float) -> RecognizedSegment:
+        """Return this segment, of audio that begins at second `offset`, in its place there."""
+        if not offset:
+            return self
+        words = tuple(
+            replace(
+                word,
+                start=word.start + offset,
+                end=word.end + offset,
+                heard=None if word.heard is None else word.heard + offset,
+            )
+            for word in self.words
+        )
+        start, end, seek = (seconds + offset for seconds in (self.start, self.end, self.seek))
+        return replace(self, start=start, end=end, seek=seek, words=words)
 
 
 @runtime_checkable

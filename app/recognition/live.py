@@ -28,7 +28,7 @@ from app.recognition.events import (
     Utterance,
     UtteranceFailed,
 )
-from app.recognition.passes import Passes, moved
+from app.recognition.passes import Passes
 from app.recognition.utterance import MOST, OpenUtterance, is_plausible
 from models.contract import Cancelled, RecognitionRequest, RecognizedSegment
 from models.timeline import Stage, Timeline
@@ -481,7 +481,7 @@ class LiveRecognition:
         begun = time.perf_counter()
         try:
             async with aclosing(self._passes.segments(request, self._pass, priority, item.timeline)) as found:
-                return [moved(segment, offset) async for segment in found]
+                return [segment.moved(offset) async for segment in found]
         finally:
             self._pass = None
             self._pass_seconds = time.perf_counter() - begun

@@ -70,24 +70,6 @@ class Passes:
             results.close()
 
 
-def moved(segment: RecognizedSegment, offset: float) -> RecognizedSegment:
-    """Return a segment of audio that begins at second `offset`, in its place there."""
-    if not offset:
-        return segment
-    words = tuple(
-        replace(
-            word,
-            start=word.start + offset,
-            end=word.end + offset,
-            heard=None if word.heard is None else word.heard + offset,
-        )
-        for word in segment.words
-    )
-    return replace(
-        segment, start=segment.start + offset, end=segment.end + offset, seek=segment.seek + offset, words=words
-    )
-
-
 def request_error(error: Exception) -> errors.ServiceError:
     """Return the service's error for one of REQUEST_ERRORS that a recognizer raised."""
     if isinstance(error, UnknownLanguageError):

@@ -1,8 +1,8 @@
-"""Stream of recognized segments: send the parts of a recording to the model thread, and put their times in place."""
+"""Stream of recognized segments: find the parts of a recording in which somebody speaks, and send it to the model."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
@@ -10,10 +10,10 @@ from typing import Final
 from app.audio.vad import SAMPLE_RATE, Span, has_voice, voices
 from app.engine.jobs import CancelToken, Priority
 from app.observability import metrics
-from app.recognition.passes import Passes, moved
+from app.recognition.passes import Passes
 from app.recognition.service import PreparedRecognition, RecognitionService
 from app.recognition.transcript import Transcript
-from models.contract import RecognizedSegment
+from models.contract import RecognitionRequest, RecognizedSegment
 from models.timeline import Stage, Timeline
 
 # Most seconds of a part that is made of several spans of speech: the window of usual models.
@@ -38,7 +38,6 @@ class RecognitionStream:
         self._prepared = prepared
         self._segments: list[RecognizedSegment] = []
         self._language = prepared.request.language
-        self._priority = Priority.FIRST_AUDIO
         self._passes = Passes(service.worker, prepared.model, prepared.recognizer, prepared.languages)
         self._recorded = False
         self._recognized = self._run()
@@ -72,36 +71,29 @@ class RecognitionStream:
         metrics.record_recognition(self.timeline, self.labels, outcome, seconds)
 
     async def _run(self) -> AsyncIterator[RecognizedSegment]:
-        for part in await self._parts():
-            offset = part.start / SAMPLE_RATE
-            async with aclosing(self._recognize(part)) as found:
-                async for segment in found:
-                    placed = moved(segment, offset)
-                    self._segments.append(placed)
-                    yield placed
-
-    async def _parts(self) -> Sequence[Span]:
-        """Return the parts of the recording to recognize one by one."""
-        pcm, chunks, thread = self._prepared.request.pcm, self._prepared.chunks, self._service.thread
-        with self.timeline.measure(Stage.VAD):
-            if chunks is not None:
-                return joined(await thread.run_steps(voices(pcm, chunks)))
-            if not pcm.size:
-                return ()
-            if self._service.settings.recognition_gate and not await thread.run_steps(has_voice(pcm)):
-                return ()
-        return (Span(0, pcm.size),)
-
-    async def _recognize(self, part: Span) -> AsyncGenerator[RecognizedSegment]:
-        """Yield the segments of one part. The language of the first is that of all."""
-        whole = self._prepared.request
-        request = replace(whole, pcm=whole.pcm[part.start : part.end], language=self._language)
-        # From the second part on, the client has text to read meanwhile.
-        priority, self._priority = self._priority, Priority.CONTINUATION
-        async with aclosing(self._passes.segments(request, self.cancelled, priority, self.timeline)) as found:
+        request = await self._request()
+        if request is None:
+            return
+        async with aclosing(
+            self._passes.segments(request, self.cancelled, Priority.FIRST_AUDIO, self.timeline)
+        ) as found:
             async for segment in found:
                 self._language = segment.language
+                self._segments.append(segment)
                 yield segment
+
+    async def _request(self) -> RecognitionRequest | None:
+        """Return the request with the parts to recognize; None: nobody speaks."""
+        request, chunks, thread = self._prepared.request, self._prepared.chunks, self._service.thread
+        if not request.pcm.size:
+            return None
+        with self.timeline.measure(Stage.VAD):
+            if chunks is not None:
+                parts = joined(await thread.run_steps(voices(request.pcm, chunks)))
+                return replace(request, parts=tuple((part.start, part.end) for part in parts)) if parts else None
+            if self._service.settings.recognition_gate and not await thread.run_steps(has_voice(request.pcm)):
+                return None
+        return request
 
 
 def joined(spans: Sequence[Span]) -> list[Span]:

@@ -174,7 +174,8 @@ def to_heads(x: mx.array, parts: int, size: int) -> mx.array:
 def attend(q: mx.array, memory: mx.array | None, bias: mx.array | None, heads: int) -> mx.array:
     """Return softmax attention [B, n, C] of q [B, n, C] to memory [B, 2 * heads, S, C / heads], keys, then values.
 
-    Without `memory`, q [B, n, 3C] holds queries, keys and values. `bias` [B, 1, 1, S] adds to the logits.
+    `memory` is in float32 or bfloat16; products and sums are in float32. Without it, q [B, n, 3C] holds queries, keys
+    and values. `bias` [B, 1, 1, S] adds to the logits.
     """
     result: mx.array = kernels.module().attend(q, memory, bias, heads)
     return result

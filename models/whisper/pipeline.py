@@ -34,6 +34,7 @@ from models.native.transformer import GROUP, weight_bits
 from models.timeline import Stage, Timeline
 from models.whisper import features
 from models.whisper.alignment import WordTiming, ctc_words, find_words
+from models.whisper.batch import Batch
 from models.whisper.config import WhisperConfig
 from models.whisper.ctc import best_tokens, draft_score
 from models.whisper.decoding import Decoded, DecodingOptions, Thresholds, decode, detect_language
@@ -47,6 +48,8 @@ from models.whisper.words import Segment, add_words
 logger = logging.getLogger(__name__)
 
 MAX_BEAMS = 8
+MAX_BATCH = 8  # parts of a recording that are recognized at once
+_BATCH_BYTES, _GPU_BATCH_BYTES = 1 << 29, 1 << 32  # of what their decoder reads
 SAMPLES = 5  # that are drawn at a temperature above 0
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _DTYPES = {"auto": mx.float32, "float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
@@ -91,6 +94,10 @@ class WhisperRecognizer:
         # Nor do their heads follow the audio well enough to tell what was not heard to its end (turbo).
         self.takes_prefix = config.n_text_layer == config.n_audio_layer
         self.steps = Steps(network)
+        window = 2 * config.n_text_layer * config.n_text_state * config.n_audio_ctx * self.steps.memory_dtype.size
+        most = (_BATCH_BYTES if on_cpu() else _GPU_BATCH_BYTES) // window
+        # Other models' windows differ in length, and each has a draft.
+        self.max_batch = max(1, min(MAX_BATCH, most)) if tokenizer.timed and not config.n_ctc else 1
 
     def check(self, request: RecognitionRequest) -> None:
         """Raise ModelRequestError for a request that this model cannot serve. Safe on any thread; touches no array."""
@@ -104,9 +111,17 @@ class WhisperRecognizer:
             raise ModelRequestError(f"temperature must be between 0 and 1, not {request.temperature}")
         if not 1 <= request.beams <= MAX_BEAMS:
             raise ModelRequestError(f"beams must be between 1 and {MAX_BEAMS}, not {request.beams}")
+        self._check_parts(request)
         self._check_prefix(request)
         if request.draft and (request.beams > 1 or request.temperature):
             raise ModelRequestError("a draft is verified by greedy search: it takes beams=1 and temperature 0")
+
+    def _check_parts(self, request: RecognitionRequest) -> None:
+        if request.parts and (request.draft or request.prefix is not None):
+            raise ModelRequestError("a draft or a prefix is for a recording as a whole, not for parts of it")
+        edges = [0, *(edge for part in request.parts for edge in part), request.pcm.size]
+        if edges != sorted(edges):
+            raise ModelRequestError("parts of a recording are spans of its samples, in their order")
 
     def _check_prefix(self, request: RecognitionRequest) -> None:
         if request.prefix is None:
@@ -132,20 +147,46 @@ class WhisperRecognizer:
         segment, Cancelled between steps.
         """
         self.check(request)
-        for item in self._recognize(request, timeline, cancelled):
+        recognize = self._recognize_parts if request.parts else self._recognize
+        for item in recognize(request, timeline, cancelled):
             if item is None and cancelled():
                 raise Cancelled("cancelled between steps of recognition")
             yield item
 
-    def _recognize(
+    def _recognize_parts(
         self, request: RecognitionRequest, timeline: Timeline, cancelled: IsCancelled
     ) -> Iterator[RecognizedSegment | None]:
+        """Recognize part by part until one has text, which is then there early and tells the language; then batches."""
+
+        def decode_windows(memory: Memory, options: DecodingOptions) -> Generator[None, None, list[Decoded]]:
+            found = decode(self.steps, self.tokenizer, memory, options, cancelled)
+            return (yield from _timed(found, timeline, Stage.DECODE))
+
+        def recognize(part: RecognitionRequest, start: int, batch: Batch) -> Iterator[RecognizedSegment | None]:
+            for item in self._recognize(part, timeline, cancelled, batch):
+                yield None if item is None else item.moved(start / self.sample_rate)
+
+        begun, language, left = False, request.language, list(request.parts)
+        while left:
+            count = self.max_batch if begun else 1
+            batch, whole = Batch(decode_windows), replace(request, language=language, parts=())
+            runs = [recognize(replace(whole, pcm=request.pcm[start:end]), start, batch) for start, end in left[:count]]
+            del left[:count]
+            for item in batch.together(runs):
+                if item is not None:
+                    begun, language = True, item.language
+                yield item
+
+    def _recognize(
+        self, request: RecognitionRequest, timeline: Timeline, cancelled: IsCancelled, batch: Batch | None = None
+    ) -> Iterator[RecognizedSegment | None]:
+        """Recognize one recording; a `batch` decodes its windows with those of others."""
         content = len(request.pcm) // features.HOP
         if not content or not request.pcm.any():
             return
         spectrogram = features.recording(request.pcm, self.config.n_mels, self.config.window)
         mel = yield from _timed(spectrogram, timeline, Stage.MEL)
-        window = _Window(self, mel, timeline, cancelled)
+        window = _Window(self, mel, timeline, cancelled, batch)
         window.task = request.task
         if request.language is None:
             yield from window.hear(0, min(content, self.config.window))
@@ -255,8 +296,9 @@ class _Window:
         mel: Floats,
         timeline: Timeline,
         cancelled: IsCancelled = lambda: False,
+        batch: Batch | None = None,
     ) -> None:
-        self._recognizer, self._mel = recognizer, mel
+        self._recognizer, self._mel, self._batch = recognizer, mel, batch
         self._timeline, self._cancelled = timeline, cancelled
         self._heard: tuple[int, int] | None = None
         self._memory: Memory = []
@@ -293,6 +335,8 @@ class _Window:
         if self._labels is not None and not options.draft and options.beams == 1 and options.temperature == 0:
             draft, count = tuple(best_tokens(self._labels[0])), len(options.prefix)
             options = replace(options, draft=draft[count:] if draft[:count] == options.prefix else draft)
+        elif self._batch is not None and options.temperature == 0:
+            return (yield from self._batch.decode(self._memory, options))
         found = decode(one.steps, one.tokenizer, self._memory, options, self._cancelled)
         return (yield from _timed(found, self._timeline, Stage.DECODE))[0]
 

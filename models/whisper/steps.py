@@ -12,6 +12,7 @@ import numpy as np
 
 from models.backend import mx, note_shape, on_cpu
 from models.layers.mel import Floats
+from models.native import kernels
 from models.whisper.network import Whisper
 
 Memory = list[mx.array]
@@ -41,6 +42,9 @@ class Steps:
     def __init__(self, network: Whisper) -> None:
         self.network = network
         self.config = network.config
+        # Most of what a token reads are keys and values of the windows: with rounded weights they have 16 bits, too.
+        native = kernels.available() and network.dtype == mx.float32
+        self.memory_dtype = mx.bfloat16 if network.rounded and native else network.dtype
         # Scores that lie closer may change their order with the number of rows of a product.
         self.margin = 1e-3 if network.dtype == mx.float32 and not network.rounded else 0.25
 
@@ -63,7 +67,7 @@ class Steps:
                 mx.eval(x)
                 yield
         encoded = encoder.ln_post(x)
-        memory = self.network.decoder.memories(encoded)
+        memory = [part.astype(self.memory_dtype) for part in self.network.decoder.memories(encoded)]
         if self.network.ctc is None:
             mx.eval(memory)
             return memory, None

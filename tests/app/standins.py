@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -292,6 +292,14 @@ class Ear:
         self, request: RecognitionRequest, timeline: Timeline, cancelled: Callable[[], bool]
     ) -> Iterator[RecognizedSegment | None]:
         self.requests.append(request)
+        for start, end in request.parts or ((0, request.pcm.size),):
+            part = replace(request, pcm=request.pcm[start:end])
+            for segment in self._recognize(part, timeline, cancelled):
+                yield None if segment is None else segment.moved(start / self.sample_rate)
+
+    def _recognize(
+        self, request: RecognitionRequest, timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[RecognizedSegment | None]:
         with timeline.measure(Stage.MEL), timeline.measure(Stage.ENCODE):
             seconds = request.pcm.size / self.sample_rate
         if self.says:

@@ -10,9 +10,9 @@ namespace nightingale {
 namespace {
 
 // Products of q with `Keys` keys at once: their sums do not wait for each other.
-template <int Keys>
+template <typename T, int Keys>
 inline void score(const Attention& a, int first) {
-  const float* keys = a.keys + static_cast<size_t>(first) * a.stride;
+  const T* keys = static_cast<const T*>(a.keys) + static_cast<size_t>(first) * a.stride;
   Vec sums[Keys] = {};
   int c = 0;
   for (; c + kLanes <= a.size; c += kLanes) {
@@ -22,16 +22,16 @@ inline void score(const Attention& a, int first) {
   }
   for (int k = 0; k < Keys; ++k) {
     float sum = total(sums[k]);
-    for (int rest = c; rest < a.size; ++rest) sum += a.q[rest] * keys[static_cast<size_t>(k) * a.stride + rest];
+    for (int rest = c; rest < a.size; ++rest) sum += a.q[rest] * widened(keys[static_cast<size_t>(k) * a.stride + rest]);
     a.scratch[first + k] = a.scale * sum + (a.bias ? a.bias[first + k] : 0.0f);
   }
 }
 
 // Weighted sum of `Vectors` vectors of the values from channel c on.
-template <int Vectors>
+template <typename T, int Vectors>
 inline void gather(const Attention& a, int c, float rate) {
   Vec sums[Vectors] = {};
-  const float* values = a.values + c;
+  const T* values = static_cast<const T*>(a.values) + c;
   for (int k = 0; k < a.count; ++k, values += a.stride) {
     const Vec weight = splat(a.scratch[k]);
 #pragma GCC unroll 4
@@ -77,24 +77,28 @@ float log_sum_exp(const float* x, int count) {
   return most + static_cast<float>(std::log(sum));
 }
 
-void attend(const Attention& a) {
+template <typename T>
+void attend_to(const Attention& a) {
   int k = 0;
-  for (; k + 4 <= a.count; k += 4) score<4>(a, k);
-  for (; k < a.count; ++k) score<1>(a, k);
+  for (; k + 4 <= a.count; k += 4) score<T, 4>(a, k);
+  for (; k < a.count; ++k) score<T, 1>(a, k);
   const float sum = sum_exponentials(a.scratch, a.count, maximum(a.scratch, a.count), [&](int at, Vec found, int many) {
     if (many == kLanes) return store(a.scratch + at, found);
     for (int i = 0; i < many; ++i) a.scratch[at + i] = found[i];
   });
   const float rate = 1.0f / sum;
   int c = 0;
-  for (; c + 4 * kLanes <= a.size; c += 4 * kLanes) gather<4>(a, c, rate);
-  for (; c + kLanes <= a.size; c += kLanes) gather<1>(a, c, rate);
+  for (; c + 4 * kLanes <= a.size; c += 4 * kLanes) gather<T, 4>(a, c, rate);
+  for (; c + kLanes <= a.size; c += kLanes) gather<T, 1>(a, c, rate);
+  const T* values = static_cast<const T*>(a.values);
   for (; c < a.size; ++c) {
     float y = 0;
-    for (k = 0; k < a.count; ++k) y += a.scratch[k] * a.values[static_cast<size_t>(k) * a.stride + c];
+    for (k = 0; k < a.count; ++k) y += a.scratch[k] * widened(values[static_cast<size_t>(k) * a.stride + c]);
     a.y[c] = y * rate;
   }
 }
+
+void attend(const Attention& a) { a.half ? attend_to<uint16_t>(a) : attend_to<float>(a); }
 
 }  // namespace
 }  // namespace nightingale

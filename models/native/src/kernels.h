@@ -99,12 +99,13 @@ struct Int8Search {
 // Attention of one query of one head to `count` keys and values.
 struct Attention {
   const float* q;       // [size]
-  const float *keys, *values;  // [count, size], rows `stride` apart
+  const void *keys, *values;  // [count, size] in float32, or in bfloat16 if `half`; rows `stride` apart
   const float* bias;    // [count] or null; added to the logits
   float* y;             // [size]
   float* scratch;       // [count]
   float scale;
   int count, size, stride;
+  bool half = false;
 };
 
 inline int padded(int count) { return (count + kPanel - 1) / kPanel * kPanel; }

@@ -29,6 +29,23 @@ inline Vec load(const float* from) {
   return value;
 }
 
+// Numbers in bfloat16.
+inline Vec load(const uint16_t* from) {
+  typedef uint16_t Halves __attribute__((vector_size(kLanes * 2)));
+  Halves value;
+  std::memcpy(&value, from, sizeof value);
+  return (Vec)(__builtin_convertvector(value, IntVec) << 16);
+}
+
+inline float widened(float x) { return x; }
+
+inline float widened(uint16_t x) {
+  const uint32_t bits = static_cast<uint32_t>(x) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 inline void store(float* to, Vec value) { std::memcpy(to, &value, sizeof value); }
 
 // The nearest bfloat16, ties to even.

@@ -23,6 +23,12 @@ mx::array dense(const mx::array& a, mx::Stream s) {
   return contiguous(a, s);
 }
 
+// Rows in float32, or in bfloat16 as they are.
+mx::array dense_or_half(const mx::array& a, mx::Stream s) {
+  if (a.dtype() != mx::bfloat16) return dense(a, s);
+  return a.is_available() && a.flags().row_contiguous ? a : mx::contiguous(a, false, s);
+}
+
 mx::array none() {
   static const mx::array empty = mx::array(mx::allocator::malloc(0), {0}, mx::float32);
   return empty;
@@ -476,20 +482,25 @@ Task attend_task(int H, Sight sight) {
       const auto scratch = uninitialized(seen + D);
       float* turned = scratch.get() + seen;
       const float* row = floats(in[0]) + static_cast<size_t>(b) * n * width + h * D;
-      const float* kv = self ? row + C : floats(in[1]) + (static_cast<size_t>(b) * 2 * H + h) * S * D;
+      const bool half = !self && in[1].dtype() == mx::bfloat16;
+      const auto at = [&](int head) {  // keys of head 0, ..., H - 1, then values
+        const size_t first = (static_cast<size_t>(b) * 2 * H + head) * S * D;
+        return half ? static_cast<const void*>(in[1].data<uint16_t>() + first) : in[1].data<float>() + first;
+      };
       for (int i = 0; i < n; ++i) {
         const float* q = row + static_cast<size_t>(i) * width;
         if (angles) turn(q, angles.get() + i * D, angles.get() + i * D + D / 2, turned, D);
         kernels().attend({.q = angles ? turned : q,
-                          .keys = kv,
-                          .values = self ? kv + C : kv + static_cast<size_t>(H) * S * D,
+                          .keys = self ? row + C : at(h),
+                          .values = self ? row + 2 * C : at(H + h),
                           .bias = bias ? bias + static_cast<size_t>(b) * S : nullptr,
                           .y = out.data<float>() + (static_cast<size_t>(b) * n + i) * C + h * D,
                           .scratch = scratch.get(),
                           .scale = 1 / std::sqrt(static_cast<float>(D)),
                           .count = past ? place + i + 1 : S,
                           .size = D,
-                          .stride = self ? width : D});
+                          .stride = self ? width : D,
+                          .half = half});
       }
     });
   };
@@ -503,7 +514,7 @@ mx::array attend(const mx::array& q, const Maybe& memory, const Maybe& bias, int
       (bias && bias->size() != static_cast<size_t>(B) * S))
     throw std::invalid_argument("attend: shapes do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
-  return computed("NightingaleAttend", {B, q.shape(1), C}, {dense(q, s), memory ? dense(*memory, s) : none(), bias ? dense(*bias, s) : none(), none(), none()},
+  return computed("NightingaleAttend", {B, q.shape(1), C}, {dense(q, s), memory ? dense_or_half(*memory, s) : none(), bias ? dense(*bias, s) : none(), none(), none()},
                   attend_task(heads, self ? Sight::kSelf : Sight::kMemory));
 }
 

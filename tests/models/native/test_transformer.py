@@ -323,6 +323,10 @@ def test_attention(batch: int, count: int, heads: int, size: int, keys: int) -> 
     bias = padded_bias(batch, keys)
     expected = step.cross_attend_reference(q, memory, bias, heads)
     assert apart(transformer.attend(q, memory, bias, heads), expected) < 1e-5
+    half = memory.astype(mx.bfloat16)
+    expected = step.cross_attend_reference(q, half.astype(mx.float32), bias, heads)
+    for each in (half, mx.swapaxes(mx.contiguous(mx.swapaxes(half, 2, 3)), 2, 3)):
+        assert apart(transformer.attend(q, each, bias, heads), expected) < 1e-5
 
 
 @pytest.mark.parametrize("place", [0, 5, 9])

@@ -10,6 +10,7 @@ import pytest
 
 from models.backend import mx
 from models.contract import Cancelled
+from models.native import kernels
 from models.whisper.rules import Floats, TokenRules, log_sum_exp
 from models.whisper.search import Beam, Sampled, SearchState, SearchTask, TokenHypothesis, likeliest, search
 from models.whisper.steps import Group, Steps
@@ -166,6 +167,19 @@ def test_windows_together_and_alone(rows: int) -> None:
     together = found([0, 1, 2])
     assert together == [found([k])[0] for k in range(3)]
     assert [len(one[0]) for one in together] == limits
+
+
+@pytest.mark.skipif(not kernels.available(), reason="of the native kernels")
+def test_what_a_token_reads_is_as_precise_as_the_weights() -> None:
+    mel = np.random.RandomState(0).standard_normal((1, 40, 80)).astype(np.float32)
+    whole, rounded = (Steps(network(config(n_vocab=2000), seed=2, bits=bits)) for bits in (0, 8))
+    assert drain(whole.encode(mel))[0].dtype == mx.float32
+    memory = drain(rounded.encode(mel))
+    assert memory[0].dtype == mx.bfloat16
+    _, found, _ = rounded.begin([[1, 2, 3]], memory, 1, 8, 0)
+    exact = rounded.network.decoder.memories(rounded.network.encoder(mx.array(mel)))
+    _, wanted, _ = rounded.begin([[1, 2, 3]], exact, 1, 8, 0)
+    assert 0 < np.abs(found - wanted).max() < 0.02 * np.abs(wanted).max()
 
 
 def test_cancelled_between_steps() -> None:
