@@ -380,7 +380,8 @@ class RecognitionRequest:
     of a text that was probably said: they are verified in one pass, and never change the result (one beam at
     temperature 0). `prefix` holds tokens with which the text begins, final ones of earlier audio: the text goes on from
     there, in one segment with words, greedily; None: as usual. It is for models that say `takes_prefix`, and for one
-    window. Equal requests with equal seeds give equal results on one device.
+    window. `prosody`: the tune of English speech weighs the marks at clause ends again; words stay (not with a prefix).
+    Equal requests with equal seeds give equal results on one device.
     """
 
     pcm: Pcm
@@ -392,6 +393,7 @@ class RecognitionRequest:
     word_times: bool = False
     draft: tuple[int, ...] = ()
     prefix: tuple[int, ...] | None = None
+    prosody: bool = False
     seed: int = 0
 
 
