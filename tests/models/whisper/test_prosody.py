@@ -21,6 +21,7 @@ from models.whisper.punctuation import MarkScorer, choose, mark_places, rescore
 from models.whisper.rules import log_sum_exp
 from models.whisper.steps import Memory
 from tests.models.whisper.builder import drain
+from tests.models.whisper.builder import recognizer as official
 from tests.models.whisper.ear import ear
 from training.ear.speakers import espeak_words
 
@@ -201,6 +202,22 @@ def test_a_request_asks_for_it(recognizer: WhisperRecognizer, beams: int, monkey
         assert [one for one in before.tokens if one not in marks] == [one for one in after.tokens if one not in marks]
         assert (before.average_logprob, before.no_speech) == (after.average_logprob, after.no_speech)
     assert any(before.tokens != after.tokens for before, after in found)
+
+
+def test_a_model_with_timestamps_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = official(seed=5)
+    bias = np.where(np.array(MARKS) == "!", 500.0, 0.0)
+    monkeypatch.setattr(model, "marks", replace(mark_model(), bias=bias, scale=1.0, margin=0.0))
+    for language, changes in (("en", True), ("de", False)):
+        changed = 0
+        for hertz in range(90, 250, 20):
+            request = RecognitionRequest(glide(hertz, 180, 1.9), language, temperature=0.0)
+            texts = []
+            for prosody in (False, True):
+                items = model.recognize(replace(request, prosody=prosody), Timeline(), lambda: False)
+                texts.append("".join(one.text for one in items if one is not None))
+            changed += texts[0] != texts[1]
+        assert (changed > 0) == changes
 
 
 def test_espeak_asks_and_tells() -> None:
