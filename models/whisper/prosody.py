@@ -154,8 +154,9 @@ def _slope(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> float:
 class MarkModel:
     """Logistic regression of MARKS by FEATURES, all marks equally frequent, and how much it counts.
 
-    Features are limited to `low` and `high` [F], shifted by `mean` and divided by `deviation` [F]; `weights` are
-    [5, F], `bias` [5]. `scale` multiplies its log-probabilities; a mark must lead by `margin` nats to replace another.
+    Features are limited to `low` and `high` [F], shifted by `mean` and divided by `deviation` [F]. `weights` are
+    [5, 2 * F]: each feature has another one where it lies above its mean, as a rise tells more than a fall. `bias` is
+    [5]. `scale` multiplies its log-probabilities; a mark must lead by `margin` nats to replace another.
     """
 
     low: npt.NDArray[np.float64]
@@ -167,13 +168,26 @@ class MarkModel:
     scale: float
     margin: float
 
+    def inputs(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return what the weights multiply, [..., 2 * F], of features [..., F]."""
+        x = (np.clip(features, self.low, self.high) - self.mean) / self.deviation
+        return np.concatenate([x, np.maximum(x, 0)], axis=-1)
+
     def logprobs(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the log-probability of each of MARKS by features [..., F]: [..., 5]."""
-        x = (np.clip(features, self.low, self.high) - self.mean) / self.deviation
-        scores = x @ self.weights.T + self.bias
+        scores = self.inputs(features) @ self.weights.T + self.bias
         scores -= scores.max(axis=-1, keepdims=True)
         found: npt.NDArray[np.float64] = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
         return found
+
+    def choose(self, mark: str, text: npt.NDArray[np.float64], features: npt.NDArray[np.float64]) -> str:
+        """Return the likeliest of MARKS by text and tune; `mark`, which is there, unless another leads by the margin.
+
+        `text` are the decoder's log-probabilities [5], `features` [F] those of the clause end.
+        """
+        scores = text + self.scale * self.logprobs(features)
+        best = int(scores.argmax())
+        return MARKS[best] if scores[best] - scores[MARKS.index(mark)] > self.margin else mark
 
 
 @cache

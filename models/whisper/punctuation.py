@@ -112,20 +112,6 @@ class MarkScorer:
         return found
 
 
-def choose(mark: str, text: npt.NDArray[np.float64], by_tune: npt.NDArray[np.float64], model: MarkModel) -> str:
-    """Return the likeliest of MARKS by text and tune; the one that is there unless another leads by the margin.
-
-    Args:
-        mark: The one that is there.
-        text: Log-probabilities [5] of the decoder.
-        by_tune: Log-probabilities [5] of the tune.
-        model: Has the weight of the tune and the margin.
-    """
-    scores = text + model.scale * by_tune
-    best = int(scores.argmax())
-    return MARKS[best] if scores[best] - scores[MARKS.index(mark)] > model.margin else mark
-
-
 def rescore(
     scorer: MarkScorer,
     tokenizer: WhisperTokenizer,
@@ -151,7 +137,7 @@ def rescore(
         if end is None or (not place.mark and end.pause < PAUSE):
             continue
         text = scorer.score(place)
-        mark = choose(place.mark, text, model.logprobs(end.features), model)
+        mark = model.choose(place.mark, text, end.features)
         yield
         if mark != place.mark:
             part = slice(place.token, place.token + bool(place.mark))

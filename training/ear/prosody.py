@@ -16,7 +16,7 @@ import random
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import SequenceMatcher
 from itertools import product
 from pathlib import Path
@@ -27,7 +27,7 @@ import numpy.typing as npt
 from models.contract import RecognitionRequest
 from models.timeline import Timeline
 from models.whisper.pipeline import WhisperRecognizer
-from models.whisper.prosody import MARKS
+from models.whisper.prosody import MARKS, MarkModel
 from training.corpus import Writer, held_out_keys, key_of, lexicon_words
 from training.ear.evaluate import Audio, load_ear
 from training.ear.record import trimmed
@@ -48,10 +48,11 @@ TOLD_BY_TUNE = {
 }
 GROUPS = {"told by the text": TOLD_BY_TEXT, "told by the tune": TOLD_BY_TUNE, "level tune": TOLD_BY_TEXT}
 LEVEL = {True: ("flite:awb",), False: ("flite:rms", "flite:slt")}
-SCALES, MARGINS = (0.25, 0.5, 1.0, 2.0), (0.5, 1.5)
+SCALES, MARGINS = (0.5, 1.0, 1.5, 2.0, 3.0), (0.0, 1.0, 2.0, 4.0)
 RESAMPLES = 1000
 _WORD = re.compile(r"([\w']+)([.,?!]?)")
 Counts = npt.NDArray[np.int64]
+Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +129,17 @@ def hear(recognizer: WhisperRecognizer, case: Case, beams: int, *, prosody: bool
     return Heard(case.kind, compare(case.text, text), tuple(marked(text)[0]))
 
 
-def scores(counts: Counts) -> npt.NDArray[np.float64]:
+def scores(counts: Counts) -> Array:
     """Return F1 of , . ? ! and their mean, by counts [..., 5, 5]: [..., 5]; NaN where a mark is not said."""
     right = np.diagonal(counts, axis1=-2, axis2=-1)[..., 1:]
     said, heard = counts.sum(-1)[..., 1:], counts.sum(-2)[..., 1:]
     with np.errstate(invalid="ignore", divide="ignore"):
         each = np.where(said > 0, 2 * right / (said + heard), np.nan)
-    found: npt.NDArray[np.float64] = np.concatenate([each, np.nanmean(each, axis=-1, keepdims=True)], axis=-1)
+    found: Array = np.concatenate([each, np.nanmean(each, axis=-1, keepdims=True)], axis=-1)
     return found
 
 
-def intervals(plain: Sequence[Heard], tuned: Sequence[Heard], seed: int = 1) -> npt.NDArray[np.float64]:
+def intervals(plain: Sequence[Heard], tuned: Sequence[Heard], seed: int = 1) -> Array:
     """Return the 2.5th and 97.5th percentile [2, 3, 5] of the scores without, with, and of their difference.
 
     Utterances are drawn with replacement, the same for both.
@@ -150,7 +151,7 @@ def intervals(plain: Sequence[Heard], tuned: Sequence[Heard], seed: int = 1) -> 
         rows = rng.integers(0, len(plain), len(plain))
         without, added = (scores(table[rows].sum(0)) for table in tables)
         drawn.append([without, added, added - without])
-    found: npt.NDArray[np.float64] = np.percentile(np.array(drawn), [2.5, 97.5], axis=0)
+    found: Array = np.percentile(np.array(drawn), [2.5, 97.5], axis=0)
     return found
 
 
@@ -182,19 +183,41 @@ def kinds_of(group: str, plain: Sequence[Heard], tuned: Sequence[Heard]) -> Iter
         yield f"| {group} | {kind} | {cells[0]} | {cells[1]} |"
 
 
+@dataclass(frozen=True, slots=True)
+class Recorder(MarkModel):
+    """Model that changes no mark, and keeps what it is asked."""
+
+    asked: list[tuple[str, Array, Array]] = field(default_factory=list)
+
+    def choose(self, mark: str, text: Array, features: Array) -> str:
+        """Return the mark that is there."""
+        self.asked.append((mark, text, features))
+        return mark
+
+
 def tuned_weights(recognizer: WhisperRecognizer, clauses: int, taken: set[str], beams: int) -> None:
     """Print the mean F1 of each group for every scale and margin, on voices of the training."""
-    sets = {group: list(cases(group, clauses, 7, taken, held_out=False)) for group in GROUPS}
     model = recognizer.marks
+    settings = [replace(model, scale=scale, margin=margin) for scale, margin in product((0.0, *SCALES), MARGINS)]
+    totals = np.zeros((len(settings), len(GROUPS), len(MARKS), len(MARKS)), np.int64)
+    for number, group in enumerate(GROUPS):
+        for case in cases(group, clauses, 7, taken, held_out=False):
+            recorder = Recorder(**{one.name: getattr(model, one.name) for one in fields(MarkModel)})
+            recognizer.marks = recorder
+            # Settings that choose the same marks have the same text.
+            counts = hear(recognizer, case, beams, prosody=True).counts
+            known = {tuple(mark for mark, _, _ in recorder.asked): counts}
+            for at, setting in enumerate(settings):
+                chosen = tuple(setting.choose(*asked) for asked in recorder.asked)
+                if chosen not in known:
+                    recognizer.marks = setting
+                    known[chosen] = hear(recognizer, case, beams, prosody=True).counts
+                totals[at, number] += known[chosen]
     print("| scale | margin | " + " | ".join(GROUPS) + " | mean |\n" + "| ---: " * (len(GROUPS) + 3) + "|")
-    for scale, margin in [(0.0, 0.0), *product(SCALES, MARGINS)]:
-        recognizer.marks = replace(model, scale=scale, margin=margin)
-        found = []
-        for chosen in sets.values():
-            total = np.sum([hear(recognizer, one, beams, prosody=scale > 0).counts for one in chosen], axis=0)
-            found.append(scores(total)[-1])
-        cells = " | ".join(f"{value:.3f}" for value in [*found, np.mean(found)])
-        print(f"| {scale:g} | {margin:g} | {cells} |", flush=True)
+    for setting, total in zip(settings, totals, strict=True):
+        found = scores(total)[:, -1]
+        cells = " | ".join(f"{value:.3f}" for value in [*found, found.mean()])
+        print(f"| {setting.scale:g} | {setting.margin:g} | {cells} |")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

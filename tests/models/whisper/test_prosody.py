@@ -17,7 +17,7 @@ from models.whisper.alignment import WordTiming
 from models.whisper.decoding import Decoded, DecodingOptions, prompt_tokens
 from models.whisper.pipeline import WhisperRecognizer, _Window
 from models.whisper.prosody import FEATURES, MARKS, Tune, clause_end, mark_model, tune
-from models.whisper.punctuation import MarkScorer, choose, mark_places, rescore
+from models.whisper.punctuation import MarkScorer, mark_places, rescore
 from models.whisper.rules import log_sum_exp
 from models.whisper.steps import Memory
 from tests.models.whisper.builder import drain
@@ -147,11 +147,13 @@ def test_a_text_that_fills_the_decoder_is_left_alone(recognizer: WhisperRecogniz
 
 
 def test_a_mark_changes_by_a_clear_lead_alone() -> None:
-    model = replace(mark_model(), scale=1.0, margin=1.0)
-    text, heard = np.log([0.01, 0.02, 0.6, 0.3, 0.07]), np.log([0.1, 0.1, 0.2, 0.5, 0.1])
-    assert choose(".", text, heard, model) == "."  # 0.15 to 0.12
-    assert choose(".", text, np.log([0.01, 0.01, 0.02, 0.95, 0.01]), model) == "?"
-    assert choose(".", text, np.log([0.01, 0.01, 0.02, 0.95, 0.01]), replace(model, scale=0.0)) == "."
+    text = np.log([0.01, 0.02, 0.6, 0.3, 0.07])
+    features, none = np.zeros(len(FEATURES)), np.zeros((len(MARKS), 2 * len(FEATURES)))
+    for share, scale, wanted in ((0.5, 1.0, "."), (0.95, 1.0, "?"), (0.95, 0.0, ".")):  # 0.15 to 0.12 is no clear lead
+        bias = np.log(np.where(np.array(MARKS) == "?", share, (1 - share) / 4))
+        bias[MARKS.index(".")] += np.log(1.6) if share == 0.5 else 0.0
+        model = replace(mark_model(), weights=none, bias=bias, scale=scale, margin=1.0)
+        assert model.choose(".", text, features) == wanted
 
 
 def test_marks_change_and_words_do_not(recognizer: WhisperRecognizer, memory: Memory) -> None:
@@ -160,7 +162,7 @@ def test_marks_change_and_words_do_not(recognizer: WhisperRecognizer, memory: Me
     sound = glide(120, 180, 1.7)
     for wanted in MARKS:
         bias = np.where(np.array(MARKS) == wanted, 50.0, 0.0)
-        model = replace(mark_model(), weights=np.zeros((5, len(FEATURES))), bias=bias, scale=1.0, margin=0.0)
+        model = replace(mark_model(), weights=np.zeros((5, 2 * len(FEATURES))), bias=bias, scale=1.0, margin=0.0)
         before = decoded(recognizer, text)
         scorer = scorer_of(recognizer, memory, before.tokens)
         found: Decoded = drain(rescore(scorer, recognizer.tokenizer, before, words, sound, model))
