@@ -183,9 +183,12 @@ class MarkModel:
     def choose(self, mark: str, text: npt.NDArray[np.float64], features: npt.NDArray[np.float64]) -> str:
         """Return the likeliest of MARKS by text and tune; `mark`, which is there, unless another leads by the margin.
 
-        `text` are the decoder's log-probabilities [5], `features` [F] those of the clause end.
+        `text` are the decoder's log-probabilities [5], `features` [F] those of the clause end. A mark that is there may
+        become another one, not none: many commas have neither pause nor tune.
         """
         scores = text + self.scale * self.logprobs(features)
+        if mark:
+            scores[0] = -np.inf
         best = int(scores.argmax())
         return MARKS[best] if scores[best] - scores[MARKS.index(mark)] > self.margin else mark
 

@@ -1,6 +1,6 @@
 """Fit the marks of clause ends to their tunes, as espeak-ng speaks them.
 
-    python -m training.ear.tunes [--utterances 2500] [--scale 1 --margin 1]
+    python -m training.ear.tunes [--utterances 1500] [--scale 3 --margin 1]
 
 Writes `models/whisper/prosody.json`, and prints how often the tune alone tells the mark, for voices of the training and
 for others. Clauses come from the house voice's templates; each is spoken with every mark, so that its words tell
@@ -142,8 +142,8 @@ def save(model: MarkModel, path: Path) -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     """Fit the model, and print the confusions of its tunes."""
     parser = argparse.ArgumentParser(description="Fit marks to tunes.")
-    parser.add_argument("--utterances", type=int, default=2500)
-    parser.add_argument("--scale", type=float, default=1.0, help="weight of the tune against the text")
+    parser.add_argument("--utterances", type=int, default=1500)
+    parser.add_argument("--scale", type=float, default=3.0, help="weight of the tune against the text")
     parser.add_argument("--margin", type=float, default=1.0, help="nats by which a mark must lead to replace another")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args(argv)
