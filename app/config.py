@@ -126,6 +126,9 @@ class Settings(BaseModel):
     recognition_gate: bool = Field(
         True, description="give no text for a recording in which no voice is detected, without asking the model"
     )
+    recognition_prosody: bool = Field(
+        False, description="let the tune of English speech weigh the marks of recordings again; words never change"
+    )
 
     chatterbox_bits: int = Field(
         0, description="4 or 8 quantize the weights of Chatterbox's token model; 0: as they are"

@@ -381,8 +381,9 @@ class RecognitionRequest:
     temperature 0). `prefix` holds tokens with which the text begins, final ones of earlier audio: the text goes on from
     there, in one segment with words, greedily; None: as usual. It is for models that say `takes_prefix`, and for one
     window. `parts` are spans of samples in their order: each is recognized as if it were alone, several at once where
-    that is faster, and the language of the first that has text is that of all; empty: all of `pcm` as one. Equal
-    requests with equal seeds give equal results on one device.
+    that is faster, and the language of the first that has text is that of all; empty: all of `pcm` as one. `prosody`:
+    the tune of English speech weighs the marks at clause ends again; words stay (not with a prefix). Equal requests with
+    equal seeds give equal results on one device.
     """
 
     pcm: Pcm
@@ -395,6 +396,7 @@ class RecognitionRequest:
     draft: tuple[int, ...] = ()
     prefix: tuple[int, ...] | None = None
     parts: tuple[tuple[int, int], ...] = ()
+    prosody: bool = False
     seed: int = 0
 
 

@@ -200,6 +200,7 @@ class RecognitionService:
             prompt=prompt,
             temperature=options.temperature or None,
             word_times=options.word_times,
+            prosody=self.settings.recognition_prosody,
         )
         try:
             recognizer.check(request)

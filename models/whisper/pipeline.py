@@ -39,6 +39,8 @@ from models.whisper.config import WhisperConfig
 from models.whisper.ctc import best_tokens, draft_score
 from models.whisper.decoding import Decoded, DecodingOptions, Thresholds, decode, detect_language
 from models.whisper.network import Whisper
+from models.whisper.prosody import mark_model
+from models.whisper.punctuation import MarkScorer, rescore
 from models.whisper.steps import Memory, Steps
 from models.whisper.text import WhisperTokenizer
 from models.whisper.transcribe import Transcriber, TranscriptionOptions, WindowTranscript
@@ -98,6 +100,7 @@ class WhisperRecognizer:
         most = (_BATCH_BYTES if on_cpu() else _GPU_BATCH_BYTES) // window
         # Other models' windows differ in length, and each has a draft.
         self.max_batch = max(1, min(MAX_BATCH, most)) if tokenizer.timed and not config.n_ctc else 1
+        self.marks = mark_model()
 
     def check(self, request: RecognitionRequest) -> None:
         """Raise ModelRequestError for a request that this model cannot serve. Safe on any thread; touches no array."""
@@ -187,7 +190,7 @@ class WhisperRecognizer:
         spectrogram = features.recording(request.pcm, self.config.n_mels, self.config.window)
         mel = yield from _timed(spectrogram, timeline, Stage.MEL)
         window = _Window(self, mel, timeline, cancelled, batch)
-        window.task = request.task
+        window.task, window.pcm = request.task, request.pcm
         if request.language is None:
             yield from window.hear(0, min(content, self.config.window))
             window.language, window.probability = window.detect()
@@ -239,7 +242,14 @@ class WhisperRecognizer:
         )
         default = TEMPERATURES if official else TEMPERATURES[:1]
         temperatures = default if request.temperature is None else (request.temperature,)
-        return TranscriptionOptions(decoding, temperatures, previous_text=official, word_times=request.word_times)
+        return TranscriptionOptions(
+            decoding,
+            temperatures,
+            previous_text=official,
+            word_times=request.word_times,
+            # Other languages have other tunes, and a translation has none.
+            prosody=request.prosody and language == "en" and request.task == "transcribe",
+        )
 
     def _segments(
         self, found: WindowTranscript, language: str, probability: float, score: float | None = None
@@ -303,6 +313,7 @@ class _Window:
         self._heard: tuple[int, int] | None = None
         self._memory: Memory = []
         self._labels: Floats | None = None
+        self.pcm: Pcm = np.zeros(0, np.float32)
         self.language, self.task = "en", "transcribe"
         # Of the language.
         self.probability = 1.0
@@ -346,6 +357,19 @@ class _Window:
             return None
         with self._timeline.measure(Stage.ALIGN):
             return draft_score(self._labels[0][: size // 2], draft)
+
+    def punctuate(self, found: Decoded, options: DecodingOptions, size: int) -> Generator[None, None, Decoded]:
+        """Weigh the marks of the window that was heard last again, by the tune of its `size` frames."""
+        one = self._recognizer
+        try:
+            scorer = MarkScorer(one.steps, one.tokenizer, self._memory, options, found.tokens)
+        except ValueError:  # a text that fills the decoder stays as it is
+            return found
+        words = self.align([token for token in found.tokens if token < one.tokenizer.end], size)
+        start = 0 if self._heard is None else self._heard[0]
+        pcm = self.pcm[start * features.HOP : (start + size) * features.HOP]
+        work = rescore(scorer, one.tokenizer, found, words, pcm, one.marks)
+        return (yield from _timed(work, self._timeline, Stage.DECODE))
 
     def align(self, tokens: Sequence[int], size: int) -> list[WordTiming]:
         """Return the words of text `tokens` in the window's `size` frames."""

@@ -117,6 +117,13 @@ class Steps:
         found: Floats = np.array(self.network.decoder.token_embedding.logits(hidden[0]))
         return found
 
+    def continuations(self, rows: Sequence[Sequence[int]], group: Group) -> Floats:
+        """Decode tokens [R, n] of all rows of a group, which stays as it is -> the logits [R, n, V] after each."""
+        ids = mx.array(np.array(rows, np.int32))
+        hidden, _ = self.network.decoder(ids, mx.array([group.place]), group.past, group.memory)
+        found: Floats = np.array(self.network.decoder.token_embedding.logits(hidden))
+        return found
+
     def step(self, tokens: Sequence[int], group: Group) -> Floats:
         """Decode one token of each row -> the logits [R, V] of the next."""
         ids = mx.array(list(tokens), dtype=mx.int32)[:, None]

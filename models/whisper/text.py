@@ -175,7 +175,8 @@ class WhisperTokenizer:
             pending.append(id_)
             text = self.decode_all(pending)
             place = text.find(_REPLACEMENT)
-            if place < 0 or whole[offset + place] == _REPLACEMENT:
+            # Bytes of no character may be fewer marks in the whole than in its parts.
+            if place < 0 or whole[offset + place : offset + place + 1] in ("", _REPLACEMENT):
                 words.append(text)
                 tokens.append(pending)
                 pending = []

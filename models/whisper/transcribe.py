@@ -39,6 +39,10 @@ class WindowModel(Protocol):
         """Decode the window."""
         ...
 
+    def punctuate(self, found: Decoded, options: DecodingOptions, size: int) -> Generator[None, None, Decoded]:
+        """Return the transcript with the marks that the tune of the window's `size` frames asks for."""
+        ...
+
     def align(self, tokens: Sequence[int], size: int) -> list[WordTiming]:
         """Return the words of text `tokens` in the window's `size` frames."""
         ...
@@ -50,6 +54,7 @@ class TranscriptionOptions:
 
     `temperatures` are tried in their order. `previous_text`: the text of earlier windows is a prompt. With
     `word_times`, silence of `hallucination_silence` seconds or more around unlikely words is skipped; None: never.
+    `prosody`: the tune of the speech weighs its marks again.
     """
 
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
@@ -58,6 +63,7 @@ class TranscriptionOptions:
     previous_text: bool = True
     word_times: bool = False
     hallucination_silence: float | None = None
+    prosody: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,8 @@ class Transcriber:
             if options.thresholds.is_silent(found):
                 self._seek += size
                 continue
+            if options.prosody:
+                found = yield from self._model.punctuate(found, decoding, size)
             segments = self._segments(found, seek, size)
             if self._seek <= seek:  # a window that ends where it begins would be heard for ever
                 self._seek = seek + size

@@ -61,11 +61,27 @@ def _flite(voice: str, text: str, rng: random.Random) -> Audio:
 # Numbers of speak_lib.h: espeak_PARAMETER, espeak_POSITION_TYPE, the flag of UTF-8, synchronous output.
 _RATE, _PITCH, _RANGE = 1, 3, 4
 _CHARACTERS, _UTF8, _SYNCHRONOUS = 1, 1, 2
-_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
+_WORD = 1  # espeak_EVENT_TYPE; 0 ends a list of events
+
+
+class _Event(ctypes.Structure):
+    """espeak_EVENT of speak_lib.h; `place` is that of the text in characters from 1, `at` of the audio in ms."""
+
+    _fields_ = (
+        ("type", ctypes.c_int), ("id", ctypes.c_uint), ("place", ctypes.c_int), ("length", ctypes.c_int),
+        ("at", ctypes.c_int), ("sample", ctypes.c_int), ("user", ctypes.c_void_p), ("value", ctypes.c_char * 8),
+    )  # fmt: skip
+
+
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event))
 
 
 class _Espeak:
-    """The library, one for a process. Raises OSError where it does not start."""
+    """The library, one for a process. `starts` holds the second at which each word of the last text begins, by
+    its first character.
+
+    Raises OSError where it does not start.
+    """
 
     def __init__(self) -> None:
         import espeakng_loader
@@ -76,10 +92,16 @@ class _Espeak:
         if self.rate <= 0:
             raise OSError("espeak-ng does not start")
         self._parts: list[Audio] = []
+        self.starts: dict[int, float] = {}
         self._callback = _CALLBACK(self._take)
         self._library.espeak_SetSynthCallback(self._callback)
 
-    def _take(self, samples: ctypes._Pointer[ctypes.c_short], count: int, events: object) -> int:
+    def _take(self, samples: ctypes._Pointer[ctypes.c_short], count: int, events: ctypes._Pointer[_Event]) -> int:
+        number = 0
+        while events[number].type:
+            if events[number].type == _WORD:
+                self.starts.setdefault(events[number].place - 1, events[number].at / 1000)
+            number += 1
         if samples and count:
             self._parts.append(np.ctypeslib.as_array(samples, (count,)).copy())
         return 0
@@ -90,7 +112,7 @@ class _Espeak:
             raise OSError(f"espeak-ng has no voice {voice!r}")
         for parameter, value in ((_RATE, rate), (_PITCH, pitch), (_RANGE, spread)):
             self._library.espeak_SetParameter(parameter, value, 0)
-        self._parts = []
+        self._parts, self.starts = [], {}
         raw = text.encode()
         self._library.espeak_Synth(raw, len(raw) + 1, 0, _CHARACTERS, 0, _UTF8, None, None)
         self._library.espeak_Synchronize()
@@ -103,9 +125,15 @@ def _espeak_library() -> _Espeak:
 
 
 def _espeak(voice: str, text: str, rng: random.Random) -> Audio:
+    return espeak_words(voice, text, rng)[0]
+
+
+def espeak_words(voice: str, text: str, rng: random.Random) -> tuple[Audio, dict[int, float]]:
+    """Return the audio of a text by espeak-ng, and for the first character of each word the second of its beginning."""
     library = _espeak_library()
     rate, pitch, spread = rng.randint(120, 230), rng.randint(25, 75), rng.randint(30, 70)
-    return _resampled(library.speak(voice, text, rate, pitch, spread), library.rate)
+    audio = _resampled(library.speak(voice, text, rate, pitch, spread), library.rate)
+    return audio, dict(library.starts)
 
 
 @cache

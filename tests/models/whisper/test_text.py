@@ -91,6 +91,14 @@ def test_words_and_characters() -> None:
     assert "".join(parts) == "你好"
 
 
+def test_words_end_in_half_a_character() -> None:
+    """The decoder's limit may cut a character; it raised IndexError."""
+    one = tokenizer()
+    for ids in ([0xE4, 0xBD], [*one.encode(" so"), 0xF0, 0x9F, 0x8E]):
+        _, groups = one.split_words(ids, "en")
+        assert [id_ for group in groups for id_ in group] == ids
+
+
 def test_refused(tmp_path: Path) -> None:
     with pytest.raises(WeightsMissingError):
         WhisperTokenizer(tmp_path / "tokenizer.json", config())

@@ -78,6 +78,14 @@ def test_json_is_the_default(hearing: Any) -> None:
     assert request.pcm.size == 40_000
     assert (request.language, request.task, request.prompt, request.temperature) == (None, "transcribe", "", None)
     assert not request.word_times
+    assert not request.prosody
+
+
+def test_the_setting_of_marks_by_the_tune_reaches_the_model(start_server: Any) -> None:
+    running = start_server(recognizer="ear", recognition_gate=False, recognition_prosody=True)
+    assert post(running).json()["text"] == TEXT
+    (request,) = running.ear.requests
+    assert request.prosody
 
 
 def test_text_and_subtitles(hearing: Any) -> None:
