@@ -382,8 +382,8 @@ class RecognitionRequest:
     there, in one segment with words, greedily; None: as usual. It is for models that say `takes_prefix`, and for one
     window. `parts` are spans of samples in their order: each is recognized as if it were alone, several at once where
     that is faster, and the language of the first that has text is that of all; empty: all of `pcm` as one. `prosody`:
-    the tune of English speech weighs the marks at clause ends again; words stay (not with a prefix). Equal requests with
-    equal seeds give equal results on one device.
+    the tune of English speech weighs the marks at clause ends again; words stay (not with a prefix). Equal requests
+    with equal seeds give equal results on one device.
     """
 
     pcm: Pcm
