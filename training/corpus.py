@@ -20,6 +20,7 @@ from pathlib import Path
 from training import words
 
 HELD_OUT = Path(__file__).parent / "eval_sentences.txt"
+VERIFIED = HELD_OUT.with_name("verify_sentences.txt")
 MAX_PHONEMES = 505
 MAX_TEXT = 115
 KINDS = {"template": 11000, "short": 6000, "words": 3000, "long": 1500, "docs": 12000}
@@ -226,9 +227,10 @@ def phoneme_line(kind: str, text: str, phonemize: Phonemize, symbols: frozenset[
     return Line(kind, text, phonemes)
 
 
-def held_out_keys(path: Path = HELD_OUT) -> set[str]:
-    """Keys of the sentences that the voice is judged on, which must never be trained on."""
-    return {key_of(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()}
+def held_out_keys(paths: Sequence[Path] = (HELD_OUT, VERIFIED)) -> set[str]:
+    """Keys of the sentences that models are judged on, which must never be trained on."""
+    lines = (line for path in paths for line in path.read_text(encoding="utf-8").splitlines())
+    return {key_of(line) for line in lines if line.strip()}
 
 
 def generate(

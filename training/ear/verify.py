@@ -21,9 +21,9 @@ from app.speech.verification import compare, likely, spoken_text, spoken_words
 from app.text.planner import Phonemizer, get_phonemizer
 from models.contract import RecognitionRequest, Recognizer
 from models.timeline import Timeline
+from training.corpus import VERIFIED
 from training.ear.evaluate import FAULTY, RATE, Said, faulty, load_ear, say
 
-SENTENCES = Path(__file__).parents[1] / "verify_sentences.txt"
 LEAST_WORDS = 5
 WORD_SECONDS = 0.35
 
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Judge the model that the arguments name."""
     parser = argparse.ArgumentParser(description="Judge verification by the ear.")
     parser.add_argument("--model", type=Path, default=Path("models/ear"))
-    parser.add_argument("--sentences", type=Path, default=SENTENCES)
+    parser.add_argument("--sentences", type=Path, default=VERIFIED)
     parser.add_argument("--most", type=int, default=200)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(argv)
