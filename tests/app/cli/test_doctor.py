@@ -52,7 +52,7 @@ def test_report_names_device_kernels_and_models(tmp_path: Path) -> None:
     assert lines["device"] == device_name()
     assert lines["kernels"] == kernels.description()
     assert lines["data"] == str(tmp_path)
-    assert lines["models"] == "house, phrasebook"
+    assert lines["models"] == "house, phrasebook, ear"
     assert "## Models" not in done.stdout
     assert done.stdout.endswith("## Problems\n\nnone\n")
     assert (done.returncode, done.stderr) == (0, "")
@@ -63,7 +63,10 @@ def test_models_are_tried_and_timed(tmp_path: Path) -> None:
     done = doctor("--json", "--seconds", "2", NIGHTINGALE_DATA_DIR=str(tmp_path))
     report = json.loads(done.stdout)
     assert (report["problems"], done.returncode, done.stderr) == ([], 0, "")
-    house, phrasebook = report["checks"]
+    house, phrasebook, ear = report["checks"]
+    assert [times["unit"] for times in ear["times"]]
+    assert [(heard["voice"], heard["words"]) for heard in house["heard"]] == [("rms", 9), ("slt", 9)]
+    assert sum(heard["errors"] for heard in house["heard"]) <= 4  # the card of the ear tells one word in ten
     assert [times["work"] for times in house["times"]] == ["4 characters", "12 characters", "44 characters"]
     assert [times["unit"] for times in phrasebook["times"]] == ["tokens"]
     assert re.fullmatch(r"\d+ to \d+ tokens", phrasebook["times"][0]["work"])
@@ -96,8 +99,9 @@ def test_a_model_that_breaks_leaves_the_others(tmp_path: Path, monkeypatch: pyte
         raise RuntimeError(f"no kernel for {name}")
 
     monkeypatch.setattr(Catalog, "load", broken)
-    house, phrasebook = check_models(Settings(data_dir=tmp_path), 1, lambda name: None)
+    house, phrasebook, ear = check_models(Settings(data_dir=tmp_path), 1, lambda name: None)
     assert house.problems[0].startswith("house: ")
+    assert ear.problems == ("ear: RuntimeError: no kernel for ear",)
     assert phrasebook.problems == ("phrasebook: RuntimeError: no kernel for phrasebook",)
 
 

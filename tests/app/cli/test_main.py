@@ -186,7 +186,7 @@ def test_wrong_usage_is_one_line_and_status_2(run, tmp_path, monkeypatch, argume
         (["say", "x", "-o", "x.wav", "--lexicon", "/nowhere/words.txt"], "/nowhere/words.txt"),
         (["bench", "--model", "kokoro-82m"], "nightingale models pull kokoro-82m"),
         (["translate", "x", "--target", "fr"], "nightingale models pull small-100"),
-        (["transcribe", __file__], "into models/whisper-large-v3-turbo of the data directory"),
+        (["transcribe", __file__, "--model", "whisper-base"], "into models/whisper-base of the data directory"),
         (["models", "pull", "house"], "nothing to pull"),
         (["models", "pull", "kokoro", "--endpoint", "ftp://x"], "http"),
     ],
