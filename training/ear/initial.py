@@ -40,10 +40,11 @@ def _product(folder: Path) -> Arrays:
         base = name.removesuffix(".weight")
         if name.endswith((".scales", ".biases")):
             continue
+        wide = array
         if array.dtype == np.uint32:
             values = array.view(np.uint8).reshape(len(array), -1, group).astype(np.float32)  # little-endian: 8 bits
             scales, offsets = (arrays[f"{base}.{part}"].astype(np.float32)[..., None] for part in ("scales", "biases"))
-            array = (values * scales + offsets).reshape(len(array), -1)
+            wide = (values * scales + offsets).reshape(len(array), -1)
         theirs = re.sub(r"\.mlp([12])\.", lambda place: f".mlp.{2 * int(place[1]) - 2}.", name)
-        found[theirs] = (array.swapaxes(1, 2) if array.ndim == 3 else array).astype(np.float32).copy()
+        found[theirs] = (wide.swapaxes(1, 2) if wide.ndim == 3 else wide).astype(np.float32).copy()
     return found
