@@ -62,6 +62,7 @@ class Corpus:
         self._audio = torch.zeros(0, dtype=torch.int16, device=device)
         self._tokens = np.zeros(0, np.int64)
         self.samples = np.zeros(0, np.int64)
+        self._begins = self._token_begins = np.zeros(0, np.int64)  # of each utterance
         self.lengths = np.zeros(0, np.int64)
         self.texts: list[str] = []
         self.speakers: list[str] = []
@@ -91,6 +92,8 @@ class Corpus:
         self._tokens = np.concatenate([self._tokens, *map(np.array, tokens)])
         self.samples = np.concatenate([self.samples, [each.audio.size for each in utterances]])
         self.lengths = np.concatenate([self.lengths, [len(ids) for ids in tokens]])
+        self._begins = np.cumsum(self.samples) - self.samples
+        self._token_begins = np.cumsum(self.lengths) - self.lengths
         self.texts.extend(each.text for each in utterances)
         self.speakers.extend(each.speaker for each in utterances)
 
@@ -102,15 +105,14 @@ class Corpus:
     def batch(self, rows: Rows) -> Batch:
         """Return rows as one batch on the device, its length a multiple of BUCKET."""
         there = rows.utterances >= 0
-        ends = np.cumsum(self.samples)
         counts = np.where(there, self.samples[rows.utterances], 0)
-        begins = np.where(there, (ends - self.samples)[rows.utterances], 0)
+        begins = np.where(there, self._begins[rows.utterances], 0)
         total = (counts + rows.silence).sum(1)
         length = -(-int(total.max()) // BUCKET) * BUCKET
         at = torch.arange(length, device=self._device)
         audio = torch.zeros(len(total), length, device=self._device)
         offset = np.zeros(len(total), np.int64)
-        for part in range(2):
+        for part in range(2 if there[:, 1].any() else 1):  # most batches have no second utterance
             offset = offset + rows.silence[:, part]
             first, count, begin = (self._moved(each)[:, None] for each in (offset, counts[:, part], begins[:, part]))
             inside = (at >= first) & (at < first + count)
@@ -125,7 +127,7 @@ class Corpus:
 
     def _words(self, utterances: Numbers, there: npt.NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
         counts = np.where(there, self.lengths[utterances], 0)
-        begins = (np.cumsum(self.lengths) - self.lengths)[utterances]
+        begins = self._token_begins[utterances]
         lengths = counts.sum(1)
         at = np.arange(max(1, int(lengths.max())))
         second = at >= counts[:, :1]

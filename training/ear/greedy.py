@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         chosen = [i for i, name in enumerate(corpus.speakers) if speaker in ("", name)]
         words = sum(len(words_of(corpus.texts[i])) for i in chosen)
         rates = [sum(word_errors(words_of(corpus.texts[i]), words_of(texts[i][k])) for i in chosen) for k in (0, 1)]
-        same = sum(corpus.texts[i] == texts[i][1] for i in chosen) / len(chosen)
+        same = sum(corpus.texts[i] == texts[i][1].strip() for i in chosen) / len(chosen)
         shares = f"ctc {rates[0] / words:.2%}, decoder {rates[1] / words:.2%}"
         print(f"{speaker or 'all'}: {len(chosen)} utterances, {words} words: {shares}, {same:.1%} exact", flush=True)
     for i in range(0, len(texts), max(1, len(texts) // max(1, options.show))):

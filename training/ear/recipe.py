@@ -1,6 +1,6 @@
 """The whole recipe on one machine: record while training runs, look at the result, and make the product's files.
 
-    python -m training.ear.recipe build/ear [--seconds 1200] [--hours 70] [--jobs 14]
+    python -m training.ear.recipe build/ear [--seconds 1200] [--hours 70] [--jobs 14] [--init models/ear]
 
 Needs flite, a GPU, and the environments of both tables in README.md in one. `build/ear` has `texts.txt` and
 `tokenizer.json` (`training.ear.texts`). Recording takes all processors but two, which training needs.
@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+PASSED = ("init", "dropout", "strength", "batch", "rate")  # options of the training
 SENTENCES = Path(__file__).parents[1] / "eval_sentences.txt"
 
 
@@ -48,12 +49,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 2), help="processes that record")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--sizes", default="{}", help="of the network, as training.ear.train has them")
+    for name in PASSED:
+        parser.add_argument(f"--{name}", help="as training.ear.train has it")
     options = parser.parse_args(argv)
+    passed = [part for name in PASSED if (value := getattr(options, name)) is not None for part in (f"--{name}", value)]
     ear, run, started = options.ear, options.ear / "run", time.monotonic()
     recording = record(ear, options)
     try:
         training = module("train", ear, run, "--seconds", options.seconds)
-        subprocess.run([*training, "--device", options.device, "--sizes", options.sizes], check=True)
+        subprocess.run([*training, *passed, "--device", options.device, "--sizes", options.sizes], check=True)
     finally:
         # Its own processes, too: they are a session.
         with contextlib.suppress(ProcessLookupError):

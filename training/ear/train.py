@@ -1,6 +1,6 @@
 """Train the ear (PyTorch).
 
-    python -m training.ear.train build/ear build/ear/run [--seconds 1200]
+    python -m training.ear.train build/ear build/ear/run [--seconds 1200] [--init models/ear]
 
 Writes `weights.npz` (the moving average, float32), `checkpoint.pt` (to resume from) and `train.log`. A run that finds
 its checkpoint goes on from it. Shards that appear while it runs are read.
@@ -27,6 +27,7 @@ from training.ear.augment import Augmentation
 from training.ear.data import BUCKET, MOST_SAMPLES, Batch, Corpus, batches
 from training.ear.features import HOP, RATE, log_mel, masked, resampled
 from training.ear.greedy import begin_tokens
+from training.ear.initial import read_initial
 from training.ear.network import Ear, Sizes, frame_mask
 from training.ear.record import LONGEST
 from training.ear.texts import TOKENS
@@ -35,6 +36,7 @@ WARMUP_STEPS = 500
 DECAY = 0.9995  # of the moving average
 EASY_SECONDS = 4.0
 CTC, INTER, SMOOTHING = 0.3, 0.3, 0.1  # weight of CTC, share of the middle block in it, of the labels
+CLEAN, CLEAN_STRENGTH = 0.15, 1 / 3  # last share of the schedule, and its share of the strength
 NAMES = ("loss", "ctc", "inter", "decoder", "skipped")
 
 
@@ -44,15 +46,24 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("run", type=Path)
     parser.add_argument("--steps", type=int, default=40_000, help="steps of the whole schedule")
     parser.add_argument("--seconds", type=float, help="shorten the schedule to end within this time of this process")
-    parser.add_argument("--rate", type=float, default=1.2e-3, help="peak learning rate")
-    parser.add_argument("--batch", type=float, default=300.0, help="seconds of audio in a batch")
-    parser.add_argument("--easy", type=float, default=0.15, help="share of the schedule with short, clear utterances")
+    parser.add_argument("--init", type=Path, help="begin with these weights: weights*.npz, their folder, or models/ear")
+    parser.add_argument("--rate", type=float, help="peak learning rate (1.2e-3; with --init 6e-4)")
+    parser.add_argument("--batch", type=float, help="seconds of audio in a batch (300; with --init 600)")
+    parser.add_argument("--easy", type=float, help="share of the schedule of short, clear utterances (0.15; 0)")
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--strength", type=float, default=1.0, help="share in [0, 1] of the usual distortions")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--sizes", type=json.loads, default={}, help='JSON, such as {"n_audio_layer": 4}')
     parser.add_argument("--log-every", type=int, default=100)
     parser.add_argument("--save-every", type=float, default=120.0, help="seconds")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    for name, fresh, begun in (("rate", 1.2e-3, 6e-4), ("batch", 300.0, 600.0), ("easy", 0.15, 0.0)):
+        if getattr(options, name) is None:
+            setattr(options, name, begun if options.init else fresh)
+    if not 0 <= options.strength <= 1 or not 0 <= options.dropout < 1:
+        parser.error("--strength is in [0, 1], --dropout in [0, 1)")
+    return options
 
 
 def learning_rate(peak: float, progress: float, step: int) -> float:
@@ -65,6 +76,11 @@ def difficulty(easy: float, progress: float) -> float:
     return min(1.0, max(0.0, progress / easy - 1)) if easy else 1.0
 
 
+def strength_of(full: float, progress: float) -> float:
+    """Return the strength of the distortions: `full`, and a third of it near the end, since the ear hears a server."""
+    return full * (CLEAN_STRENGTH if progress >= 1 - CLEAN else 1.0)
+
+
 def longest_utterance(hard: float) -> float:
     """Return the most seconds of an utterance at a difficulty in [0, 1]."""
     return EASY_SECONDS + (LONGEST - EASY_SECONDS) * hard
@@ -73,10 +89,12 @@ def longest_utterance(hard: float) -> float:
 class Trainer:
     """Network, its moving average and the optimizer."""
 
-    def __init__(self, tokenizer: Tokenizer, sizes: Sizes, device: torch.device, seed: int) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, sizes: Sizes, device: torch.device, seed: int, dropout: float = 0.1
+    ) -> None:
         torch.manual_seed(seed)
         self.device, self.steps, self.progress = device, 0, 0.0
-        self.network = Ear(sizes, TOKENS).to(device)
+        self.network = Ear(sizes, TOKENS, dropout).to(device)
         self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
         self._augment, self._rng = Augmentation(device, seed), random.Random(seed)
         self._begin = begin_tokens(tokenizer)
@@ -85,6 +103,13 @@ class Trainer:
         others = [p for p in self.network.parameters() if p.ndim <= 1]
         groups = [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=device.type == "cuda")
+
+    def begin(self, path: Path) -> None:
+        """Begin with the weights of a run or of the product; raises RuntimeError where their sizes are others."""
+        initial = {name: torch.from_numpy(array) for name, array in read_initial(path).items()}
+        initial.setdefault("encoder.positional_embedding", self.network.encoder.positional_embedding)
+        for network in (self.network, self.average):
+            network.load_state_dict(initial)
 
     def inputs(self, batch: Batch, hard: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Return features [B, MELS, T] of the distorted batch; on the host, the encoder's frames [B]."""
@@ -198,11 +223,16 @@ def run(options: argparse.Namespace, say: object) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cuda.enable_cudnn_sdp(False)  # it plans each new shape anew
     tokenizer = Tokenizer.from_file(str(options.ear / "tokenizer.json"))
-    trainer = Trainer(tokenizer, Sizes(tokenizer.get_vocab_size(), **options.sizes), device, options.seed)
+    trainer = Trainer(
+        tokenizer, Sizes(tokenizer.get_vocab_size(), **options.sizes), device, options.seed, options.dropout
+    )
     checkpoint = options.run / "checkpoint.pt"
     if checkpoint.exists():
         trainer.resume(torch.load(checkpoint, map_location=device, weights_only=True))
         say(f"resumed at step {trainer.steps}")
+    elif options.init:
+        trainer.begin(options.init)
+        say(f"began with {options.init}")
     corpus = Corpus(tokenizer, device)
     while not corpus.read_new(options.ear / "shards"):
         time.sleep(1.0)
@@ -215,6 +245,9 @@ def run(options: argparse.Namespace, say: object) -> None:
     def hard() -> float:
         return difficulty(options.easy, trainer.progress)
 
+    def distortion() -> float:
+        return hard() * strength_of(options.strength, trainer.progress)
+
     drawn = batches(corpus, options.batch, options.seed, trainer.steps, lambda: longest_utterance(hard()))
     for rows in drawn:
         elapsed = time.monotonic() - started
@@ -223,7 +256,7 @@ def run(options: argparse.Namespace, say: object) -> None:
         if trainer.progress >= 1:
             break
         batch = corpus.batch(rows)
-        sums += trainer.step(batch, learning_rate(options.rate, trainer.progress, trainer.steps), hard())
+        sums += trainer.step(batch, learning_rate(options.rate, trainer.progress, trainer.steps), distortion())
         since, heard = since + 1, heard + batch.audio.numel() / RATE / 3600
         if trainer.steps % options.log_every == 0:
             means = (sums / since).tolist()
