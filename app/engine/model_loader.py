@@ -258,6 +258,7 @@ class ModelLoader:
             state.status = ModelStatus.IDLE
         except ModelTooLargeError as error:
             state.forget()
+            error.__traceback__ = None  # its frames hold the model, and the state keeps the error
             free_memory()
             state.refusal, state.error = error, error.message
             state.status = ModelStatus.FAILED

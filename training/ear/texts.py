@@ -18,6 +18,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.trainers import BpeTrainer
 
 from training.corpus import Writer, distinct, doc_sentences, held_out_keys, key_of, lexicon_words
+from training.ear.vocabulary import FlatWriter, counted, ranked
 
 TOKENS = 512
 SPECIAL = (
@@ -32,7 +33,9 @@ SPECIAL = (
     "<|notimestamps|>",
 )
 MOST_CHARACTERS = 180  # about 14 s of speech
-KINDS = {"template": 60_000, "short": 15_000, "words": 15_000, "long": 10_000, "docs": 60_000}
+KINDS = {"flat": 75_000, "template": 8000, "short": 6000, "words": 0, "long": 1500, "docs": 10_000}
+CHARACTERS_A_SECOND = 12.9  # of 75,000 utterances of 70 hours
+FIRST_HOURS = 90.0  # of speech, of which main() tells how often it has each word
 _PAUSES = re.compile(r"\s*[;:—…]+\s*")
 _FOREIGN = re.compile(r"[^A-Za-z .,?!']")
 
@@ -66,6 +69,9 @@ def texts(counts: dict[str, int], seed: int, documents: Iterable[str] = ()) -> l
         *distinct(writer.word_row, counts.get("words", 0), taken),
         *distinct(writer.long, counts.get("long", 0), taken),
     ]
+    if counts.get("flat"):
+        flat = FlatWriter(rng, lambda text: key_of(text) in held_out)
+        made.extend(flat.flat() for _ in range(counts["flat"]))
     found = [text for text in map(target, made) if text is not None]
     rng.shuffle(found)
     return found
@@ -95,6 +101,21 @@ def read_texts(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
+def coverage(lines: Sequence[str]) -> str:
+    """Return words of the texts, and the shares of the vocabulary that the first FIRST_HOURS say fewer than 5 times."""
+    left, first = FIRST_HOURS * 3600 * CHARACTERS_A_SECOND, 0
+    while first < len(lines) and left > 0:
+        left -= len(lines[first])
+        first += 1
+    said = counted(lines[:first])
+    shares = [
+        f"{sum(said[word] < 5 for word in group) / len(group):.1%} of {len(group)} {name}"
+        for name, group in zip(("common words", "inflections", "other words"), ranked(), strict=True)
+    ]
+    total = f"{said.total()} words, {len(said)} different, in the first {first} texts (about {FIRST_HOURS:.0f} h)"
+    return f"{total}; fewer than 5 times: {', '.join(shares)}"
+
+
 def _documents(paths: Sequence[Path]) -> Iterator[str]:
     for path in paths:
         yield path.read_text(encoding="utf-8", errors="ignore")
@@ -105,6 +126,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Write the texts and the tokenizer of the ear.")
     parser.add_argument("out", type=Path)
     parser.add_argument("--docs", type=Path, nargs="*", default=[], help="documentation files to take sentences from")
+    parser.add_argument("--tokenizer", type=Path, help="keep this one: a run that begins with weights needs theirs")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of texts")
     parser.add_argument("--seed", type=int, default=11)
     options = parser.parse_args(argv)
@@ -112,9 +134,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     lines = texts(counts, options.seed, _documents(options.docs))
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "texts.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    tokenizer = train_tokenizer(lines)
+    tokenizer = Tokenizer.from_file(str(options.tokenizer)) if options.tokenizer else train_tokenizer(lines)
     tokenizer.save(str(options.out / "tokenizer.json"))
     tokens = sum(len(encode(tokenizer, line)) for line in lines[:2000]) / len(lines[:2000])
+    print(coverage(lines))
     print(f"{len(lines)} texts, {tokens:.1f} tokens each -> {options.out}")
 
 
