@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 MOUNTED = {
     **{f"loadtest/results/{path.name}": f"results/{path.name}" for path in ROOT.glob("loadtest/results/*.md")},
-    **{f"models/{name}/README.md": f"model-cards/{name}.md" for name in ("house", "phrasebook")},
+    **{f"models/{name}/README.md": f"model-cards/{name}.md" for name in ("house", "ear", "phrasebook")},
     "training/README.md": "training/house.md",
     "training/phrasebook/README.md": "training/phrasebook.md",
     "CHANGELOG.md": "changelog.md",
