@@ -68,7 +68,7 @@ def post(server: str, **body: object) -> httpx.Response:
 
 
 def test_an_installed_translator_is_warm_before_readiness(server: str) -> None:
-    assert [model["name"] for model in httpx.get(f"{server}/readyz").json()["models"]] == ["house", NAME]
+    assert [model["name"] for model in httpx.get(f"{server}/readyz").json()["models"]] == ["house", NAME, "ear"]
     entries = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/models").json()["data"]}
     assert (entries[NAME]["status"], entries[NAME]["kind"], entries[NAME]["default"]) == ("ready", "translation", True)
     assert (entries[NAME]["license"], entries[NAME]["commercial_use"]) == ("CC-BY-NC-4.0", False)

@@ -13,7 +13,7 @@ AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"
 RULES = {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations", "incomplete"]}
 READY = {
     "/": "document.querySelectorAll('#voice input').length > 2",
-    "/transcribe": "!document.querySelector('#error').hidden",
+    "/transcribe": "document.querySelectorAll('#recognizer option').length > 0",
     "/interpret": "document.querySelectorAll('#target option').length > 4",
     "/dashboard": "document.querySelectorAll('#figures div').length > 4",
     "/docs": "document.querySelectorAll('.operation').length > 8",

@@ -13,7 +13,7 @@ from models.timeline import Stage
 WEB = Path(__file__).parents[2] / "app" / "server" / "static"
 PAGES = {
     "/": "document.querySelectorAll('#voice input').length > 2",
-    "/transcribe": "!document.querySelector('#error').hidden",
+    "/transcribe": "document.querySelectorAll('#recognizer option').length > 0",
     "/interpret": "document.querySelectorAll('#target option').length > 4",
     "/dashboard": "document.querySelectorAll('#figures div').length > 4",
     "/docs": "document.querySelectorAll('.operation').length > 8",
