@@ -43,6 +43,7 @@ from models.whisper import features
 from models.whisper.config import WhisperConfig
 from models.whisper.decoding import DecodingOptions, decode
 from models.whisper.network import Whisper
+from models.whisper.pipeline import drain
 from models.whisper.steps import Steps
 from models.whisper.text import WhisperTokenizer
 from models.whisper.weights import load_weights, shapes
@@ -132,7 +133,7 @@ class ForcedRecognizer:
     def warm(self, progress: Callable[[WarmupStep], None]) -> None:
         """Run a second of noise."""
         noise = np.random.default_rng(0).standard_normal(SAMPLE_RATE).astype(np.float32) * 0.01
-        _drain(self._compute(noise, 2, Timeline()))
+        drain(self._compute(noise, 2, Timeline()))
         progress(WarmupStep("window", 1, 1, 0.0))
 
     def recognize(
@@ -159,7 +160,7 @@ class ForcedRecognizer:
 
     def _compute(self, pcm: Pcm, tokens: int, timeline: Timeline) -> Generator[None]:
         with timeline.measure(Stage.MEL):
-            mel = _drain(features.recording(pcm, self._config.n_mels, self._config.window))
+            mel = drain(features.recording(pcm, self._config.n_mels, self._config.window))
         frames = features.padded_features(mel, 0, self._config.window, self._config.window)
         encoding = self._steps.encode(frames[None])
         memory = yield from _timed(encoding, timeline, Stage.ENCODE)
@@ -197,15 +198,6 @@ def _timed(work: Generator[None, None, T], timeline: Timeline, stage: Stage) -> 
                 found: T = stop.value
                 return found
         yield
-
-
-def _drain(work: Generator[None, None, T]) -> T:
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            found: T = stop.value
-            return found
 
 
 class ForcedCatalog(Catalog):

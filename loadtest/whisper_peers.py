@@ -21,7 +21,7 @@ import platform
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,6 +38,7 @@ from models.native import kernels
 from models.whisper.config import WhisperConfig
 from models.whisper.decoding import DecodingOptions, decode
 from models.whisper.network import Whisper
+from models.whisper.pipeline import drain
 from models.whisper.steps import Memory, Steps
 from models.whisper.text import WhisperTokenizer
 from models.whisper.weights import load_weights, shapes
@@ -97,16 +98,6 @@ def batches(config: WhisperConfig, size: int) -> list[Floats]:
     """Return the windows of a recording, `size` at once and the rest."""
     whole = spectrogram(config, 30, WINDOWS)
     return [whole[start : start + size] for start in range(0, WINDOWS, size)]
-
-
-def drain(work: Generator[Any, None, T]) -> T:
-    """Run a generator to its end; return its result."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            found: T = stop.value
-            return found
 
 
 def tokenizer_file() -> Path:

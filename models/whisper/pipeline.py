@@ -287,12 +287,12 @@ class WhisperRecognizer:
         start = time.perf_counter()
         pcm: Pcm = np.random.default_rng(0).standard_normal(self.sample_rate).astype(np.float32) * 0.01
         for beams in (1, 2):
-            window = _Window(self, _drain(features.recording(pcm, self.config.n_mels, self.config.window)), Timeline())
+            window = _Window(self, drain(features.recording(pcm, self.config.n_mels, self.config.window)), Timeline())
             window.language = self.languages[0]
-            _drain(window.hear(0, features.FRAMES_A_SECOND))
+            drain(window.hear(0, features.FRAMES_A_SECOND))
             timed = self.tokenizer.timed
             options = DecodingOptions(language=window.language, beams=beams, limit=4, timestamps=timed)
-            _drain(window.decode(options))
+            drain(window.decode(options))
             window.align(self.tokenizer.encode(" a"), features.FRAMES_A_SECOND)
         progress(WarmupStep("window", 1, 1, time.perf_counter() - start))
 
@@ -318,7 +318,7 @@ class _Window:
         # Of the language.
         self.probability = 1.0
 
-    def hear(self, seek: int, size: int) -> Iterator[None]:
+    def hear(self, seek: int, size: int) -> Generator[None, None, None]:
         """Encode the window, unless it is the one that was encoded last."""
         if self._heard == (seek, size):
             return
@@ -401,7 +401,7 @@ def _timed(work: Generator[None, None, T], timeline: Timeline, stage: Stage) -> 
         yield
 
 
-def _drain(work: Generator[None, None, T] | Iterator[None]) -> T:
+def drain(work: Generator[object, None, T]) -> T:
     """Run `work` to its end, and return its result."""
     while True:
         try:

@@ -17,7 +17,8 @@ from pathlib import Path
 from models.whisper import features
 from models.whisper.ctc import best_tokens
 from models.whisper.decoding import Decoded, DecodingOptions, decode
-from models.whisper.pipeline import WhisperRecognizer
+from models.whisper.pipeline import WhisperRecognizer, drain
+from models.whisper.steps import Memory
 from training.corpus import HELD_OUT as SENTENCES
 from training.ear.evaluate import Said, load_ear, say
 from training.ear.texts import read_texts, target
@@ -26,21 +27,12 @@ VOICES = ("house:rms", "house:slt", "flite:rms", "espeak:en-us", "espeak:en-us+f
 KINDS = ("none", "CTC", "sentence")
 
 
-def finished(work: object) -> object:
-    """Run a generator to its end, and return its result."""
-    while True:
-        try:
-            next(work)  # type: ignore[call-overload]
-        except StopIteration as stop:
-            return stop.value
-
-
-def timed(recognizer: WhisperRecognizer, memory: object, draft: Sequence[int]) -> tuple[Decoded, float]:
+def timed(recognizer: WhisperRecognizer, memory: Memory, draft: Sequence[int]) -> tuple[Decoded, float]:
     """Return the transcript of an encoded window with a draft, and the milliseconds that it took."""
     options = DecodingOptions(timestamps=False, draft=tuple(draft))
     started = time.perf_counter()
-    found = finished(decode(recognizer.steps, recognizer.tokenizer, memory, options, lambda: False))  # type: ignore[arg-type]
-    return found[0], (time.perf_counter() - started) * 1e3  # type: ignore[index]
+    found = drain(decode(recognizer.steps, recognizer.tokenizer, memory, options, lambda: False))
+    return found[0], (time.perf_counter() - started) * 1e3
 
 
 def judge(recognizer: WhisperRecognizer, said: Sequence[Said]) -> None:
@@ -50,9 +42,9 @@ def judge(recognizer: WhisperRecognizer, said: Sequence[Said]) -> None:
     tokens = 0
     for number, one in enumerate(said):
         size = min(len(one.audio) // features.HOP, recognizer.config.window)
-        mel = finished(features.recording(one.audio, recognizer.config.n_mels, recognizer.config.window))
-        window = features.short_window(mel, 0, size)  # type: ignore[arg-type]
-        memory, labels = finished(recognizer.steps.hear(window[None]))  # type: ignore[misc]
+        mel = drain(features.recording(one.audio, recognizer.config.n_mels, recognizer.config.window))
+        window = features.short_window(mel, 0, size)
+        memory, labels = drain(recognizer.steps.hear(window[None]))
         head = tuple(best_tokens(labels[0]))
         drafts = {"none": (), "CTC": head, "sentence": recognizer.encode_text(one.text)}
         results = {}
