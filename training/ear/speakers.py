@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import random
+import shutil
 import subprocess
 import tempfile
 import wave
@@ -86,7 +87,9 @@ class _Espeak:
     def __init__(self) -> None:
         import espeakng_loader
 
-        self._library = ctypes.CDLL(str(espeakng_loader.get_library_path()))
+        # The library has one state for a process, and the product's phonemizer uses it: this is a copy of its own.
+        with tempfile.TemporaryDirectory() as folder:
+            self._library = ctypes.CDLL(shutil.copy(espeakng_loader.get_library_path(), folder))
         data = str(espeakng_loader.get_data_path()).encode()
         self.rate = self._library.espeak_Initialize(_SYNCHRONOUS, 0, data, 0)
         if self.rate <= 0:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -45,6 +47,32 @@ def test_what_is_unknown_is_named() -> None:
         speaker("festival:slt")
     with pytest.raises(OSError, match="no voice 'xx-none'"):
         speaker("espeak:xx-none")("Hello.", random.Random(1))
+
+
+# In a process of its own: two users of one library write over each other's memory.
+_TOGETHER = """
+import random, threading
+from app.text.espeak import get_espeak
+from training.ear.speakers import espeak_words
+phonemizer, done = get_espeak("fr-fr"), threading.Event()
+expected = phonemizer.phonemes("nation")
+def phonemize():
+    while not done.is_set():
+        assert phonemizer.phonemes("nation") == expected
+thread = threading.Thread(target=phonemize)
+thread.start()
+try:
+    for number in range(40):
+        assert 0 in espeak_words("en-us+f4", "The captain is here.", random.Random(number))[1]
+finally:
+    done.set()
+    thread.join()
+"""
+
+
+def test_the_phonemizer_of_the_product_works_beside_a_speaker() -> None:
+    run = subprocess.run([sys.executable, "-c", _TOGETHER], check=False, capture_output=True, text=True, timeout=120)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 def test_held_out_speakers_are_never_trained_on() -> None:
