@@ -103,6 +103,24 @@ def test_sockets_are_the_ones_that_a_single_process_has(cluster):
         assert socket.close_code == 1007
 
 
+def test_each_replica_takes_a_client_secret_of_another(cluster, undisturbed):
+    session = {"type": "transcription", "audio": {"input": {"transcription": {"language": "en"}}}}
+    made = httpx.post(f"{cluster.url}/v1/realtime/client_secrets", json={"session": session}, timeout=TIMEOUT)
+    assert made.status_code == 200, made.text
+    headers = {"authorization": f"Bearer {made.json()['value']}"}
+    address = cluster.url.replace("http", "ws", 1) + "/v1/realtime?intent=transcription"
+    with connect(address, open_timeout=TIMEOUT) as socket:
+        assert "en" not in json.loads(socket.recv(TIMEOUT))["session"]["audio"]["input"]["transcription"].values()
+    seen = set()
+    with contextlib.ExitStack() as stack:  # open at the same time, so that they are shared out
+        for _ in range(4):
+            socket = stack.enter_context(connect(address, additional_headers=headers, open_timeout=TIMEOUT))
+            seen.add(socket.response.headers["x-replica"])
+            created = json.loads(socket.recv(TIMEOUT))
+            assert created["session"]["audio"]["input"]["transcription"]["language"] == "en"
+    assert seen == set(cluster.replicas())
+
+
 def given_up(cluster) -> float:
     return sum(requests_served(port, outcome="cancelled") for port in cluster.replicas().values())
 

@@ -33,6 +33,7 @@ from app.observability import logs
 from app.server.app import create_app
 from app.server.cluster import proxy
 from app.server.lifecycle import ABORT_SECONDS, drain
+from app.server.realtime.secrets import share_key
 from app.server.routes.health import FAILED
 from app.server.serve import check_public, configure
 from app.server.state import Services
@@ -58,8 +59,9 @@ _OWN_FOLDER: Final = "/web/"
 class Replica:
     """Process that serves. Ray makes it, runs its application's lifespan once, and asks for its health."""
 
-    def __init__(self, settings: Settings, ending: Any) -> None:
-        """Take the settings and `ending`, the handle of an Ending."""
+    def __init__(self, settings: Settings, ending: Any, secret_key: bytes) -> None:
+        """Take the settings, `ending`, the handle of an Ending, and what all replicas sign client secrets with."""
+        share_key(secret_key)
         self._settings = settings
         self._ending = ending
         self._app: FastAPI | None = None
@@ -245,7 +247,7 @@ def serve(settings: Settings) -> None:
             deployment = ray_serve.deployment(ray_serve.ingress()(Replica), **options(settings))
             ending = ray.remote(num_cpus=0, max_concurrency=2 * most + 2)(Ending).remote()
             try:
-                ray_serve.run(deployment.bind(settings, ending), name=NAME, route_prefix="/")
+                ray_serve.run(deployment.bind(settings, ending, secrets.token_bytes(32)), name=NAME, route_prefix="/")
             except RuntimeError:
                 # Ray keeps the reason from its caller.
                 raise UnavailableError("no replica could be started; the lines above say why") from None

@@ -1,7 +1,7 @@
 """Client secrets: short-lived keys for clients that must not have a real one, such as web pages.
 
 A secret holds its session, the time at which it expires and the name of the key that asked for it, signed with a key
-that only this process has. So nothing is stored, and a secret ends with the key that asked for it.
+that only this server has. So nothing is stored, and a secret ends with the key that asked for it, or with the server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ PREFIX: Final = "ek_"
 # Characters of a secret: it travels in a header.
 LONGEST: Final = 4_000
 _SIGNATURE: Final = 32
-_KEY: Final = secrets.token_bytes(32)
+_KEY: Final = bytearray(secrets.token_bytes(32))
+
+
+def share_key(key: bytes) -> None:
+    """Sign and read with `key` from now on. Processes that share it take each other's secrets."""
+    _KEY[:] = key
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class ClientSecret:
 
 
 def read_secret(value: str) -> ClientSecret | None:
-    """Return the content of a secret of this process that has not expired; None for anything else."""
+    """Return the content of a secret of this server that has not expired; None for anything else."""
     if not value.startswith(PREFIX) or len(value) > LONGEST:
         return None
     encoded = value.removeprefix(PREFIX)
