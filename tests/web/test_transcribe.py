@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 
 SPOKEN = Path(__file__).parents[1] / "golden" / "spoken.ogg"
 TEXT = " ".join(f"en second {number}." for number in range(6))
@@ -18,6 +18,28 @@ def page(open_hearing: Callable[[str], Page], until: Callable[..., Any]) -> Page
     page = open_hearing("/transcribe")
     until(page, "document.querySelectorAll('#recognizer option').length > 0")
     return page
+
+
+def test_the_page_says_what_a_model_is_for(page: Page, until: Callable[..., Any]) -> None:
+    assert page.input_value("#recognizer") == "ear"
+    models = page.request.get("/v1/models").json()["data"]
+    words = next(each["description"] for each in models if each["id"] == "ear")
+    assert page.text_content("#recognizer-about") == words != ""
+    assert page.get_attribute("#recognizer", "aria-describedby") == "recognizer-about"
+
+    def add_another(route: Route) -> None:
+        found = route.fetch().json()
+        ear = next(each for each in found["data"] if each["id"] == "ear")
+        found["data"].append(ear | {"id": "other", "default": False, "description": "<b>people</b>"})
+        route.fulfill(json=found)
+
+    page.route("**/v1/models", add_another)
+    page.reload()
+    until(page, "document.querySelectorAll('#recognizer option').length > 1")
+    page.select_option("#recognizer", "other")
+    assert page.text_content("#recognizer-about") == "<b>people</b>"
+    page.select_option("#recognizer", "ear")
+    assert page.text_content("#recognizer-about") == words
 
 
 def test_the_microphone_is_written_down(page: Page, until: Callable[..., Any]) -> None:

@@ -4,6 +4,7 @@ import { $, duration, h } from "./dom.js";
 import { showError } from "./errors.js";
 import { protocols, renewed, setUpKey } from "./key.js";
 import { Microphone } from "./microphone.js";
+import { offerModels } from "./models.js";
 import { Player } from "./player.js";
 
 // Bytes that may wait to be sent: a server that is that far behind will not catch up.
@@ -160,13 +161,7 @@ async function fillChoices() {
   const preferred = navigator.languages.map((tag) => tag.split("-")[0]).find((tag) => tag !== "en") ?? "fr";
   $("target").value = languages.find(({ tag }) => tag.split("-")[0] === preferred)?.tag ?? languages[0].tag;
   const kinds = { recognizer: "speech-recognition", translator: "translation", speaker: "text-to-speech" };
-  for (const [id, kind] of Object.entries(kinds)) {
-    const known = models.filter((model) => model.kind === kind);
-    const usable = known.filter(({ status }) => status !== "absent" && status !== "failed");
-    const usual = known.find((model) => model.default);
-    $(id).append(...usable.map(({ id: name, default: first }) => h("option", { value: name, selected: first }, name)));
-    if (!usable.length) showError($("error"), { message: usual?.install_hint ?? `No model for ${kind} is installed.` });
-  }
+  for (const [id, kind] of Object.entries(kinds)) offerModels($(id), models, kind, $("error"));
 }
 
 $("form").addEventListener("submit", (event) => {

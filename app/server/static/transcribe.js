@@ -6,6 +6,7 @@ import { onDrop } from "./drop.js";
 import { showError } from "./errors.js";
 import { protocols, renewed, request, setUpKey } from "./key.js";
 import { Microphone } from "./microphone.js";
+import { offerModels } from "./models.js";
 
 // Bytes that may wait to be sent: a server that is that far behind will not catch up.
 const BEHIND = 4_000_000;
@@ -157,11 +158,7 @@ function save() {
 
 async function fillChoices() {
   const { data: models } = await getJson("/v1/models");
-  const known = models.filter((model) => model.kind === "speech-recognition");
-  const usable = known.filter(({ status }) => status !== "absent" && status !== "failed");
-  $("recognizer").append(...usable.map(({ id, default: first }) => h("option", { value: id, selected: first }, id)));
-  const usual = known.find((model) => model.default);
-  if (!usable.length) showError($("error"), { message: usual?.install_hint ?? "No recognition model is installed." });
+  const usable = offerModels($("recognizer"), models, "speech-recognition", $("error"));
   const tags = [...new Set(usable.flatMap(({ languages }) => languages ?? []))];
   const names = new Intl.DisplayNames(["en"], { type: "language", fallback: "code" });
   const named = (tag) => { try { return names.of(tag); } catch { return tag; } };
