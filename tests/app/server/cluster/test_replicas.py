@@ -47,7 +47,7 @@ def test_ray_is_told_what_the_settings_say() -> None:
 
 @pytest.mark.parametrize(("alive", "age", "healthy"), [(True, 119.0, True), (True, 121.0, False), (False, 0.0, False)])
 def test_a_replica_is_unhealthy_when_only_a_new_process_helps(alive: bool, age: float, healthy: bool) -> None:
-    replica = cluster.Replica(Settings(liveness_seconds=120), None)
+    replica = cluster.Replica(Settings(liveness_seconds=120), None, bytes(32))
     # Nothing is there yet: it is starting, and may take its time.
     asyncio.run(replica.check_health())
     replica._app = FastAPI()
