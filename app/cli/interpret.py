@@ -51,6 +51,10 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--model", help="model that speaks (default: see `nightingale models list`)")
     command.add_argument("--voice", help="voice (default: one of the language)")
+    command.add_argument(
+        "--clone-voice", action="store_true", help="speak in the voice of who speaks, once 8 seconds were heard"
+    )
+    command.add_argument("--consent", action="store_true", help="who speaks agrees to being cloned (--clone-voice)")
     command.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
     command.add_argument("--speed", type=number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
     command.add_argument("--prompt", metavar="TEXT", default="", help="words to expect")
@@ -75,6 +79,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         any_language=arguments.any_language,
         speed=arguments.speed,
         prompt=arguments.prompt,
+        clone_voice=arguments.clone_voice,
+        consent=arguments.consent,
         partials=False,
     )
     return run_interruptible(_interpret(arguments, settings, options))
@@ -192,7 +198,7 @@ class _Teller:
 
     async def tell(self, event: Event) -> None:
         """Write what is told."""
-        from app.interpretation.events import SentenceDone, SpeechPart, TranslatedPart
+        from app.interpretation.events import SentenceDone, SpeechPart, TranslatedPart, VoiceCloned
         from app.recognition.events import UtteranceFailed
 
         match event:
@@ -200,6 +206,10 @@ class _Teller:
                 print(f"{source}\n→ {text}", file=self._text, flush=True)
             case SpeechPart():
                 await self._play(event)
+            case VoiceCloned(error=None):
+                print("From now on in the voice of who speaks.", file=sys.stderr)
+            case VoiceCloned(error=error) if error is not None:
+                print_failure(error.message)
             case SentenceDone(error=error) | UtteranceFailed(error=error) if error is not None:
                 self.failed = True
                 print_failure(error.message)

@@ -67,4 +67,16 @@ class SentenceDone:
     error: ServiceError | None = None
 
 
-Event = LiveEvent | Sentence | TranslatedPart | SpeechPart | SentenceDone
+@dataclass(frozen=True, slots=True)
+class VoiceCloned:
+    """The sentences that follow are spoken by `model` in the voice of who speaks, made of `seconds` of speech.
+
+    With an `error` that voice cannot be made, and they are spoken as before.
+    """
+
+    model: str
+    seconds: float
+    error: ServiceError | None = None
+
+
+Event = LiveEvent | Sentence | TranslatedPart | SpeechPart | SentenceDone | VoiceCloned

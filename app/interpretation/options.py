@@ -30,7 +30,8 @@ class InterpretationOptions:
 
     `prompt` and `keywords` help the recognizer. `detection` None: the client ends the utterances. `partials`: tell what
     is heard before it is sure. `clauses`: translate the first clause of a long sentence before the sentence ends.
-    `anticipate`: translate the beginning of a sentence while the rest is being spoken.
+    `anticipate`: translate the beginning of a sentence while the rest is being spoken. `clone_voice`: speak in the
+    voice of who speaks, once enough was heard, with their `consent`; in `voice` until then.
     """
 
     target: str
@@ -51,6 +52,8 @@ class InterpretationOptions:
     partials: bool = True
     clauses: bool = False
     anticipate: bool = True
+    clone_voice: bool = False
+    consent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

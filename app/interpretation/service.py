@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.engine.model_loader import Progress
-from app.errors import InvalidRequestError
+from app.errors import ConsentMissingError, InvalidRequestError
 from app.interpretation.options import SENTENCE_PAUSE, InterpretationOptions, PreparedInterpretation
 from app.interpretation.session import Interpretation
 from app.observability import metrics
@@ -13,6 +13,7 @@ from app.recognition.events import LiveOptions
 from app.recognition.service import RecognitionService
 from app.speech.service import SpeechOptions, SpeechService
 from app.translation.service import AUTO
+from models.contract import VoiceCloner
 
 
 class InterpretationService:
@@ -26,8 +27,12 @@ class InterpretationService:
         """Check the options of translation and speech; those of recognition are checked when the session is opened.
 
         Models that are being loaded are waited for; `progress` is called with their state. Raises what
-        `SpeechService.prepare` raises.
+        `SpeechService.prepare` raises, and ConsentMissingError for a voice to be cloned without it.
         """
+        if options.clone_voice and not options.consent:
+            raise ConsentMissingError(
+                "The voice of who speaks is cloned only with their consent: send 'consent' as true once you have it."
+            )
         speech = await self.speech.prepare(
             SpeechOptions(
                 model=options.model,
@@ -44,6 +49,13 @@ class InterpretationService:
         )
         if speech.route is None:
             raise InvalidRequestError("A language to interpret to is needed.", param="target")
+        if options.clone_voice and not isinstance(speech.synthesizer, VoiceCloner):
+            cloners = ", ".join(self.speech.voices.cloners())
+            raise InvalidRequestError(
+                f"Model '{speech.model}' cannot speak in the voice of a recording; accepted with 'clone_voice' are: "
+                f"{cloners}.",
+                param="model",
+            )
         return PreparedInterpretation(options=options, route=speech.route, speech=replace(speech, route=None))
 
     async def open(

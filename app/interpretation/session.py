@@ -20,17 +20,18 @@ from app.interpretation.clock import SessionClock
 from app.interpretation.cutter import SentenceCutter
 from app.interpretation.events import Ending, Event, Reached, Sentence, SentenceDone, SpeechPart, TranslatedPart
 from app.interpretation.options import PreparedInterpretation
+from app.interpretation.speaker import SpeakerVoice
 from app.llm_text.sources import Speakable
 from app.observability import metrics
 from app.recognition.events import Hypothesis, LiveEvent, Utterance
 from app.recognition.live import LiveRecognition
-from app.speech.service import SpeechService
+from app.speech.service import PreparedSpeech, SpeechService
 from app.speech.stream import SpeechStream
 from app.text.errors import UnknownTranslationLanguage
 from app.text.types import Pause
 from app.translation.live import Interpreted, Interpreter
 from app.translation.text import codes
-from models.contract import Pcm
+from models.contract import Pcm, VoiceCloner
 from models.timeline import Stage, Timeline
 
 # Events that wait for a reader, sentences that wait for translation, and translated ones that wait to be spoken.
@@ -92,6 +93,11 @@ class Interpretation:
         self._speech = speech
         self._live = live
         self._surface = surface
+        cloner = prepared.speech.synthesizer
+        self._speaker: SpeakerVoice | None = None
+        if prepared.options.clone_voice and isinstance(cloner, VoiceCloner):
+            self._speaker = SpeakerVoice(speech.voices, cloner)
+        self._cloning: set[asyncio.Task[None]] = set()
         self._cutter = SentenceCutter(prepared.route.source, prepared.route.target, clauses=prepared.options.clauses)
         self._interpreter = self._new_interpreter(prepared)
         self._interpreter_of = prepared
@@ -111,6 +117,8 @@ class Interpretation:
 
     async def push(self, pcm: Pcm) -> None:
         """Take float32 mono [samples] at SAMPLE_RATE; wait while enough of them are not recognized yet."""
+        if self._speaker is not None:
+            self._speaker.push(pcm)
         await self._live.push(pcm)
         self.clock.pushed(pcm.size / SAMPLE_RATE)
 
@@ -127,6 +135,7 @@ class Interpretation:
     def retarget(self, prepared: PreparedInterpretation) -> None:
         """Translate and speak the sentences that are recognized from now on as `prepared` says."""
         self.prepared = prepared
+        self._clone_voice()
 
     async def mute(self, muted: bool) -> None:
         """Speak nothing from now on, or again. Text goes on."""
@@ -183,7 +192,7 @@ class Interpretation:
         if self._closed:
             return
         self._closed = True
-        for task in (self._listening, *self._working):
+        for task in (self._listening, *self._working, *self._cloning):
             task.cancel()
         self._interpreter.close()
         for passage in self._passages.values():
@@ -201,6 +210,7 @@ class Interpretation:
                 pieces = self._cutter.take(event, time.monotonic())
                 if isinstance(event, Utterance) and event.language is not None:
                     self._language = _flores(event.language)
+                    self._hear_voice(event)
                 await self._emit(event)
                 await self._agree(pieces)
                 if isinstance(event, Hypothesis) and self.prepared.options.anticipate:
@@ -240,6 +250,24 @@ class Interpretation:
             self._passages[sentence.number] = passage
             await self._emit(sentence, passage)
             await self._agreed.put(passage)
+
+    # From audio to the voice of who speaks.
+
+    def _hear_voice(self, utterance: Utterance) -> None:
+        if self._speaker is not None and utterance.text.strip():
+            self._speaker.said(utterance.start, utterance.end)
+            self._clone_voice()
+
+    def _clone_voice(self) -> None:
+        """Begin to make the voice of who speaks for the model that speaks, if it can be and is not made."""
+        speech = self.prepared.speech
+        if self._speaker is not None and self._speaker.lacks(speech) and not self._closed:
+            task = asyncio.create_task(self._guard(self._make_voice(self._speaker, speech)))
+            self._cloning.add(task)
+            task.add_done_callback(self._cloning.discard)
+
+    async def _make_voice(self, speaker: SpeakerVoice, speech: PreparedSpeech) -> None:
+        await self._emit(await speaker.make(speech))
 
     # From sentences to translations.
 
@@ -287,6 +315,8 @@ class Interpretation:
             passage.speed = self._speed(behind)
             passage.labels = replace(passage.labels, model=self.prepared.speech.model)
             speech = replace(self.prepared.speech, speed=passage.speed)
+            if self._speaker is not None:
+                speech = self._speaker.speak(speech)
             stream = passage.stream = SpeechStream(self._speech, speech, passage.timeline, passage.labels)
             await self._spoken.put(passage)
         stream.feed(part.text, passage.characters, part.source)

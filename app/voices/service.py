@@ -37,6 +37,7 @@ from models.contract import (
     Cancelled,
     Conditioning,
     ModelRequestError,
+    Pcm,
     UnusableReferenceError,
     WeightsError,
 )
@@ -284,8 +285,10 @@ class VoiceService:
         if found is not None and await self._fits(model, voice, found):
             metrics.voice_conditionings.labels("disk").inc()
         else:
-            found = await self._compute(model, voice, priority)
-            metrics.voice_conditionings.labels("computed").inc()
+            pcm = await self._run(self.store.recording, voice)
+            if pcm is None:
+                raise errors.UnknownVoiceError(f"The recording of voice '{voice}' is gone.")
+            found = await self._compute(model, (pcm, SAMPLE_RATE), f"of voice '{voice}'", priority)
             try:
                 await self._run(self.store.keep_conditioning, voice, model, found)
             except errors.StorageError as error:
@@ -303,14 +306,19 @@ class VoiceService:
             return False
         return True
 
-    async def _compute(self, model: str, voice: str, priority: Priority) -> Conditioning:
-        pcm = await self._run(self.store.recording, voice)
-        if pcm is None:
-            raise errors.UnknownVoiceError(f"The recording of voice '{voice}' is gone.")
+    async def clone(self, model: str, recording: tuple[Pcm, int]) -> Conditioning:
+        """Return a voice for `model`, which is warm, of the samples of a `recording` and its rate. Nothing keeps it.
+
+        It is made after the jobs of those who wait. Raises UnusableRecordingError, and errors of `ModelWorker.submit`.
+        """
+        return await self._compute(model, recording, "of who speaks", Priority.CONTINUATION)
+
+    async def _compute(self, model: str, recording: tuple[Pcm, int], whose: str, priority: Priority) -> Conditioning:
+        """Have the model make a voice; `whose` recording that is, for errors."""
         cancelled = CancelToken()
         start = time.perf_counter()
         cloner = self._worker.state(model).ready_cloner()
-        job = ConditioningJob(model, cloner, (pcm, SAMPLE_RATE), Timeline(), cancelled, priority)
+        job = ConditioningJob(model, cloner, recording, Timeline(), cancelled, priority)
         results = self._worker.submit(job)
         found: Conditioning | None = None
         try:
@@ -318,7 +326,7 @@ class VoiceService:
                 found = made
         except UnusableReferenceError as error:
             raise errors.UnusableRecordingError(
-                f"Model '{model}' cannot use the recording of voice '{voice}': {error}", param="voice"
+                f"Model '{model}' cannot use the recording {whose}: {error}", param="voice"
             ) from error
         except Cancelled:
             raise errors.UnavailableError("The making of the voice was given up; try again.") from None
@@ -329,7 +337,8 @@ class VoiceService:
                 cancelled.cancel()
             results.close()
         if found is None:
-            raise errors.ModelFailedError(f"Model '{model}' made nothing of voice '{voice}'.")
+            raise errors.ModelFailedError(f"Model '{model}' made nothing of the recording {whose}.")
+        metrics.voice_conditionings.labels("computed").inc()
         metrics.voice_conditioning_seconds.labels(model).observe(time.perf_counter() - start)
         return found
 

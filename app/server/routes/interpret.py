@@ -14,7 +14,7 @@ from app.audio.pcm import frames
 from app.audio.samples import SampleCoding
 from app.engine.model_loader import ModelState
 from app.errors import BodyTooLargeError, ProtocolError, ServiceError
-from app.interpretation.events import Event, Sentence, SentenceDone, SpeechPart, TranslatedPart
+from app.interpretation.events import Event, Sentence, SentenceDone, SpeechPart, TranslatedPart, VoiceCloned
 from app.interpretation.options import DETECTION, InterpretationOptions, PreparedInterpretation
 from app.interpretation.session import Interpretation
 from app.observability import metrics
@@ -173,6 +173,8 @@ class InterpretSocket(InterpretationSocket):
                 return [messages.Sentence(number=number, item=item, text=text, start=start, end=end)]
             case TranslatedPart(number, source, text):
                 return [messages.Translation(number=number, source_text=source, text=text)]
+            case VoiceCloned(model, seconds, None):
+                return [messages.VoiceCloned(model=model, seconds=_round(seconds))]
         error = getattr(event, "error", None)
         return [] if error is None else [_error(error, fatal=False, item=getattr(event, "item", None))]
 
@@ -254,6 +256,8 @@ def _options(start: messages.Start) -> InterpretationOptions:
         partials=start.partials,
         clauses=start.clauses,
         anticipate=start.anticipate,
+        clone_voice=start.clone_voice,
+        consent=start.consent,
     )
 
 

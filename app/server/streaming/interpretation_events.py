@@ -37,7 +37,8 @@ class Start(SamplingFields, Message):
     `pause`: seconds of silence that end a sentence; null: `flush` does. `speed` is multiplied by up to `max_speed`
     while speech is behind; what would begin more than `max_delay` seconds late is written, not spoken. `partials`: tell
     what is heard before it is sure. `clauses`: translate the first clause of a long sentence before the sentence ends.
-    `prompt` and `keywords` help the recognizer. `muted`: text only.
+    `prompt` and `keywords` help the recognizer. `muted`: text only. `clone_voice`: speak in the voice of who speaks,
+    once enough was heard, with their `consent`; in `voice` until then.
     """
 
     type: Literal["start"]
@@ -62,6 +63,8 @@ class Start(SamplingFields, Message):
     clauses: StrictBool = False
     anticipate: StrictBool = True
     muted: StrictBool = False
+    clone_voice: StrictBool = False
+    consent: StrictBool = False
     prompt: UnicodeText = ""
     keywords: Annotated[tuple[UnicodeText, ...], Field(max_length=MAX_KEYWORDS)] = ()
 
@@ -130,6 +133,14 @@ class Updated(Chosen):
     """Answer to `update`: the options in use for the sentences that follow."""
 
     type: Literal["updated"] = "updated"
+
+
+class VoiceCloned(Message):
+    """The sentences that follow are spoken by `model` in the voice of who speaks, made of `seconds` of speech."""
+
+    type: Literal["voice_cloned"] = "voice_cloned"
+    model: str
+    seconds: float
 
 
 class SpeechStarted(Message):

@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
+
+from models.contract import UnusableReferenceError
 
 PATIENCE = 60
 RATE = 16_000
@@ -411,3 +414,103 @@ def test_the_metrics_tell_what_the_client_was_told(session: Any, hearing: Any) -
         client.send({"type": "end"})
         client.rest()
     assert [count(name) for name in names] == [number + 1 for number in before]
+
+
+def pitches(events: list[dict[str, Any]], rate: int) -> list[int]:
+    """Return the pitch of each sentence, in steps of 10 Hz."""
+    found: dict[int, bytes] = {}
+    for event in events:
+        if event["type"] == "chunk":
+            found[event["number"]] = found.get(event["number"], b"") + event.get("bytes", b"")
+    pitches = []
+    for number in sorted(found):
+        pcm = np.frombuffer(found[number], "<i2").astype(np.float32)
+        pitches.append(round(np.argmax(np.abs(np.fft.rfft(pcm))) * rate / pcm.size / 10) * 10)
+    return pitches
+
+
+CLONING = {"model": "parrot", "clone_voice": True, "consent": True}
+
+
+def test_speech_goes_on_in_the_voice_of_who_speaks(session: Any, hearing: Any) -> None:
+    """The parrot hums at 300 Hz, and as the speaker of SECOND at 255. It makes a voice of 5 seconds."""
+    hearing.parrot.heard.clear()
+    with session("one two three.", "", "four five six.", "seven eight nine.", **CLONING) as client:
+        ready = client.until("ready")
+        client.say(3)
+        client.until("utterance", item=0)
+        client.say(3)  # sounds that are no speech are no part of the voice
+        client.until("utterance", item=1, text="")
+        client.say(2)
+        client.until("utterance", item=2)
+        assert client.of("voice_cloned") == []
+        assert client.until("voice_cloned") == {"type": "voice_cloned", "model": "parrot", "seconds": 5.0}
+        client.say(2)
+        client.send({"type": "end"})
+        client.rest()
+    assert hearing.parrot.heard == [5.0]
+    assert [event["ending"] for event in client.of("sentence_done")] == ["spoken"] * 3
+    heard = pitches(client.events, ready["sample_rate"])
+    assert heard[0] == pytest.approx(300, abs=5)
+    assert heard[-1] == pytest.approx(255, abs=5)
+    # Nothing of it is left for other sessions.
+    voices = httpx.get(hearing.url + "/v1/audio/voices", params={"model": "parrot"}).json()["voices"]
+    assert [each["id"] for each in voices] == ["own"]
+    with session("ten eleven.", model="parrot") as client:
+        client.until("ready")
+        client.say(6)
+        client.send({"type": "end"})
+        client.rest()
+    assert pitches(client.events, ready["sample_rate"])[0] == pytest.approx(300, abs=5)
+    assert hearing.parrot.heard == [5.0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "words"),
+    [
+        ({"consent": False}, "consent_missing", "'consent' as true"),
+        ({"model": "tone"}, "invalid_request", "accepted with 'clone_voice' are: parrot"),
+        ({"clone_voice": "yes"}, "protocol_error", "clone_voice"),
+    ],
+)
+def test_a_voice_that_may_not_be_cloned_is_refused(session: Any, fields: Any, code: str, words: str) -> None:
+    with session(**{**CLONING, **fields}) as client:
+        error = client.until("error")
+    assert error["fatal"]
+    assert error["error"]["code"] == code
+    assert words in error["error"]["message"]
+
+
+def test_a_voice_that_cannot_be_made_leaves_the_other(session: Any, hearing: Any, monkeypatch: Any) -> None:
+    def fails(*arguments: Any) -> Any:
+        raise UnusableReferenceError("it hums")
+        yield None
+
+    monkeypatch.setattr(hearing.parrot, "condition", fails)
+    with session("one two three.", "four five six.", **CLONING) as client:
+        ready = client.until("ready")
+        client.say(6)
+        error = client.until("error")
+        client.send({"type": "update", "model": "tone"})  # it clones no voices: the choice stays
+        refused = client.until("error")
+        client.say(2)
+        client.send({"type": "end"})
+        client.rest()
+    assert (error["fatal"], error["error"]["code"]) == (False, "unusable_recording")
+    assert error["error"]["message"] == "Model 'parrot' cannot use the recording of who speaks: it hums"
+    assert (refused["fatal"], refused["error"]["param"]) == (False, "model")
+    assert pitches(client.events, ready["sample_rate"])[-1] == pytest.approx(300, abs=5)
+    assert [event["ending"] for event in client.of("sentence_done")] == ["spoken"] * 2
+
+
+def test_a_voice_for_a_client_that_left_is_given_up(session: Any, hearing: Any, wait_until: Any) -> None:
+    before = hearing.parrot.given_up
+    hearing.parrot.gate.clear()
+    try:
+        with session("one two three.", **CLONING) as client:
+            client.until("ready")
+            client.say(6)
+            client.until("sentence_done")
+        assert wait_until(lambda: hearing.parrot.given_up > before)
+    finally:
+        hearing.parrot.gate.set()
