@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from app.cli.command import USAGE_ERROR, CommandError, configure_logging, integer, number, print_failure, read_file
 from app.cli.interrupt import run_interruptible
 from app.config import Settings
+from app.errors import ConsentMissingError
 
 if TYPE_CHECKING:
     from app.audio.vad import Samples
@@ -66,6 +67,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     _check_output(arguments)
     if arguments.pcm is not None and arguments.file is None:
         raise CommandError("--pcm needs FILE, or - for standard input", USAGE_ERROR)
+    if arguments.clone_voice and not arguments.consent:
+        raise ConsentMissingError("a voice is cloned only with its speaker's consent: say --consent once you have it")
     configure_logging(settings)
     from app.interpretation.options import InterpretationOptions
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, WebSocket
 
 
 @pytest.fixture
@@ -43,6 +45,34 @@ def test_the_microphone_is_heard_written_and_spoken(page: Page, until: Callable[
     until(page, "!document.querySelector('#start').disabled")
     assert page.is_hidden("#error")
     assert page.text_content("#state") == ""
+
+
+def test_the_voice_of_who_speaks(page: Page, until: Callable[..., Any]) -> None:
+    sent: list[str] = []
+    came: list[str] = []
+
+    def listen(socket: WebSocket) -> None:
+        socket.on("framesent", lambda frame: sent.append(str(frame)))
+        socket.on("framereceived", lambda frame: came.append(str(frame)))
+
+    page.on("websocket", listen)
+    assert page.is_hidden("#clone")
+    page.select_option("#source", "fr-fr")
+    page.select_option("#target", "en-us")
+    page.select_option("#translator", "shout")
+    page.select_option("#speaker", "parrot")
+    page.check("#clone")
+    page.click("#start")
+    deadline = time.monotonic() + 60
+    while not any('"voice_cloned"' in frame for frame in came):  # once 5 seconds of speech were heard
+        assert time.monotonic() < deadline, came
+        page.wait_for_timeout(50)
+    page.click("#stop")
+    until(page, "!document.querySelector('#start').disabled")
+    start = json.loads(sent[0])
+    assert (start["model"], start["clone_voice"], start["consent"]) == ("parrot", True, True)
+    page.select_option("#speaker", "tone")
+    assert page.is_hidden("#clone")
 
 
 def test_what_is_wrong_is_said(page: Page, until: Callable[..., Any]) -> None:

@@ -131,6 +131,7 @@ function chosen() {
     translate_model: value("translator"),
     model: value("speaker"),
     muted: $("muted").checked,
+    ...(!$("cloning").hidden && $("clone").checked ? { clone_voice: true, consent: true } : {}),
   };
 }
 
@@ -162,6 +163,9 @@ async function fillChoices() {
   $("target").value = languages.find(({ tag }) => tag.split("-")[0] === preferred)?.tag ?? languages[0].tag;
   const kinds = { recognizer: "speech-recognition", translator: "translation", speaker: "text-to-speech" };
   for (const [id, kind] of Object.entries(kinds)) offerModels($(id), models, kind, $("error"));
+  const offerCloning = () => { $("cloning").hidden = !models.find(({ id }) => id === $("speaker").value)?.cloning; };
+  $("speaker").addEventListener("change", offerCloning);
+  offerCloning();
 }
 
 $("form").addEventListener("submit", (event) => {

@@ -56,6 +56,18 @@ def test_a_recording_is_written_in_another_language_and_spoken_in_its_place(
     assert loud[0] / rate > 0.4
 
 
+def test_speech_goes_on_in_the_voice_of_the_recording(catalog: Any, capsys: Any, tmp_path: Path) -> None:
+    talk = tmp_path / "talk.wav"
+    soundfile.write(talk, np.tile(spoken(), 4), RATE)
+    arguments = ["--model", "parrot", "--clone-voice", "--consent", "--any-language", "-o", str(tmp_path / "out.wav")]
+    assert main(["interpret", str(talk), "--to", "fr", "--source", "en", *arguments]) == 0
+    assert catalog.parrot.heard == [5.0]
+    voices = [request.voice for request in catalog.parrot.requests]
+    assert voices[0] == "own"
+    assert voices[-1] == "speaker"
+    assert "From now on in the voice of who speaks." in capsys.readouterr().err
+
+
 def test_text_alone(catalog: Any, capsys: Any) -> None:
     assert main(["interpret", str(SPOKEN), "--to", "fr", "--text"]) == 0
     assert "→ " in capsys.readouterr().out
@@ -120,6 +132,8 @@ def refuse(request: Any) -> None:
         (["--to", "fr", str(SPOKEN), "-o", "a.gif"], 2, "gif"),
         (["--to", "fr", str(SPOKEN), "--text", "-o", "a.wav"], 2, "--text speaks nothing"),
         (["--to", "fr", str(SPOKEN), "--format", "wav"], 2, "--format needs"),
+        (["--to", "fr", str(SPOKEN), "--clone-voice"], 2, "say --consent"),
+        (["--to", "fr", str(SPOKEN), "--clone-voice", "--consent"], 2, "accepted with 'clone_voice' are: parrot"),
         (["--to", "fr", "--pcm", "16000"], 2, "--pcm needs FILE"),
         (["--to", "fr", "no-such-file.wav"], 1, "No such file"),
         (["--to", "fr", __file__], 2, "recording"),
