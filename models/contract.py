@@ -215,6 +215,10 @@ class Synthesizer(Protocol):
         """Fields of `Sampling` that it uses; empty if it draws nothing at random but noise."""
 
     @property
+    def changes_speed(self) -> bool:
+        """Whether the speed of a request may be another one than 1."""
+
+    @property
     def watermarked(self) -> bool:
         """Whether its makers ask for a watermark in its audio."""
 

@@ -312,9 +312,9 @@ class Interpretation:
                 passage.ending = "late"
                 return
             passage.ending = "spoken"
-            passage.speed = self._speed(behind)
             passage.labels = replace(passage.labels, model=self.prepared.speech.model)
-            speech = replace(self.prepared.speech, speed=passage.speed)
+            speech = self.prepared.speech.at_rate(self._rate(behind))
+            passage.speed = speech.speed
             if self._speaker is not None:
                 speech = self._speaker.speak(speech)
             stream = passage.stream = SpeechStream(self._speech, speech, passage.timeline, passage.labels)
@@ -322,11 +322,11 @@ class Interpretation:
         stream.feed(part.text, passage.characters, part.source)
         passage.characters += len(part.text) + 1
 
-    def _speed(self, behind: float) -> float:
-        """Return the speed of a sentence that begins when `behind` seconds of audio before it have been played."""
+    def _rate(self, behind: float) -> float:
+        """Return how much faster a sentence is that begins when `behind` seconds of audio before it were played."""
         options = self.prepared.options
         hurry = min(1.0, max(0.0, (behind - HURRY_FROM) / (HURRY_TO - HURRY_FROM)))
-        return min(4.0, options.speed * (1.0 + hurry * max(0.0, options.max_speed - 1.0)))
+        return 1.0 + hurry * max(0.0, options.max_speed - 1.0)
 
     def _interpreter_for(self, prepared: PreparedInterpretation) -> Interpreter:
         if self._interpreter_of is not prepared:

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from app import errors
-from app.audio.audiobook.dub import dub
+from app.audio.audiobook.dub import MAX_SPEED, dub
 from app.audio.subtitles import Cue, cues
 from app.documents.types import Document
 from app.engine.admission import background
@@ -29,7 +29,7 @@ from app.speech.sentence import SpokenChunk
 from app.speech.service import PreparedSpeech
 from app.speech.stream import SpeechStream
 from app.voices.store import storage_error
-from models.contract import MAX_SPEED, Pcm
+from models.contract import Pcm
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
@@ -151,8 +151,7 @@ class _ChapterWork:
             async def keep(pcm: Pcm) -> None:
                 pieces.append(pcm)
 
-            faster = replace(speech, speed=min(speech.speed * speed, MAX_SPEED))
-            spoken, failure = await self._tried(faster, text, keep, pieces.clear)
+            spoken, failure = await self._tried(speech.at_rate(speed), text, keep, pieces.clear)
             if failure is not None:
                 failures[index] = failure
                 return np.zeros(0, np.float32)
@@ -168,7 +167,8 @@ class _ChapterWork:
                 await self._note(journal, speech, failure)
 
         given = [Cue(each.start or 0.0, each.end or 0.0, each.text) for each in self._passages]
-        async for dubbed in dub(given, synthesize, rate):
+        fastest = MAX_SPEED if speech.synthesizer.changes_speed else 1.0
+        async for dubbed in dub(given, synthesize, rate, max_speed=fastest):
             if index < known:
                 continue
             await skip(index)

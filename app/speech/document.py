@@ -54,7 +54,7 @@ class Document:
         Raises ServiceError for a voice or a language that `speech` cannot take.
         """
         variants = Variants(service, speech)
-        for style in dict.fromkeys(replace(part.manner, rate=1.0, gain=1.0) for part in self.parts):
+        for style in dict.fromkeys(replace(part.manner, gain=1.0) for part in self.parts):
             await variants.prepare(style)
         for part in self.parts:
             if part.script is None:

@@ -140,7 +140,7 @@ class Instructions:
     def applied(self, options: SpeechOptions, *, speed_given: bool) -> SpeechOptions:
         """Return `options` with what is asked for. A speed that the request gives itself stays."""
         if self.rate != 1.0 and not speed_given:
-            options = replace(options, speed=self.rate)
+            options = replace(options, rate=self.rate)
         if emotion := self.steps.emotion:
             options = replace(options, preferred=Sampling(exaggeration=_EXAGGERATION + _EMOTION * emotion))
         return replace(options, gain=self.gain)
@@ -164,7 +164,7 @@ class Instructions:
             for phrase in self.phrases
             if not (
                 phrase.effect.volume
-                or (phrase.effect.speed and not speed_given)
+                or (phrase.effect.speed and not speed_given and synthesizer.changes_speed)
                 or (phrase.effect.emotion and emotional)
             )
         ]

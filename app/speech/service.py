@@ -44,6 +44,8 @@ from app.voices.aliases import resolve_alias
 from app.voices.service import VoiceService
 from app.voices.store import StoredVoice, is_voice_id
 from models.contract import (
+    MAX_SPEED,
+    MIN_SPEED,
     Conditioning,
     Model,
     ModelRequestError,
@@ -69,7 +71,8 @@ class SpeechOptions:
     `source` (None or "auto": detected) by `translate_model` first, and `lang` and the voice default to those of that
     language. `lexicons` are ids of uploaded ones, or lexicons; `lexicon` maps words to `/phonemes/` or other words.
     `cache`: sentences may come from the cache, and go there. `gain` multiplies the samples. `preferred` is sampling for
-    the models that take it, where `sampling` gives none. `voice_marks`: `[voice:NAME]` in a text changes the voice.
+    the models that take it, where `sampling` gives none. `rate` multiplies the speed, where the model can change it.
+    `voice_marks`: `[voice:NAME]` in a text changes the voice.
     """
 
     model: str | None = None
@@ -87,6 +90,7 @@ class SpeechOptions:
     cache: bool = True
     gain: float = 1.0
     preferred: Sampling = field(default_factory=Sampling)
+    rate: float = 1.0
     voice_marks: bool = False
 
 
@@ -119,6 +123,11 @@ class PreparedSpeech:
     def watermark(self) -> Name:
         """Name of the watermark in the audio."""
         return "none" if self.marker is None else "perth"
+
+    def at_rate(self, rate: float) -> PreparedSpeech:
+        """Return the speech `rate` times as fast, if the model can; within [MIN_SPEED, MAX_SPEED]."""
+        speed = min(max(self.speed * rate, MIN_SPEED), MAX_SPEED)
+        return replace(self, speed=speed) if self.synthesizer.changes_speed and speed != self.speed else self
 
     def request(self, utterance: Utterance, *, first: bool) -> SpeechRequest:
         """Return the model's request for one utterance; `first` of its stream."""
@@ -251,6 +260,10 @@ class SpeechService:
         state = await self._loads.obtain(self.model_name(options.model), "text-to-speech", progress)
         model, synthesizer = state.name, state.ready_synthesizer()
         check_sampling(options.sampling, model, synthesizer)
+        if options.speed != 1.0 and not synthesizer.changes_speed:
+            raise errors.InvalidRequestError(
+                f"Model '{model}' speaks at speed 1 only, not {options.speed:g}.", param="speed"
+            )
         route = await self._route(options, progress)
         lang = codes.tag(route.target) if options.lang is None and route is not None else options.lang
         voice = resolve_alias(self._voice(options, lang, model, synthesizer), synthesizer, lang)
@@ -271,7 +284,7 @@ class SpeechService:
             # Making a voice ready may take the model's time: not for a stream that has no room.
             self.admission.check(model)
             conditioning = await self.voices.conditioning(model, cloned, timeline or Timeline())
-        return PreparedSpeech(
+        prepared = PreparedSpeech(
             model=model,
             synthesizer=synthesizer,
             planner=planner,
@@ -288,6 +301,7 @@ class SpeechService:
             lexicons=lexicons,
             scope=self._scope(model, cloned=cloned is not None) if options.cache and self.cache.enabled else None,
         )
+        return prepared.at_rate(options.rate)
 
     async def vary(self, speech: PreparedSpeech, style: Style) -> PreparedSpeech:
         """Return `speech` in the voice and language of a style.

@@ -11,11 +11,12 @@ from app.audio.watermark import Marker
 from app.speech.service import PreparedSpeech, SpeechService
 from app.text import marks
 from app.text.types import Style
-from models.contract import MAX_SPEED, MIN_SPEED
 
 MAX_VOICES: Final = 32
 """Most voices that the marks or lines of one text have."""
 _MAX_IGNORED: Final = 20
+# Another speed, as `x-ignored` names it where the model has one speed.
+_RATE: Final = "prosody rate"
 # A name that is none of these is no voice here.
 _UNKNOWN: Final = (errors.UnknownVoiceError, errors.UnknownModelError, errors.WrongModelKindError)
 
@@ -23,7 +24,7 @@ _UNKNOWN: Final = (errors.UnknownVoiceError, errors.UnknownModelError, errors.Wr
 class Variants:
     """Variants of one prepared speech. Each is prepared once.
 
-    `ignored` are the marks that name no voice of this server, as `x-ignored` tells them.
+    `ignored` are the marks that name no voice of this server, and what its models cannot do, as `x-ignored` tells them.
     """
 
     def __init__(self, service: SpeechService, speech: PreparedSpeech) -> None:
@@ -53,8 +54,9 @@ class Variants:
             raise errors.InvalidRequestError(
                 f"Speech of model '{found.model}' bears a watermark: name that model for the whole text.", param="model"
             )
-        speed = min(max(found.speed * style.rate, MIN_SPEED), MAX_SPEED)
-        return found if speed == found.speed else replace(found, speed=speed)
+        if style.rate != 1.0 and not found.synthesizer.changes_speed and _RATE not in self.ignored:
+            self.ignored.append(_RATE)
+        return found.at_rate(style.rate)
 
     def rewind(self) -> None:
         """Begin the text again: no mark came yet."""

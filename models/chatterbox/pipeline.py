@@ -137,6 +137,7 @@ class ChatterboxSynthesizer:
     reads: Reads = "text"
     symbols: frozenset[str] = frozenset()
     max_phonemes = MAX_CHARACTERS
+    changes_speed = False
     watermarked = True
     default_voice = BUILT_IN
 

@@ -105,6 +105,7 @@ class KokoroSynthesizer:
     sample_rate = SAMPLE_RATE
     reads: Reads = "phonemes"
     parameters: frozenset[str] = frozenset()
+    changes_speed = True
     watermarked = False
 
     def __init__(

@@ -17,6 +17,7 @@ from models.contract import (
     Conditioning,
     Hypothesis,
     InputTooLongError,
+    ModelRequestError,
     OutsideCoverageError,
     Reads,
     RecognitionRequest,
@@ -57,6 +58,7 @@ class Tone:
 
     reads: Reads = "phonemes"
     parameters: frozenset[str] = frozenset()
+    changes_speed: bool = True
     watermarked: bool = False
     symbols: frozenset[str] = frozenset(chr(code) for code in range(32, 0x3000))
     languages: tuple[str, ...] = tuple(language.tag for language in LANGUAGES)
@@ -126,6 +128,7 @@ class Parrot:
     reads: Reads = "text"
     symbols: frozenset[str] = frozenset()
     parameters: frozenset[str] = frozenset({"exaggeration", "temperature"})
+    changes_speed: bool = False
     watermarked: bool = False
     reference_seconds: tuple[float, float] = (2.0, 5.0)
     requests: list[SpeechRequest] = field(default_factory=list)
@@ -173,6 +176,8 @@ class Parrot:
         self, request: SpeechRequest, timeline: Timeline, cancelled: Callable[[], bool]
     ) -> Iterator[AudioChunk | None]:
         self.requests.append(request)
+        if request.speed != 1.0:
+            raise ModelRequestError(f"the parrot speaks at speed 1 only, not {request.speed:g}")
         pitch = 300.0 if request.conditioning is None else float(request.conditioning.arrays[self.array][0])
         size = round(len(request.text) * SECONDS_PER_PHONEME * RATE)
         pcm = (LEVEL * np.sin(2 * np.pi * pitch * np.arange(size) / RATE)).astype(np.float32)

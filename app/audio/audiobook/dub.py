@@ -91,7 +91,7 @@ async def _speak(
         room = max(seconds - _PAUSE, 1 / sample_rate)
         speed = min(max_speed, speed * _MARGIN * pcm.size / sample_rate / room)
         faster = await synthesize(text, speed)
-        pcm = faster if faster.size < pcm.size else pcm
+        pcm = faster if 0 < faster.size < pcm.size else pcm
     return pcm, speed
 
 

@@ -46,6 +46,7 @@ class Script:
     symbols = frozenset("a")
     reads: Reads = "phonemes"
     parameters = frozenset[str]()
+    changes_speed = True
     watermarked = False
 
     def __init__(self) -> None:

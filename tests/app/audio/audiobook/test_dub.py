@@ -50,6 +50,15 @@ def test_a_cue_that_is_too_long_is_spoken_faster(share: float) -> None:
     assert found[1].cue.start == 1 and found[1].late == 0
 
 
+def test_a_second_try_that_fails_leaves_the_first() -> None:
+    class Failing(Voice):
+        async def __call__(self, text: str, speed: float) -> np.ndarray:
+            return (await super().__call__(text, speed))[: None if speed == 1.0 else 0]
+
+    found = spoken([Cue(0, 1, "a" * 12), Cue(1, 2, "b")], Failing())
+    assert [each.pcm.size for each in found] == [1200, 100]
+
+
 def test_nothing_is_cut_and_nothing_overlaps() -> None:
     found = spoken([Cue(0, 1, "a" * 30), Cue(1, 2, "b" * 5), Cue(4, 5, "c")], Voice(), max_speed=1.5)
     assert found[0].speed == 1.5 and found[0].cue.end == 2

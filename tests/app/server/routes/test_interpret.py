@@ -297,6 +297,21 @@ def test_speech_that_is_behind_is_faster_and_then_left_out(session: Any) -> None
     assert [event["text"] for event in client.of("translation")][1] == "TWO."
 
 
+def test_a_model_of_one_speed_is_not_hurried(session: Any) -> None:
+    long = "word " * 100 + "end."
+    with session(long, "two.", "three.", model="parrot", max_delay=600.0) as client:
+        client.until("ready")
+        for _ in range(2):
+            client.say()
+            client.until("sentence_done")
+        client.send({"type": "update", "speed": 1.2})
+        assert client.until("error")["error"]["param"] == "speed"
+        client.say()
+        client.until("sentence_done")
+    assert [event["ending"] for event in client.of("sentence_done")] == ["spoken"] * 3
+    assert {chunk["speed"] for chunk in client.of("chunk")} == {1.0}
+
+
 def test_every_sentence_is_one_stream_of_its_format(session: Any) -> None:
     with session("one.", "two.", format="wav", sample_rate=16_000) as client:
         ready = client.until("ready")

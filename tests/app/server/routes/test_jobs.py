@@ -118,6 +118,21 @@ def test_a_file_for_each_chapter(client: Client) -> None:
     assert archive.namelist() == ["1-Chapter-1.flac", "2-Chapter-2.flac"]
 
 
+def test_subtitles_by_a_model_of_one_speed_lose_no_cue(client: Client) -> None:
+    """The first cue is too long for its time: it is neither hurried nor left out, and the next one is late."""
+    text = "1\n00:00:01,000 --> 00:00:01,200\nThis is far too long a text for its time.\n\n"
+    text += "2\n00:00:01,300 --> 00:00:02,000\nThe end.\n\n"
+    fields = {"format": "mp3", "subtitles": "srt", "model": "parrot", "voice": "own"}
+    # The model is loaded for it.
+    made = client.ask("POST", headers={"prefer": "wait"}, files={"file": ("film.srt", text)}, data=fields)
+    assert made.status_code == 200, made.text
+    job = client.wait(made.json()["id"])
+    assert job["status"] == "completed", job
+    dubbed = client.get(f"/{job['id']}/files/film.srt").text
+    assert "far too long" in dubbed and "The end." in dubbed, dubbed
+    assert not job.get("failures"), job
+
+
 def test_subtitles_keep_their_times(client: Client) -> None:
     text = "".join(f"{n}\n00:00:{n:02},500 --> 00:00:{n:02},900\nCue {n}.\n\n" for n in (1, 5, 9))
     job = client.wait(client.make(text, name="film.srt", format="mp3", subtitles="srt"))
