@@ -1,6 +1,6 @@
 """Kokoro-82M, phonemes to samples: this project beside PyTorch and ONNX Runtime, same weights, same run.
 
-    python loadtest/kokoro_peers.py --phonemes 4,14,50 --runs 7 [--onnx] [--bfloat16] [--json FILE]
+    python loadtest/kokoro_peers.py --phonemes 4,14,50 --runs 7 [--onnx] [--bfloat16] [--without torch] [--json FILE]
 
 Random weights at full size, four frames a token, so that every peer computes the same shapes. Each peer is a process of
 its own (see `peers`). Medians are printed, the ratio to PyTorch, and the memory of each process. On an NVIDIA GPU
@@ -152,13 +152,13 @@ def commands(name: str, folder: str, device: str) -> Commands:
     return {"run": pytorch(device, autocast=bfloat16) if name.startswith("pytorch") else onnx(Path(folder))}
 
 
-def names(*, bfloat16: bool, onnx: bool, device: str) -> list[str]:
+def names(*, bfloat16: bool, onnx: bool, torch: bool, device: str) -> list[str]:
     """The peers to start."""
     from models.native.kernels import has_bfloat16
 
-    more = ["pytorch bf16"] if bfloat16 else []
+    more = [BASE, *(["pytorch bf16"] if bfloat16 else [])] if torch else []
     more += ["nightingale bf16"] if bfloat16 and (device == "cuda" or has_bfloat16()) else []
-    return [OURS, BASE, *more, *(["onnxruntime fp32"] if onnx else [])]
+    return [OURS, *more, *(["onnxruntime fp32"] if onnx else [])]
 
 
 def attempt(peer: Peer, work: list[int]) -> bool:
@@ -191,6 +191,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--onnx", action="store_true", help="add ONNX Runtime (CPU)")
     parser.add_argument("--bfloat16", action="store_true", help="add bfloat16: PyTorch autocast, and ours where it can")
+    parser.add_argument("--without", choices=("torch",), help="leave out PyTorch without CUDA graphs")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
 
@@ -206,7 +207,8 @@ def main() -> None:
         folder = Path(scratch)
         files = Reference().save(folder / "checkpoint")
         (folder / "files.json").write_text(json.dumps(files))
-        asked = names(bfloat16=options.bfloat16, onnx=options.onnx, device=device)
+        torch = options.without != "torch"
+        asked = names(bfloat16=options.bfloat16, onnx=options.onnx, torch=torch, device=device)
         peers = [Peer(name, commands, name, str(folder), device) for name in asked]
         lengths = [int(phonemes) for phonemes in options.phonemes.split(",")]
         graphs = with_graphs(folder, device, random_ids(lengths[0])) if device == "cuda" else []
@@ -217,7 +219,7 @@ def main() -> None:
             seconds = samples / 24_000
             for row in rows.values():
                 row |= {"rtf": row["median_ms"] / 1e3 / seconds, "audio_s": seconds}
-            show(f"{phonemes} phonemes, {seconds:.2f} s of audio", rows, BASE)
+            show(f"{phonemes} phonemes, {seconds:.2f} s of audio", rows, BASE if BASE in rows else "")
             print("  real-time factors:", ", ".join(f"{row['rtf']:.3f}" for row in rows.values()))
             shown = peers[0].ask("stages", ids, options.runs)
             print("  stages:", ", ".join(f"{k} {v:.1f}" for k, v in shown.items()), "ms")

@@ -79,8 +79,12 @@ _kernels = f"{_mlx_version()}-{nvidia.architecture()}"
 os.environ.setdefault("MLX_PTX_CACHE_DIR", str(process.cache_folder() / "ptx" / _kernels))
 
 import mlx.core as mx  # noqa: E402  (after BLAS, as the module's docstring says)
+import numpy as np  # noqa: E402
+import numpy.typing as npt  # noqa: E402
 
 _local = threading.local()
+_ALIGNED_WORDS = 64  # of each array of an upload
+_DTYPES = {"i": mx.int32, "I": mx.uint32, "f": mx.float32}
 
 
 @cache
@@ -104,6 +108,22 @@ def device_name() -> str:
         return f"cpu ({platform.machine()}, {cpu_count()} cores, {'OpenBLAS' if preload_blas() else 'default BLAS'})"
     info = mx.device_info()
     return f"gpu ({info.get('device_name', 'unknown')})"
+
+
+def upload(*arrays: npt.NDArray[Any]) -> list[mx.array]:
+    """Return arrays of 32-bit numbers as MLX's, on a GPU in one allocation.
+
+    An NVIDIA GPU waits 0.2 ms for the pages of each allocation that the host wrote (H200).
+    """
+    if on_cpu():
+        return [mx.array(array) for array in arrays]
+    flat = [np.ascontiguousarray(array).reshape(-1).view(np.uint32) for array in arrays]
+    padded = [np.pad(words, (0, -words.size % _ALIGNED_WORDS)) for words in flat]
+    joined, found, start = mx.array(np.concatenate(padded)), [], 0
+    for array, words, room in zip(arrays, flat, padded, strict=True):
+        found.append(joined[start : start + words.size].view(_DTYPES[array.dtype.char]).reshape(array.shape))
+        start += room.size
+    return found
 
 
 def cpu_streams() -> list[mx.Stream]:

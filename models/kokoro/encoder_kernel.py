@@ -24,50 +24,67 @@ _HEADER = r"""
 #define TILE 16
 #define COLUMNS 4
 #define STAGE 512  // columns of the rows that a block holds: 32 KB
+#define READS (TILE * STAGE / 4 / (WARPS * 32))
+
+// A thread's share of the rows of a tile, from column `start` on; 0 beyond the last row.
+INLINE void read_rows(const int thread, const int rows, const int width, const int first, const int start,
+                      const float *from, float4 *given) {
+  UNROLL
+  for (int j = 0; j < READS; ++j) {
+    const int i = (j * WARPS * 32 + thread) * 4, row = first + i / STAGE, column = start + i % STAGE;
+    const float4 none = {0.0f, 0.0f, 0.0f, 0.0f};
+    given[j] = row < rows && column < width ? FETCH4(from + (long)row * width + column) : none;
+  }
+}
 
 // to [rows, outputs] = from [rows, width] w^T + bias, then GELU or + add. A warp computes COLUMNS outputs of TILE rows:
-// its lanes share the sum. Blocks take outputs in turn; all warps of a block read rows from shared memory.
+// its lanes share the sum. Blocks share the tiles, and those of a tile its outputs; all warps of a block read rows from
+// shared memory. The next rows and weights are under way while the last are multiplied.
 template <bool GELU, bool ADD>
 INLINE void product(const int thread, const int block, const int blocks, const int rows, const int width,
                     const int outputs, const float *from, const float *w, const float *bias, const float *add,
                     float *to, float *shared) {
-  const int lane = thread % 32, warp = thread / 32, units = outputs / COLUMNS;
-  const int turns = (units + blocks * WARPS - 1) / (blocks * WARPS);
-  for (int first = 0; first < rows; first += TILE) {
+  const int lane = thread % 32, warp = thread / 32, units = outputs / COLUMNS, tiles = (rows + TILE - 1) / TILE;
+  const int groups = min(tiles, blocks), place = block / groups;
+  const int share = (blocks - block % groups + groups - 1) / groups;  // blocks of this group
+  const int turns = (units + share * WARPS - 1) / (share * WARPS);
+  for (int first = block % groups * TILE; first < rows; first += groups * TILE) {
     for (int turn = 0; turn < turns; ++turn) {
-      const int unit = (turn * WARPS + warp) * blocks + block;
+      const int unit = (turn * WARPS + warp) * share + place;
       const bool live = unit < units;
       const float *own = w + (long)(live ? unit : 0) * COLUMNS * width + lane * 4;
       float sums[COLUMNS * TILE];
+      float4 given[READS], weights[COLUMNS];
       UNROLL
       for (int i = 0; i < COLUMNS * TILE; ++i) sums[i] = 0.0f;
+      UNROLL
+      for (int j = 0; j < COLUMNS; ++j) weights[j] = *(const float4 *)(own + (long)j * width);
+      read_rows(thread, rows, width, first, 0, from, given);
       for (int start = 0; start < width; start += STAGE) {
-        const int stage = min(STAGE, width - start);
         SYNC();
-        for (int i = thread * 4; i < TILE * STAGE; i += WARPS * 32 * 4) {
-          const int row = first + i / STAGE, column = i % STAGE;
-          const float4 none = {0.0f, 0.0f, 0.0f, 0.0f};
-          if (column < stage)
-            *(float4 *)(shared + i) = row < rows ? FETCH4(from + (long)row * width + start + column) : none;
-        }
-        SYNC();
-        if (!live) continue;
         UNROLL
-        for (int k = 0; k < STAGE; k += 128) {
-          if (k >= stage) break;
-          float4 weights[COLUMNS];
+        for (int j = 0; j < READS; ++j) *(float4 *)(shared + (j * WARPS * 32 + thread) * 4) = given[j];
+        SYNC();
+        if (start + STAGE < width) read_rows(thread, rows, width, first, start + STAGE, from, given);
+        if (!live) continue;
+        const int stage = min(STAGE, width - start);
+        for (int k = 0; k < stage; k += 128) {
+          float4 now[COLUMNS];
           UNROLL
-          for (int j = 0; j < COLUMNS; ++j) weights[j] = *(const float4 *)(own + (long)j * width + start + k);
+          for (int j = 0; j < COLUMNS; ++j) {
+            now[j] = weights[j];
+            if (start + k + 128 < width) weights[j] = *(const float4 *)(own + (long)j * width + start + k + 128);
+          }
           UNROLL
           for (int r = 0; r < TILE; ++r) {
             const float4 v = *(const float4 *)(shared + r * STAGE + k + lane * 4);
             UNROLL
             for (int j = 0; j < COLUMNS; ++j) {
               float sum = sums[j * TILE + r];
-              sum = fmaf(weights[j].x, v.x, sum);
-              sum = fmaf(weights[j].y, v.y, sum);
-              sum = fmaf(weights[j].z, v.z, sum);
-              sums[j * TILE + r] = fmaf(weights[j].w, v.w, sum);
+              sum = fmaf(now[j].x, v.x, sum);
+              sum = fmaf(now[j].y, v.y, sum);
+              sum = fmaf(now[j].z, v.z, sum);
+              sums[j * TILE + r] = fmaf(now[j].w, v.w, sum);
             }
           }
         }

@@ -364,16 +364,22 @@ def _valid(count: mx.array | None, x: mx.array) -> PaddingMask:
     return PaddingMask() if count is None else PaddingMask.of(count[:, None, None], x.shape[1])
 
 
-def counted(lengths: Sequence[int], size: int, *, padded: bool) -> mx.array | None:
+def counted(lengths: Sequence[int], size: int, *, padded: bool) -> npt.NDArray[np.int32] | None:
     """Return `count` for rows of these lengths in arrays of `size`; None where all are full and nothing is `padded`."""
-    return mx.array(list(lengths)) if padded or any(length != size for length in lengths) else None
+    if not padded and all(length == size for length in lengths):
+        return None
+    return np.array(list(lengths), dtype=np.int32)
 
 
-def align(x: mx.array, frames: Sequence[npt.NDArray[np.int64]], length: int) -> mx.array:
-    """Repeat each token of x [B, T, C] for its frames: [B, length, C]; the last token fills a row up."""
-    batch, tokens, width = x.shape
-    index = np.zeros((batch, length), dtype=np.int64)
+def alignment(frames: Sequence[npt.NDArray[np.int64]], tokens: int, length: int) -> npt.NDArray[np.int32]:
+    """Return the token of each frame [B, length], of rows of `tokens` each; the last token fills a row up."""
+    index = np.zeros((len(frames), length), dtype=np.int32)
     for row, of_token in enumerate(frames):
         at = np.repeat(np.arange(len(of_token)), of_token)
         index[row] = row * tokens + np.pad(at, (0, length - len(at)), mode="edge")
-    return mx.take(x.reshape(batch * tokens, width), mx.array(index), axis=0)
+    return index
+
+
+def align(x: mx.array, index: mx.array) -> mx.array:
+    """Repeat each token of x [B, T, C] for its frames, by their `alignment`: [B, length, C]."""
+    return mx.take(x.reshape(-1, x.shape[-1]), index, axis=0)

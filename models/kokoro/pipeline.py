@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu
+from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu, upload
 from models.checkpoint import read_arrays
 from models.contract import (
     AudioChunk,
@@ -31,7 +31,7 @@ from models.contract import (
     WarmupStep,
 )
 from models.kokoro.config import SAMPLE_RATE, SAMPLES_PER_FRAME, KokoroConfig, load_config
-from models.kokoro.network import CompiledNetwork, Kokoro, align, counted
+from models.kokoro.network import CompiledNetwork, Kokoro, align, alignment, counted
 from models.kokoro.text import tokenize
 from models.kokoro.voices import Pack, describe, load_voices, parse_blend, spoken_languages, style
 from models.kokoro.weights import load_weights
@@ -223,8 +223,9 @@ class KokoroSynthesizer:
             size = max(lengths)
             if self._padded:
                 size = min(bucket(size, TOKEN_BUCKETS), self.max_phonemes + 2)
-            ids = mx.array([row.ids + [0] * (size - len(row.ids)) for row in filled])
-            count, styles = counted(lengths, size, padded=self._padded), _styles(filled)
+            padded_ids = np.array([row.ids + [0] * (size - len(row.ids)) for row in filled], dtype=np.int32)
+            ids, styles, *counts = upload(padded_ids, _styles(filled), *self._counted(lengths, size))
+            count = counts[0] if counts else None
         hidden = self._profiled(timer, Stage.BERT, lambda: compiled.bert(ids, count))
         text = self._profiled(timer, Stage.TEXT_ENCODER, lambda: compiled.text(ids, count))
         with timer.measure(Stage.PREDICTOR):
@@ -262,19 +263,25 @@ class KokoroSynthesizer:
             chosen, frames = [rows[at] for at in numbers], [rows[at].frames for at in numbers]
             totals = [int(each.sum()) for each in frames]
             length = bucket(max(totals), FRAME_BUCKETS) if self._padded else max(totals)
-            count, styles = counted(totals, length, padded=self._padded), _styles(chosen)
             if not self._padded:
                 note_shape("kokoro", encoded.shape, length)
-            f0, energy = compiled.curves(align(encoded, frames, length), styles, count)
+            places, styles, keys, *counts = upload(
+                alignment(frames, encoded.shape[1], length),
+                _styles(chosen),
+                _keys(chosen),
+                *self._counted(totals, length),
+            )
+            count = counts[0] if counts else None
+            f0, energy = compiled.curves(align(encoded, places), styles, count)
             if self._profile:
                 mx.eval(f0, energy)
         if all(rows[at].cancelled() for at in group):
             return
         with timer.measure(Stage.DECODER):
             with mx.stream(cpu_streams()[-1]):  # beside the curves
-                drawn = [self._noise(row, total, length) for row, total in zip(chosen, totals, strict=True)]
-                noise = mx.concatenate(drawn)
-            pieces = compiled.pieces(align(text, frames, length), f0, energy, styles, noise, count)
+                each = zip(chosen, keys, totals, strict=True)
+                noise = mx.concatenate([self._noise(row, key, total, length) for row, key, total in each])
+            pieces = compiled.pieces(align(text, places), f0, energy, styles, noise, count)
             piece = following = next(pieces)
         while following:
             with timer.measure(Stage.DECODER):
@@ -309,17 +316,22 @@ class KokoroSynthesizer:
             of_size[-1].append(at)
         return [group for of_size in groups.values() for group in of_size]
 
-    def _noise(self, row: BatchRow, frames: int, length: int) -> mx.array:
-        """Return the source's noise [1, length * 600]: the noise that the row has alone, from its seed, then zeros."""
+    def _counted(self, lengths: Sequence[int], size: int) -> list[npt.NDArray[np.int32]]:
+        """Return `counted`, or nothing where that is None."""
+        count = counted(lengths, size, padded=self._padded)
+        return [] if count is None else [count]
+
+    def _noise(self, row: BatchRow, key: mx.array, frames: int, length: int) -> mx.array:
+        """Return the source's noise [1, length * 600]: the noise that the row has alone, from its key, then zeros."""
         if row.noise is None:
-            drawn = self._drawn(row.seed, bucket(frames, FRAME_BUCKETS) if self._padded else frames)
+            drawn = self._drawn(key, bucket(frames, FRAME_BUCKETS) if self._padded else frames)
         else:
             drawn = mx.array(row.noise)[None]
         return mx.pad(drawn, [(0, 0), (0, length * SAMPLES_PER_FRAME - drawn.shape[1])])
 
-    def _drawn(self, seed: int, frames: int) -> mx.array:
-        """Return merged noise [1, frames * 600] from a seed; another length gives other noise."""
-        drawn = mx.random.normal((1, frames * SAMPLES_PER_FRAME), key=mx.random.key(seed))
+    def _drawn(self, key: mx.array, frames: int) -> mx.array:
+        """Return merged noise [1, frames * 600] from a key; another length gives other noise."""
+        drawn = mx.random.normal((1, frames * SAMPLES_PER_FRAME), key=key)
         return drawn * self.network.decoder.generator.m_source.noise_gain()
 
     def warm(self, progress: Progress) -> None:
@@ -349,17 +361,17 @@ class KokoroSynthesizer:
         return steps + [("utterance", 1, batch) for batch in ((1, 2) if self.max_batch > 1 else (1,))]
 
     def _warm_tokens(self, size: int, batch: int, row: Pack) -> None:
-        count = counted([size] * batch, size, padded=self._padded)
+        count = next(map(mx.array, self._counted([size] * batch, size)), None)
         ids, styles = mx.ones((batch, size), dtype=mx.int32), mx.array(np.repeat(row, batch, axis=0))
         mx.eval(
             self._compiled.durations(self._compiled.bert(ids, count), styles, count), self._compiled.text(ids, count)
         )
 
     def _warm_frames(self, size: int, batch: int, row: Pack) -> None:
-        count = counted([size] * batch, size, padded=self._padded)
+        count = next(map(mx.array, self._counted([size] * batch, size)), None)
         width, styles = self.config.hidden_dim, mx.array(np.repeat(row, batch, axis=0))
         f0, energy = self._compiled.curves(mx.zeros((batch, size, width + self.config.style_dim)), styles, count)
-        noise = mx.repeat(self._drawn(0, size), batch, axis=0)
+        noise = mx.repeat(self._drawn(mx.random.key(0), size), batch, axis=0)
         for piece in self._compiled.pieces(mx.zeros((batch, size, width)), f0, energy, styles, noise, count):
             mx.eval(piece)
 
@@ -379,6 +391,12 @@ def round_durations(expected: npt.NDArray[np.float32], speed: float) -> Frames:
     return np.maximum(np.rint(scaled), 1).astype(np.int64)
 
 
-def _styles(rows: Sequence[BatchRow]) -> mx.array:
+def _styles(rows: Sequence[BatchRow]) -> npt.NDArray[np.float32]:
     """Return the styles of `rows`, [B, 2 * style_dim]."""
-    return mx.array(np.concatenate([row.style for row in rows]))
+    return np.concatenate([row.style for row in rows])
+
+
+def _keys(rows: Sequence[BatchRow]) -> npt.NDArray[np.uint32]:
+    """Return the keys of the rows' noise [B, 2], those of `mx.random.key`."""
+    seeds = np.array([row.seed for row in rows], dtype=np.uint64)
+    return np.stack([seeds >> np.uint64(32), seeds & np.uint64(0xFFFFFFFF)], axis=1).astype(np.uint32)

@@ -7,9 +7,10 @@ Few rows are bound by launches: one kernel does both there, with a block for all
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 from models.backend import compiled_cache, mx
-from models.layers.activation import leaky_relu, snake
+from models.layers.activation import SIN2, leaky_relu, snake
 from models.layers.conv import PaddingMask
 from models.layers.kernels.agreement import MOST_APART, MOST_APART_SINGLE, relative_difference, usable
 from models.layers.kernels.device import LANES, THREADS, Kernel, launch
@@ -46,17 +47,23 @@ def adain_snake_reference(x: mx.array, affine: mx.array, alpha: mx.array, valid:
 
 
 # Sums over n rows from `start` on, shifted by the first of them against cancellation. A lane has one channel. The warps
-# of a block take rows in turn, and the first has the result: the mean is pivot + s1 / n.
+# of a block take rows in turn, each several at once: a row takes longer to come than to add.
 _SUMS = r"""
     const bool live = c < C && n > 0;
     GLOBAL const X *from = x + ((long)b * L + (live ? start : 0)) * C + (live ? c : 0);
     const float pivot = (float)from[0];
     float s1 = 0.0f, s2 = 0.0f;
-    if (live) {
-      for (int r = warp; r < n; r += WARPS) {
-        const float d = (float)from[(long)r * C] - pivot;
-        s1 += d;
-        s2 = fmaf(d, d, s2);
+    for (int r = warp; live && r < n; r += AT_ONCE * WARPS) {
+      float d[AT_ONCE];
+      UNROLL
+      for (int j = 0; j < AT_ONCE; ++j) {
+        const int row = r + j * WARPS;
+        d[j] = row < n ? (float)from[(long)row * C] - pivot : 0.0f;
+      }
+      UNROLL
+      for (int j = 0; j < AT_ONCE; ++j) {
+        s1 += d[j];
+        s2 = fmaf(d[j], d[j], s2);
       }
     }
     SHARED_ARRAY(float, sums, WARPS * 32);
@@ -64,38 +71,43 @@ _SUMS = r"""
     sums[THREAD] = s1;
     squares[THREAD] = s2;
     SYNC();
-    if (warp == 0) {
-      for (int w = 1; w < WARPS; ++w) {
-        s1 += sums[w * 32 + lane];
-        s2 += squares[w * 32 + lane];
-      }
+    s1 = s2 = 0.0f;
+    for (int w = 0; w < WARPS; ++w) {
+      s1 += sums[w * 32 + lane];
+      s2 += squares[w * 32 + lane];
     }
 """
 
-# Normalize the rows from `first` to `end` with style, and activate; rows beyond the valid ones are 0.
+# Normalize the rows from `first` to `end` with style, and activate; rows beyond the valid ones are 0. Snake is that of
+# `models.layers.activation`, reduced in cycles.
 _STYLE = r"""
-      const float scale = (1.0f + (float)affine[b * 2 * C + c]) * RSQRT(m2 / fmaxf(seen, 1.0f) + 1e-5f);
-      scales[lane] = scale;
-      shifts[lane] = (float)affine[b * 2 * C + C + c] - mean * scale;
-    }
-    SYNC();
     if (c >= C) return;
-    const float scale = scales[lane], shift = shifts[lane], a = SNAKE ? (float)alpha[c] : 0.0f;
-    for (int r = first + warp; r < end; r += WARPS) {
-      const long at = ((long)b * L + r) * C + c;
-      float v = 0.0f;
-      if (r < valid) {
-        v = fmaf((float)x[at], scale, shift);
+    const float scale = (1.0f + (float)affine[b * 2 * C + c]) * RSQRT(m2 / fmaxf((float)valid, 1.0f) + 1e-5f);
+    const float shift = (float)affine[b * 2 * C + C + c] - mean * scale;
+    const float rate = SNAKE ? (float)alpha[c] * 0.3183098862f : 0.0f, inverse = SNAKE ? 1.0f / (float)alpha[c] : 0.0f;
+    for (int r = first + warp; r < end; r += AT_ONCE * WARPS) {
+      float given[AT_ONCE];
+      UNROLL
+      for (int j = 0; j < AT_ONCE; ++j) {
+        const int row = r + j * WARPS;
+        given[j] = row < end && row < valid ? (float)x[((long)b * L + row) * C + c] : 0.0f;
+      }
+      UNROLL
+      for (int j = 0; j < AT_ONCE; ++j) {
+        const int row = r + j * WARPS;
+        if (row >= end) break;
+        float v = fmaf(given[j], scale, shift);
         if (SNAKE) {
-          const float s = sinf(a * v);
-          v += s * s / a;
+          const float cycles = v * rate, m = cycles - floorf(cycles + 0.5f), z = m * m;
+          float s = POLYNOMIAL;
+          v = fmaf(s * z, inverse, v);
         } else {
           v = v > 0.0f ? v : 0.2f * v;
         }
+        y[((long)b * L + row) * C + c] = (X)(row < valid ? v : 0.0f);
       }
-      y[at] = (X)v;
     }
-"""
+""".replace("POLYNOMIAL", reduce(lambda sum_, c: f"fmaf(z, {sum_}, {c}f)", reversed(SIN2[:-1]), f"{SIN2[-1]}f"))
 
 _MOMENTS = f"""
     // Of SPLITS runs of rows.
@@ -112,56 +124,66 @@ _MOMENTS = f"""
 """
 
 _APPLY = f"""
-    // Combine the runs' moments (Chan's formula).
+    // Combine the runs' moments: the mean first, then the deviations from it. The warps share the runs.
     const int L = x_shape[1], C = x_shape[2], SPLITS = partial_shape[1], lane = THREAD % 32, warp = THREAD / 32;
-    const int c = BLOCK_X * 32 + lane, b = BLOCK_Z, valid = count[b];
+    const int c = BLOCK_X * 32 + lane, b = BLOCK_Z, valid = count[b], per = (valid + SPLITS - 1) / SPLITS;
     const int first = BLOCK_Y * ROWS, end = min(L, (BLOCK_Y + 1) * ROWS);
-    SHARED_ARRAY(float, scales, 32);
-    SHARED_ARRAY(float, shifts, 32);
-    if (warp == 0 && c < C) {{
-      const int per = (valid + SPLITS - 1) / SPLITS;
-      float mean = 0.0f, m2 = 0.0f, seen = 0.0f;
-      for (int s = 0; s < SPLITS; ++s) {{
-        const float n = (float)max(0, min(valid, (s + 1) * per) - s * per);
-        if (n == 0.0f) continue;
-        const int from = (b * SPLITS + s) * 2 * C + c;
-        const float d = partial[from] - mean, total = seen + n;
-        mean += d * (n / total);
-        m2 += partial[from + C] + d * d * (seen * n / total);
-        seen = total;
-      }}
+    SHARED_ARRAY(float, sums, WARPS * 32);
+    SHARED_ARRAY(float, squares, WARPS * 32);
+    float means[RUNS], spreads[RUNS], counts[RUNS], mean = 0.0f, m2 = 0.0f;
+    UNROLL
+    for (int j = 0; j < RUNS; ++j) {{
+      const int s = warp + j * WARPS, from = (b * SPLITS + s) * 2 * C + c;
+      const bool live = s < SPLITS && c < C;
+      counts[j] = live ? (float)max(0, min(valid, (s + 1) * per) - s * per) : 0.0f;
+      means[j] = live ? partial[from] : 0.0f;
+      spreads[j] = live ? partial[from + C] : 0.0f;
+    }}
+    UNROLL
+    for (int j = 0; j < RUNS; ++j) mean = fmaf(counts[j], means[j], mean);
+    sums[THREAD] = mean;
+    SYNC();
+    mean = 0.0f;
+    for (int w = 0; w < WARPS; ++w) mean += sums[w * 32 + lane];
+    mean /= fmaxf((float)valid, 1.0f);
+    UNROLL
+    for (int j = 0; j < RUNS; ++j) m2 += fmaf(counts[j] * (means[j] - mean), means[j] - mean, spreads[j]);
+    squares[THREAD] = m2;
+    SYNC();
+    m2 = 0.0f;
+    for (int w = 0; w < WARPS; ++w) m2 += squares[w * 32 + lane];
     {_STYLE}
 """
 
 _WHOLE = f"""
     const int L = x_shape[1], C = x_shape[2], lane = THREAD % 32, warp = THREAD / 32;
     const int c = BLOCK_X * 32 + lane, b = BLOCK_Y, valid = count[b], start = 0, n = valid, first = 0, end = L;
-    SHARED_ARRAY(float, scales, 32);
-    SHARED_ARRAY(float, shifts, 32);
     {_SUMS}
-    if (warp == 0 && c < C) {{
-      const float seen = fmaxf((float)n, 1.0f), mean = pivot + s1 / seen, m2 = fmaxf(s2 - s1 * s1 / seen, 0.0f);
+    const float seen = fmaxf((float)n, 1.0f), mean = pivot + s1 / seen, m2 = fmaxf(s2 - s1 * s1 / seen, 0.0f);
     {_STYLE}
 """
 MOMENTS = Kernel("nightingale_moments", ("x", "count"), ("partial",), _MOMENTS)
 APPLY = Kernel("nightingale_adain", ("x", "count", "partial", "affine", "alpha"), ("y",), _APPLY)
 WHOLE = Kernel("nightingale_adain_whole", ("x", "count", "affine", "alpha"), ("y",), _WHOLE)
 _ROWS = 64  # a block of the second
-_FEW_ROWS = 256  # for one kernel, which has no more blocks however many rows there are
-_MOST_WARPS = 16  # of its blocks
+_MOST_SPLITS = 64  # runs of rows of the first
+_FEW_ROWS = 1024  # for one kernel, which has no more blocks however many rows there are
+_FEW_WARPS, _MOST_WARPS = 16, 32  # of its blocks
+_AT_ONCE = 8  # rows that a warp reads before it uses them
 
 
 def adain_kernel(x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array) -> mx.array:
     """Return AdaIN of x [B, L, C] by affine [B, 2C] over count [B] rows, then Snake (alpha [C]) or LeakyReLU (None)."""
     batch, length, channels = x.shape
     tiles = -(-channels // LANES)
-    splits = max(1, min(64, length // 128))
-    template: dict[str, int | bool | mx.Dtype] = {"X": x.dtype, "WARPS": THREADS // LANES}
+    splits = max(1, min(_MOST_SPLITS, length // 128))
+    template: dict[str, int | bool | mx.Dtype] = {"X": x.dtype, "WARPS": THREADS // LANES, "AT_ONCE": _AT_ONCE}
     rates = affine if alpha is None else alpha
     if length <= _FEW_ROWS:
-        template |= {"WARPS": _MOST_WARPS, "SNAKE": alpha is not None}
+        warps = _FEW_WARPS if length <= _FEW_WARPS * 2 * _AT_ONCE else _MOST_WARPS
+        template |= {"WARPS": warps, "SNAKE": alpha is not None}
         whole: mx.array = launch(
-            WHOLE, [x, count, affine, rates], [(x.shape, x.dtype)], (tiles, batch, 1), template, _MOST_WARPS * LANES
+            WHOLE, [x, count, affine, rates], [(x.shape, x.dtype)], (tiles, batch, 1), template, warps * LANES
         )[0]
         return whole
     partial = launch(
@@ -172,7 +194,7 @@ def adain_kernel(x: mx.array, affine: mx.array, alpha: mx.array | None, count: m
         [x, count, partial, affine, rates],
         [(x.shape, x.dtype)],
         (tiles, -(-length // _ROWS), batch),
-        {**template, "SNAKE": alpha is not None, "ROWS": _ROWS},
+        {**template, "SNAKE": alpha is not None, "ROWS": _ROWS, "RUNS": _MOST_SPLITS * LANES // THREADS},
     )[0]
     return y
 
@@ -184,8 +206,8 @@ def adain_fused(dtype: mx.Dtype) -> bool:
 
 
 def _differences(dtype: mx.Dtype) -> list[float]:
-    """Return the kernels' differences from plain operations: few rows and more, either activation, padding."""
-    return [each for rows in (140, _FEW_ROWS + 44) for each in _difference(rows, dtype)]
+    """Return the kernels' differences from plain operations: each number of rows, either activation, padding."""
+    return [each for rows in (140, _FEW_ROWS, _FEW_ROWS + 44) for each in _difference(rows, dtype)]
 
 
 def _difference(rows: int, dtype: mx.Dtype) -> list[float]:

@@ -156,9 +156,8 @@ template <int D, typename X> struct Attention {
     #pragma unroll
     for (int j = 0; j < 8; ++j) acc[j] = fmaf(acc[j], keep, p * (float)v.v[j]);
   }
-  // Combine what the threads have seen; y [D].
-  __device__ void finish(X* y) {
-    __shared__ float tops[8], sums[8], outs[8][LANES * 8];
+  // Combine what the lanes of a warp have seen.
+  __device__ void merge() {
     #pragma unroll
     for (int d = LANES; d < 32; d <<= 1) {
       const float other = __shfl_xor_sync(0xffffffffu, most, d), top = fmaxf(most, other);
@@ -169,7 +168,12 @@ template <int D, typename X> struct Attention {
       for (int j = 0; j < 8; ++j) acc[j] = acc[j] * mine + __shfl_xor_sync(0xffffffffu, acc[j], d) * theirs;
       most = top;
     }
+  }
+  // Combine what the threads have seen; y [D].
+  __device__ void finish(X* y) {
+    __shared__ float tops[8], sums[8], outs[8][LANES * 8];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    merge();
     if (lane < LANES) {
       if (lane == 0) {
         tops[warp] = most;
@@ -316,20 +320,25 @@ _CROSS_ATTEND = r"""
 """
 
 _ATTEND = r"""
-  // A block has one query of one head.
-  const int h = blockIdx.x, b = blockIdx.y, i = blockIdx.z, heads = gridDim.x;
+  // A warp has one query of one head.
+  const int h = blockIdx.x, b = blockIdx.y, i = blockIdx.z * 8 + threadIdx.x / 32, heads = gridDim.x;
   const int count = qkv_shape[1], width = heads * D;
   const X* row = qkv + (long long)b * count * 3 * width + h * D;
   Attention<D, X> attention;
-  attention.start(row + (long long)i * 3 * width);
-  for (int begin = 0; begin < count; begin += attention.KEYS) {
-    const int t = begin + attention.key();
+  attention.start(row + (long long)min(i, count - 1) * 3 * width);
+  #pragma unroll 4
+  for (int begin = 0; begin < count; begin += 32 / attention.LANES) {
+    const int t = begin + threadIdx.x % 32 / attention.LANES;
     const bool seen = t < count;
     const float m = seen ? (float)mask[(long long)b * count + t] : 0.0f;
     const X* key = row + (long long)t * 3 * width + width;
     attention.see(key, key + width, seen, m);
   }
-  attention.finish(y + ((long long)b * count + i) * width + h * D);
+  attention.merge();
+  const int c = attention.channel();
+  if (i >= count || threadIdx.x % 32 >= attention.LANES || c >= D) return;
+  X* to = y + ((long long)b * count + i) * width + h * D + c;
+  for (int j = 0; j < 8; ++j) to[j] = (X)(attention.acc[j] / attention.sum);
 """
 
 _ADD_NORM = r"""

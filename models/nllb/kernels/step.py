@@ -231,7 +231,9 @@ def attend_cuda(qkv: mx.array, mask: mx.array, heads: int) -> mx.array:
     batch, count, width = qkv.shape
     template = {"X": qkv.dtype, "D": width // 3 // heads}
     outputs = {"y": ((batch, count, width // 3), qkv.dtype)}
-    y: mx.array = _launch("attend", {"qkv": qkv, "mask": mask}, outputs, (heads, batch, count), template)[0]
+    y: mx.array = _launch("attend", {"qkv": qkv, "mask": mask}, outputs, (heads, batch, -(-count // _WARPS)), template)[
+        0
+    ]
     return y
 
 
