@@ -30,7 +30,7 @@ class AlbertEmbeddings(nn.Module):
 
     def __call__(self, ids: mx.array) -> mx.array:
         x = self.word_embeddings(ids) + self.position_embeddings.weight[: ids.shape[1]]
-        result: mx.array = self.LayerNorm(x + self.token_type_embeddings.weight[0])
+        result: mx.array = self.LayerNorm(x + self.token_type_embeddings.weight[:1])
         return result
 
 

@@ -20,7 +20,7 @@ from models.backend import cpu_streams, mx
 from models.kokoro.config import IstftNetConfig
 from models.kokoro.source import InterpolatedSource
 from models.layers.activation import leaky_relu
-from models.layers.adain import adain_fused, adain_kernel
+from models.layers.adain import adain_fused, adain_kernel, adain_of_sum_kernel
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
 from models.layers.norm import AdaIN, Moments, StyleBank, affine_of, moments
 from models.layers.vocoder import Part, SnakeConv, Stft, merge, split
@@ -87,13 +87,17 @@ class ResBlock(nn.Module):
 
     def _fused(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
         """Compute `__call__` with kernels for AdaIN and Snake."""
-        count = valid.number(x)
+        count, more = valid.number(x), None
         for k, (first, second) in enumerate(zip(self.convs1, self.convs2, strict=True)):
-            inner = adain_kernel(x, self.adain1[k](styled), self.alpha1[k], count)
+            affine, alpha = self.adain1[k](styled), self.alpha1[k]
+            if more is None:
+                inner = adain_kernel(x, affine, alpha, count)
+            else:
+                inner, x = adain_of_sum_kernel(x, more, affine, alpha, count)
             inner = first.valid(inner, first.padding, first.padding)
             inner = adain_kernel(inner, self.adain2[k](styled), self.alpha2[k], count)
-            x = second.valid(inner, second.padding, second.padding, x)
-        return x
+            more = second.valid(inner, second.padding, second.padding)
+        return x if more is None else x + more
 
 
 def _apply(

@@ -47,21 +47,29 @@ def adain_snake_reference(x: mx.array, affine: mx.array, alpha: mx.array, valid:
 
 
 # Sums over n rows from `start` on, shifted by the first of them against cancellation. A lane has one channel. The warps
-# of a block take rows in turn, each several at once: a row takes longer to come than to add.
+# of a block take rows in turn, each several at once: a row takes longer to come than to add. ADD: rows are those of
+# x + more, and are written to `total`.
 _SUMS = r"""
     const bool live = c < C && n > 0;
-    GLOBAL const X *from = x + ((long)b * L + (live ? start : 0)) * C + (live ? c : 0);
-    const float pivot = (float)from[0];
+    const long from = ((long)b * L + (live ? start : 0)) * C + (live ? c : 0);
+    const float pivot = ADD ? (float)(X)((float)x[from] + (float)more[from]) : (float)x[from];
     float s1 = 0.0f, s2 = 0.0f;
     for (int r = warp; live && r < n; r += AT_ONCE * WARPS) {
       float d[AT_ONCE];
       UNROLL
       for (int j = 0; j < AT_ONCE; ++j) {
-        const int row = r + j * WARPS;
-        d[j] = row < n ? (float)from[(long)row * C] - pivot : 0.0f;
+        const long at = from + (long)(r + j * WARPS) * C;
+        d[j] = pivot;
+        if (r + j * WARPS < n) d[j] = ADD ? (float)x[at] + (float)more[at] : (float)x[at];
       }
       UNROLL
       for (int j = 0; j < AT_ONCE; ++j) {
+        if (ADD && r + j * WARPS < n) {
+          const X sum = (X)d[j];
+          total[from + (long)(r + j * WARPS) * C] = sum;
+          d[j] = (float)sum;
+        }
+        d[j] -= pivot;
         s1 += d[j];
         s2 = fmaf(d[j], d[j], s2);
       }
@@ -90,7 +98,7 @@ _STYLE = r"""
       UNROLL
       for (int j = 0; j < AT_ONCE; ++j) {
         const int row = r + j * WARPS;
-        given[j] = row < end && row < valid ? (float)x[((long)b * L + row) * C + c] : 0.0f;
+        given[j] = row < end && row < valid ? READ : 0.0f;
       }
       UNROLL
       for (int j = 0; j < AT_ONCE; ++j) {
@@ -120,6 +128,9 @@ _MOMENTS = f"""
       const int to = (b * SPLITS + split) * 2 * C + c;
       partial[to] = n > 0 ? pivot + s1 / n : 0.0f;
       partial[to + C] = n > 0 ? fmaxf(s2 - s1 * s1 / n, 0.0f) : 0.0f;
+    }}
+    if (ADD && split == SPLITS - 1 && c < C) {{
+      for (int r = valid + warp; r < L; r += WARPS) total[((long)b * L + r) * C + c] = (X)0.0f;
     }}
 """
 
@@ -152,19 +163,23 @@ _APPLY = f"""
     SYNC();
     m2 = 0.0f;
     for (int w = 0; w < WARPS; ++w) m2 += squares[w * 32 + lane];
-    {_STYLE}
+    {_STYLE.replace("READ", "(float)x[((long)b * L + row) * C + c]")}
 """
 
+_READ_SUM = "(ADD ? (float)total[((long)b * L + row) * C + c] : (float)x[((long)b * L + row) * C + c])"
 _WHOLE = f"""
     const int L = x_shape[1], C = x_shape[2], lane = THREAD % 32, warp = THREAD / 32;
     const int c = BLOCK_X * 32 + lane, b = BLOCK_Y, valid = count[b], start = 0, n = valid, first = 0, end = L;
     {_SUMS}
     const float seen = fmaxf((float)n, 1.0f), mean = pivot + s1 / seen, m2 = fmaxf(s2 - s1 * s1 / seen, 0.0f);
-    {_STYLE}
+    {_STYLE.replace("READ", _READ_SUM)}
+    if (ADD) {{
+      for (int r = valid + warp; r < L; r += WARPS) total[((long)b * L + r) * C + c] = (X)0.0f;
+    }}
 """
-MOMENTS = Kernel("nightingale_moments", ("x", "count"), ("partial",), _MOMENTS)
+MOMENTS = Kernel("nightingale_moments", ("x", "more", "count"), ("partial", "total"), _MOMENTS)
 APPLY = Kernel("nightingale_adain", ("x", "count", "partial", "affine", "alpha"), ("y",), _APPLY)
-WHOLE = Kernel("nightingale_adain_whole", ("x", "count", "affine", "alpha"), ("y",), _WHOLE)
+WHOLE = Kernel("nightingale_adain_whole", ("x", "more", "count", "affine", "alpha"), ("y", "total"), _WHOLE)
 _ROWS = 64  # a block of the second
 _MOST_SPLITS = 64  # runs of rows of the first
 _FEW_ROWS = 1024  # for one kernel, which has no more blocks however many rows there are
@@ -174,29 +189,47 @@ _AT_ONCE = 8  # rows that a warp reads before it uses them
 
 def adain_kernel(x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array) -> mx.array:
     """Return AdaIN of x [B, L, C] by affine [B, 2C] over count [B] rows, then Snake (alpha [C]) or LeakyReLU (None)."""
+    return _launched(x, None, affine, alpha, count)[0]
+
+
+def adain_of_sum_kernel(
+    x: mx.array, more: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array
+) -> tuple[mx.array, mx.array]:
+    """Return `adain_kernel` of x + more, both [B, L, C], and the sum, which is zero on padding."""
+    return _launched(x, more, affine, alpha, count)
+
+
+def _launched(
+    x: mx.array, more: mx.array | None, affine: mx.array, alpha: mx.array | None, count: mx.array
+) -> tuple[mx.array, mx.array]:
     batch, length, channels = x.shape
     tiles = -(-channels // LANES)
     splits = max(1, min(_MOST_SPLITS, length // 128))
+    add = more is not None
     template: dict[str, int | bool | mx.Dtype] = {"X": x.dtype, "WARPS": THREADS // LANES, "AT_ONCE": _AT_ONCE}
-    rates = affine if alpha is None else alpha
+    other, rates = x if more is None else more, affine if alpha is None else alpha
+    total_shape = (x.shape if add else (1,), x.dtype)
     if length <= _FEW_ROWS:
         warps = _FEW_WARPS if length <= _FEW_WARPS * 2 * _AT_ONCE else _MOST_WARPS
-        template |= {"WARPS": warps, "SNAKE": alpha is not None}
-        whole: mx.array = launch(
-            WHOLE, [x, count, affine, rates], [(x.shape, x.dtype)], (tiles, batch, 1), template, warps * LANES
-        )[0]
-        return whole
-    partial = launch(
-        MOMENTS, [x, count], [((batch, splits, 2, channels), mx.float32)], (tiles, splits, batch), template
-    )[0]
-    y: mx.array = launch(
+        template |= {"WARPS": warps, "SNAKE": alpha is not None, "ADD": add}
+        inputs, grid = [x, other, count, affine, rates], (tiles, batch, 1)
+        y, total = launch(WHOLE, inputs, [(x.shape, x.dtype), total_shape], grid, template, warps * LANES)
+        return y, total
+    partial, total = launch(
+        MOMENTS,
+        [x, other, count],
+        [((batch, splits, 2, channels), mx.float32), total_shape],
+        (tiles, splits, batch),
+        {**template, "ADD": add},
+    )
+    (y,) = launch(
         APPLY,
-        [x, count, partial, affine, rates],
+        [total if add else x, count, partial, affine, rates],
         [(x.shape, x.dtype)],
         (tiles, -(-length // _ROWS), batch),
         {**template, "SNAKE": alpha is not None, "ROWS": _ROWS, "RUNS": _MOST_SPLITS * LANES // THREADS},
-    )[0]
-    return y
+    )
+    return y, total
 
 
 def adain_fused(dtype: mx.Dtype) -> bool:
@@ -215,11 +248,15 @@ def _difference(rows: int, dtype: mx.Dtype) -> list[float]:
     keys = mx.random.split(mx.random.key(0), len(shapes))
     exact = [mx.abs(mx.random.normal(shape, key=key)) + 0.5 for shape, key in zip(shapes, keys, strict=True)]
     x, affine, alpha = (each.astype(dtype) for each in exact)
+    part = x * 0.25
     valid = PaddingMask.of(mx.array([rows, 53])[:, None, None], rows)
     count = valid.number(x)
     leaky = adain_leaky_reference(exact[0], exact[1], valid)
     curved = adain_snake_reference(exact[0], exact[1], exact[2], valid)
+    summed, total = adain_of_sum_kernel(x - part, part, affine, alpha, count)
     return [
         relative_difference(adain_kernel(x, affine, None, count), leaky),
         relative_difference(adain_kernel(x, affine, alpha, count), curved),
+        relative_difference(summed, curved),
+        relative_difference(total, valid.zero(exact[0])),
     ]

@@ -28,7 +28,7 @@ def _places(rows: int) -> mx.array:
 
 @dataclass(frozen=True, slots=True)
 class PaddingMask:
-    """`mask` [B, L, 1] is 1 on valid rows, the first ones, and 0 after; `count` [B, 1, 1] is their number.
+    """`mask` [B, L, 1] is 1 on valid rows, the first ones, and 0 after; `count` int32 [B, 1, 1] is their number.
 
     Both are None where nothing is padded.
     """
@@ -41,18 +41,18 @@ class PaddingMask:
         """Return the mask of the first `count` [B, 1, 1] of `rows` rows; all rows where count is None."""
         if count is None:
             return PaddingMask()
-        return PaddingMask((_places(rows) < count).astype(mx.float32), count.astype(mx.float32))
+        return PaddingMask((_places(rows) < count).astype(mx.float32), count.astype(mx.int32))
 
     @property
     def counts(self) -> mx.array | None:
         """Return the number of valid rows, int32 [B], or None where nothing is padded."""
-        return None if self.count is None else self.count[:, 0, 0].astype(mx.int32)
+        return None if self.count is None else self.count[:, 0, 0]
 
     def number(self, x: mx.array) -> mx.array:
         """Return the number of valid rows of x [B, L, C], int32 [B]."""
         if self.count is None:
             return mx.full((x.shape[0],), x.shape[1], dtype=mx.int32)
-        return self.count[:, 0, 0].astype(mx.int32)
+        return self.count[:, 0, 0]
 
     def zero(self, x: mx.array) -> mx.array:
         """Return x [B, L, C] with its padding set to zero."""
@@ -63,6 +63,11 @@ class PaddingMask:
         return self if self.count is None else PaddingMask.of(self.count * 2, rows)
 
 
+def tap(taps: mx.array, k: int) -> mx.array:
+    """Return taps[k] as a view: MLX copies what a number selects, by a launch of its own."""
+    return taps[k : k + 1].reshape(taps.shape[1:])
+
+
 def shift_sum(x: mx.array, taps: mx.array, dilation: int, start: mx.array | None = None) -> mx.array:
     """Return the valid convolution of x [B, L, I] by taps [K, I, O]: [B, L - (K-1) * dilation, O], plus `start`."""
     kernel = taps.shape[0]
@@ -70,7 +75,7 @@ def shift_sum(x: mx.array, taps: mx.array, dilation: int, start: mx.array | None
     y = start
     for k in range(kernel):
         row = x[:, k * dilation : k * dilation + rows]
-        y = row @ taps[k] if y is None else mx.addmm(y, row, taps[k])
+        y = row @ tap(taps, k) if y is None else mx.addmm(y, row, tap(taps, k))
     assert y is not None  # noqa: S101  (kernel >= 1)
     return y
 
@@ -233,7 +238,7 @@ class Conv1d(nn.Module):
         for first in range(0, self.kernel, _TAPS):
             group = range(first, min(first + _TAPS, self.kernel))
             shifted = [x[:, k * self.dilation : k * self.dilation + rows] for k in group]
-            y = _multiply_add()(y, shifted, [taps[k] for k in group])
+            y = _multiply_add()(y, shifted, [tap(taps, k) for k in group])
         return y
 
 
@@ -311,7 +316,7 @@ class ConvTranspose1d(nn.Module):
         x = _pad_rows(x, folds - 1, folds - 1 + right)
         if self.depthwise:
             rows = x.shape[1] - folds + 1
-            parts = [x[:, k : k + rows, None] * taps[k] for k in range(folds)]
+            parts = [x[:, k : k + rows, None] * tap(taps, k) for k in range(folds)]
             y = sum(parts[1:], parts[0]).reshape(batch, -1, channels)
         else:
             y = spread_sum(x, self._columns if len(self._columns) > 1 else [taps], 1)

@@ -83,6 +83,7 @@ def moments(x: mx.array, mask: mx.array | None = None, count: mx.array | None = 
         n = x.shape[1]
         mean = _row_sum(x) * (1.0 / n)
         return Moments(mean, _row_sum(_squared_deviation()(x, mean)), n)
+    count = count.astype(mx.float32)
     mean = _row_sum(x * mask) / mx.maximum(count, 1)
     return Moments(mean, _row_sum(_masked_deviation()(x, mean, mask)), count)
 

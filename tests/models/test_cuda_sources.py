@@ -63,10 +63,11 @@ def test_bilstm(compiler: Compiler) -> None:
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
 def test_adain(dtype: mx.Dtype, compiler: Compiler) -> None:
-    for rows in (100, 4800):
+    for rows in (100, 1000, 4800):
         x, affine = mx.zeros((1, rows, 128), dtype), mx.zeros((1, 256), dtype)
         adain.adain_kernel(x, affine, None, mx.array([rows]))
         adain.adain_kernel(x, affine, mx.zeros(128, dtype), mx.array([rows]))
+        adain.adain_of_sum_kernel(x, x, affine, mx.zeros(128, dtype), mx.array([rows]))
 
 
 def test_harmonic_source(compiler: Compiler) -> None:

@@ -91,7 +91,7 @@ def test_a_layer_at_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
         ("0.125f *", "0.25f *"),
         ("v[i] - mean, v[i] - mean", "v[i], v[i]"),
         ("if (ADD)", "if (false)"),
-        ("k >= stage", "k >= 128"),
+        ("start + STAGE < width", "start + STAGE < 0"),
         ("lane & mask ? sums[i] : sums[i + half]", "lane & mask ? sums[i + half] : sums[i]"),
         ("layer ? y : x", "x"),
     ],
