@@ -13,7 +13,7 @@ from models.backend import compiled_cache, mx
 from models.layers.activation import SIN2, leaky_relu, snake
 from models.layers.conv import PaddingMask
 from models.layers.kernels.agreement import MOST_APART, MOST_APART_SINGLE, relative_difference, usable
-from models.layers.kernels.device import LANES, THREADS, Kernel, launch
+from models.layers.kernels.device import LANES, THREADS, Kernel, gpu, launch
 from models.layers.norm import affine_of, moments
 
 SLOPE = 0.2  # of LeakyReLU
@@ -44,6 +44,13 @@ def adain_snake_reference(x: mx.array, affine: mx.array, alpha: mx.array, valid:
     scale, shift = affine_of([moments(x, valid.mask, valid.count)], gamma, beta)
     y = x * scale + shift
     return valid.zero(snake(y, y * (alpha / math.pi), 1 / alpha))
+
+
+_ROWS = 64  # a block of the second
+_MOST_SPLITS = 64  # runs of rows of the first
+_FEW_ROWS = 1024  # for one kernel, which has no more blocks however many rows there are
+_FEW_WARPS, _MOST_WARPS = 16, 32  # of its blocks; on Metal a kernel's registers may not be for the most
+_AT_ONCE = 8  # rows that a warp reads before it uses them
 
 
 # Sums over n rows from `start` on, shifted by the first of them against cancellation. A lane has one channel. The warps
@@ -179,12 +186,14 @@ _WHOLE = f"""
 """
 MOMENTS = Kernel("nightingale_moments", ("x", "more", "count"), ("partial", "total"), _MOMENTS)
 APPLY = Kernel("nightingale_adain", ("x", "count", "partial", "affine", "alpha"), ("y",), _APPLY)
-WHOLE = Kernel("nightingale_adain_whole", ("x", "more", "count", "affine", "alpha"), ("y", "total"), _WHOLE)
-_ROWS = 64  # a block of the second
-_MOST_SPLITS = 64  # runs of rows of the first
-_FEW_ROWS = 1024  # for one kernel, which has no more blocks however many rows there are
-_FEW_WARPS, _MOST_WARPS = 16, 32  # of its blocks
-_AT_ONCE = 8  # rows that a warp reads before it uses them
+WHOLE = Kernel(
+    "nightingale_adain_whole",
+    ("x", "more", "count", "affine", "alpha"),
+    ("y", "total"),
+    _WHOLE,
+    f"#define THREADS {_MOST_WARPS * LANES}\n",
+    bounded=True,
+)
 
 
 def adain_kernel(x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array) -> mx.array:
@@ -210,7 +219,8 @@ def _launched(
     other, rates = x if more is None else more, affine if alpha is None else alpha
     total_shape = (x.shape if add else (1,), x.dtype)
     if length <= _FEW_ROWS:
-        warps = _FEW_WARPS if length <= _FEW_WARPS * 2 * _AT_ONCE else _MOST_WARPS
+        few = length <= _FEW_WARPS * 2 * _AT_ONCE or gpu() == "metal"
+        warps = _FEW_WARPS if few else _MOST_WARPS
         template |= {"WARPS": warps, "SNAKE": alpha is not None, "ADD": add}
         inputs, grid = [x, other, count, affine, rates], (tiles, batch, 1)
         y, total = launch(WHOLE, inputs, [(x.shape, x.dtype), total_shape], grid, template, warps * LANES)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -25,10 +26,11 @@ _SPILLED = re.compile(r"(\d+) bytes spill stores")
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Registers of a thread, and bytes that it spills to memory."""
+    """Threads of a block, registers of a thread, and bytes that it spills to memory."""
 
     name: str
     architecture: str
+    threads: int
     registers: int
     spilled: int
 
@@ -59,6 +61,7 @@ class Compiler:
             output_shapes: Sequence[tuple[int, ...]],
             output_dtypes: Sequence[mx.Dtype],
             template: Sequence[tuple[str, Any]] = (),
+            threadgroup: tuple[int, int, int] = (1, 1, 1),
             **grid: Any,
         ) -> list[mx.array]:
             function, text = nvrtc.kernel_source(
@@ -66,13 +69,15 @@ class Compiler:
             )
             if text not in self._done:
                 self._done.add(text)
-                self.compiled += [self.compile(name, function, text, each) for each in ARCHITECTURES]
+                self.compiled += [
+                    self.compile(name, function, text, each, math.prod(threadgroup)) for each in ARCHITECTURES
+                ]
             return [mx.zeros(shape, dtype) for shape, dtype in zip(output_shapes, output_dtypes, strict=True)]
 
         return launch
 
-    def compile(self, name: str, function: str, text: str, architecture: str) -> Compiled:
+    def compile(self, name: str, function: str, text: str, architecture: str, threads: int) -> Compiled:
         """Compile a source. Raises RuntimeError with the compiler's words."""
         _, _, said = self._compiler.compile(function, text, architecture, "--ptxas-options=-v")
         registers = max(map(int, _USED.findall(said)))
-        return Compiled(name, architecture, registers, max(map(int, _SPILLED.findall(said)), default=0))
+        return Compiled(name, architecture, threads, registers, max(map(int, _SPILLED.findall(said)), default=0))

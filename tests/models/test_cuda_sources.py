@@ -26,6 +26,7 @@ pytestmark = [
     pytest.mark.skipif(not FOLDER.is_dir(), reason="NVRTC is not here: make cudasources"),
 ]
 
+REGISTERS = 65536  # of a processor, for all threads of a block
 PROCESSORS = 132  # of an H100 or H200
 # Bytes of a thread. T3's step spills 60 on Hopper; NLLB's with up to 32 rows has more sums than registers.
 USUAL_SPILLED = 128
@@ -49,6 +50,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compiler]:
     for each in made.compiled:
         print(each)
         assert each.spilled <= MOST_SPILLED.get(each.name, USUAL_SPILLED), each
+        assert each.registers * each.threads <= REGISTERS, each
 
 
 def test_an_error_is_the_compilers(compiler: Compiler) -> None:
