@@ -98,6 +98,12 @@ def check_sampling(sampling: Sampling, model: str, synthesizer: Synthesizer) -> 
             )
 
 
+def check_speed(speed: float, model: str, synthesizer: Synthesizer) -> None:
+    """Raise InvalidRequestError for another speed than 1 of a model that has one speed."""
+    if speed != 1.0 and not synthesizer.changes_speed:
+        raise errors.InvalidRequestError(f"Model '{model}' speaks at speed 1 only, not {speed:g}.", param="speed")
+
+
 def preferring(sampling: Sampling, preferred: Sampling, synthesizer: Synthesizer) -> Sampling:
     """Return `sampling`, and of `preferred` the parameters that it leaves open and the model takes."""
     more = {name: value for name, value in preferred.given().items() if name in synthesizer.parameters}

@@ -23,6 +23,7 @@ from app.lexicons.service import LexiconService
 from app.speech.cache import Scope, SpeechCache
 from app.speech.choices import (
     check_sampling,
+    check_speed,
     has_voice,
     language_to_speak,
     may_be_cloned,
@@ -123,6 +124,11 @@ class PreparedSpeech:
     def watermark(self) -> Name:
         """Name of the watermark in the audio."""
         return "none" if self.marker is None else "perth"
+
+    def at_speed(self, speed: float) -> PreparedSpeech:
+        """Return the speech at another speed. Raises InvalidRequestError for a model of one speed."""
+        check_speed(speed, self.model, self.synthesizer)
+        return replace(self, speed=speed)
 
     def at_rate(self, rate: float) -> PreparedSpeech:
         """Return the speech `rate` times as fast, if the model can; within [MIN_SPEED, MAX_SPEED]."""
@@ -260,10 +266,7 @@ class SpeechService:
         state = await self._loads.obtain(self.model_name(options.model), "text-to-speech", progress)
         model, synthesizer = state.name, state.ready_synthesizer()
         check_sampling(options.sampling, model, synthesizer)
-        if options.speed != 1.0 and not synthesizer.changes_speed:
-            raise errors.InvalidRequestError(
-                f"Model '{model}' speaks at speed 1 only, not {options.speed:g}.", param="speed"
-            )
+        check_speed(options.speed, model, synthesizer)
         route = await self._route(options, progress)
         lang = codes.tag(route.target) if options.lang is None and route is not None else options.lang
         voice = resolve_alias(self._voice(options, lang, model, synthesizer), synthesizer, lang)

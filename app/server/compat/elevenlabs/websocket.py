@@ -215,7 +215,7 @@ class ElevenSocket(SocketLoop):
             raise ProtocolError(f"{MAX_CONTEXTS} contexts are open already; close one first.")
         if len(self._all()) >= MAX_SPEAKING:
             raise ProtocolError(f"{MAX_SPEAKING} contexts speak already; wait for an 'isFinal'.")
-        speech = replace(self._speech, speed=speed_of(message.voice_settings))
+        speech = self._speech.at_speed(speed_of(message.voice_settings))
         if message.pronunciation_dictionary_locators:
             ids = [each.pronunciation_dictionary_id for each in message.pronunciation_dictionary_locators]
             speech = replace(speech, lexicons=await self.app.speech.lexicons.resolve(ids, {}, None))

@@ -135,3 +135,23 @@ def test_tokens_are_counted(cloning: Any, wait_until: Any) -> None:
         assert found
         assert float(found.group(1)) % drafted == 0
     assert 'stage="t3_decode"' in metrics
+
+
+@pytest.mark.parametrize("kind", ["stream-input", "multi-stream-input"])
+def test_a_model_of_one_speed_on_elevenlabs_socket(cloning: Any, kind: str) -> None:
+    """The speed of a context is refused when it opens, not at every sentence."""
+    url = (
+        cloning.url.replace("http", "ws", 1) + f"/v1/text-to-speech/own/{kind}?model_id=parrot&output_format=pcm_24000"
+    )
+    before = len(cloning.parrot.requests)
+    with connect(url) as socket:
+        socket.send(json.dumps({"text": " ", "voice_settings": {"speed": 1.2}}))
+        socket.send(json.dumps({"text": "Hello there. ", "flush": True}))
+        said = json.loads(socket.recv(timeout=60))
+        assert (said["error"], said["code"]) == ("invalid_request", 1008)
+        assert said["message"] == "Model 'parrot' speaks at speed 1 only, not 1.2."
+    assert len(cloning.parrot.requests) == before
+    with connect(url) as socket:
+        socket.send(json.dumps({"text": " ", "voice_settings": {"speed": 1}}))
+        socket.send(json.dumps({"text": "Hello there. ", "flush": True}))
+        assert json.loads(socket.recv(timeout=60))["audio"]
