@@ -18,7 +18,7 @@ from models.contract import (
     SpeechRequest,
     UnknownVoiceError,
 )
-from models.kokoro.pipeline import FRAME_BUCKETS, TOKEN_BUCKETS, KokoroSynthesizer, round_durations
+from models.kokoro.pipeline import FRAME_BUCKETS, TOKEN_BUCKETS, BatchRow, KokoroSynthesizer, _keys, round_durations
 from models.timeline import Stage, Timeline
 from tests.models.kokoro.house import UTTERANCES, distance, house, padded_house, style_row, tokens
 
@@ -271,3 +271,9 @@ def test_profiling_changes_no_sample() -> None:
 def test_token_buckets_hold_every_utterance() -> None:
     assert FRAME_BUCKETS == (50, 100, 150, 200, 250, 300, 400, 500, 600, 800, 1200, 1600)
     assert bucket(house().max_phonemes + 2, TOKEN_BUCKETS) == TOKEN_BUCKETS[-1] == 512
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 1, 2**40 + 5])
+def test_the_noise_has_mlx_key_of_its_seed(seed: int) -> None:
+    row = BatchRow([0, 0], np.zeros((1, 2), np.float32), 1.0, seed, Timeline(), lambda: False)
+    assert np.array_equal(_keys([row, row]), np.array([mx.random.key(seed)] * 2))
