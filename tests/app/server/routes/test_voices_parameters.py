@@ -146,7 +146,6 @@ def test_a_model_of_one_speed_on_elevenlabs_socket(cloning: Any, kind: str) -> N
     before = len(cloning.parrot.requests)
     with connect(url) as socket:
         socket.send(json.dumps({"text": " ", "voice_settings": {"speed": 1.2}}))
-        socket.send(json.dumps({"text": "Hello there. ", "flush": True}))
         said = json.loads(socket.recv(timeout=60))
         assert (said["error"], said["code"]) == ("invalid_request", 1008)
         assert said["message"] == "Model 'parrot' speaks at speed 1 only, not 1.2."
