@@ -364,13 +364,6 @@ def _valid(count: mx.array | None, x: mx.array) -> PaddingMask:
     return PaddingMask() if count is None else PaddingMask.of(count[:, None, None], x.shape[1])
 
 
-def counted(lengths: Sequence[int], size: int, *, padded: bool) -> npt.NDArray[np.int32] | None:
-    """Return `count` for rows of these lengths in arrays of `size`; None where all are full and nothing is `padded`."""
-    if not padded and all(length == size for length in lengths):
-        return None
-    return np.array(list(lengths), dtype=np.int32)
-
-
 def alignment(frames: Sequence[npt.NDArray[np.int64]], tokens: int, length: int) -> npt.NDArray[np.int32]:
     """Return the token of each frame [B, length], of rows of `tokens` each; the last token fills a row up."""
     index = np.zeros((len(frames), length), dtype=np.int32)

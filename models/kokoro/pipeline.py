@@ -31,7 +31,7 @@ from models.contract import (
     WarmupStep,
 )
 from models.kokoro.config import SAMPLE_RATE, SAMPLES_PER_FRAME, KokoroConfig, load_config
-from models.kokoro.network import CompiledNetwork, Kokoro, align, alignment, counted
+from models.kokoro.network import CompiledNetwork, Kokoro, align, alignment
 from models.kokoro.text import tokenize
 from models.kokoro.voices import Pack, describe, load_voices, parse_blend, spoken_languages, style
 from models.kokoro.weights import load_weights
@@ -317,9 +317,9 @@ class KokoroSynthesizer:
         return [group for of_size in groups.values() for group in of_size]
 
     def _counted(self, lengths: Sequence[int], size: int) -> list[npt.NDArray[np.int32]]:
-        """Return `counted`, or nothing where that is None."""
-        count = counted(lengths, size, padded=self._padded)
-        return [] if count is None else [count]
+        """Return the valid rows, [B], of arrays of `size` rows; nothing where all are full and nothing is padded."""
+        full = not self._padded and all(length == size for length in lengths)
+        return [] if full else [np.array(list(lengths), dtype=np.int32)]
 
     def _noise(self, row: BatchRow, key: mx.array, frames: int, length: int) -> mx.array:
         """Return the source's noise [1, length * 600]: the noise that the row has alone, from its key, then zeros."""

@@ -114,8 +114,7 @@ _STYLE = r"""
         float v = fmaf(given[j], scale, shift);
         if (SNAKE) {
           const float cycles = v * rate, m = cycles - floorf(cycles + 0.5f), z = m * m;
-          float s = POLYNOMIAL;
-          v = fmaf(s * z, inverse, v);
+          v = fmaf(POLYNOMIAL * z, inverse, v);
         } else {
           v = v > 0.0f ? v : 0.2f * v;
         }
@@ -123,6 +122,8 @@ _STYLE = r"""
       }
     }
 """.replace("POLYNOMIAL", reduce(lambda sum_, c: f"fmaf(z, {sum_}, {c}f)", reversed(SIN2[:-1]), f"{SIN2[-1]}f"))
+
+_PADDING = "for (int r = valid + warp; r < L; r += WARPS) total[((long)b * L + r) * C + c] = (X)0.0f;"
 
 _MOMENTS = f"""
     // Of SPLITS runs of rows.
@@ -136,9 +137,7 @@ _MOMENTS = f"""
       partial[to] = n > 0 ? pivot + s1 / n : 0.0f;
       partial[to + C] = n > 0 ? fmaxf(s2 - s1 * s1 / n, 0.0f) : 0.0f;
     }}
-    if (ADD && split == SPLITS - 1 && c < C) {{
-      for (int r = valid + warp; r < L; r += WARPS) total[((long)b * L + r) * C + c] = (X)0.0f;
-    }}
+    if (ADD && split == SPLITS - 1 && c < C) {{ {_PADDING} }}
 """
 
 _APPLY = f"""
@@ -180,9 +179,7 @@ _WHOLE = f"""
     {_SUMS}
     const float seen = fmaxf((float)n, 1.0f), mean = pivot + s1 / seen, m2 = fmaxf(s2 - s1 * s1 / seen, 0.0f);
     {_STYLE.replace("READ", _READ_SUM)}
-    if (ADD) {{
-      for (int r = valid + warp; r < L; r += WARPS) total[((long)b * L + r) * C + c] = (X)0.0f;
-    }}
+    if (ADD) {{ {_PADDING} }}
 """
 MOMENTS = Kernel("nightingale_moments", ("x", "more", "count"), ("partial", "total"), _MOMENTS)
 APPLY = Kernel("nightingale_adain", ("x", "count", "partial", "affine", "alpha"), ("y",), _APPLY)

@@ -231,9 +231,8 @@ def attend_cuda(qkv: mx.array, mask: mx.array, heads: int) -> mx.array:
     batch, count, width = qkv.shape
     template = {"X": qkv.dtype, "D": width // 3 // heads}
     outputs = {"y": ((batch, count, width // 3), qkv.dtype)}
-    y: mx.array = _launch("attend", {"qkv": qkv, "mask": mask}, outputs, (heads, batch, -(-count // _WARPS)), template)[
-        0
-    ]
+    blocks = (heads, batch, -(-count // _WARPS))
+    y: mx.array = _launch("attend", {"qkv": qkv, "mask": mask}, outputs, blocks, template)[0]
     return y
 
 

@@ -140,9 +140,8 @@ def test_tokens_are_counted(cloning: Any, wait_until: Any) -> None:
 @pytest.mark.parametrize("kind", ["stream-input", "multi-stream-input"])
 def test_a_model_of_one_speed_on_elevenlabs_socket(cloning: Any, kind: str) -> None:
     """The speed of a context is refused when it opens, not at every sentence."""
-    url = (
-        cloning.url.replace("http", "ws", 1) + f"/v1/text-to-speech/own/{kind}?model_id=parrot&output_format=pcm_24000"
-    )
+    base = cloning.url.replace("http", "ws", 1)
+    url = f"{base}/v1/text-to-speech/own/{kind}?model_id=parrot&output_format=pcm_24000"
     before = len(cloning.parrot.requests)
     with connect(url) as socket:
         socket.send(json.dumps({"text": " ", "voice_settings": {"speed": 1.2}}))
