@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from models.backend import bucket, mx, note_shape, on_cpu
+from models.layers.decoder_step.cuda import MOST_ROWS
+from models.layers.decoder_step.step import OUTPUTS, TOKENS, Step
 from models.layers.kernels.device import gpu
-from models.nllb.kernels.choice import Step, choose_step, layers_agree
-from models.nllb.kernels.cuda import MOST_ROWS
-from models.nllb.kernels.headers import OUTPUTS, TOKENS
+from models.nllb.kernels.choice import choose_step, layers_agree, output_rows
 from models.nllb.network import Nllb
 from models.nllb.vocabulary import Head, Tree, argmax, best, logits
 
@@ -171,10 +171,10 @@ class CompiledNetwork:
         All is sent at once: the kernel writes into `past`, and MLX knows of nothing that later readers wait for.
         """
         parts = [ids] if ids.size <= MOST_ROWS else mx.split(ids, ids.shape[1], axis=1)
-        origin, tree = self._own_rows(group), group.head.tree
+        origin, head = self._own_rows(group), output_rows(group.head.tree)
         for part in parts:
             one = mx.contiguous(part)  # a column of tokens is not
-            made, place = kernel(one, place, group.past, group.memory, group.bias, origin, tree, ending)
+            made, place = kernel(one, place, group.past, group.memory, group.bias, origin, head, ending)
             mx.async_eval(made, place)
         return made, place
 

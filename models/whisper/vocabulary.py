@@ -31,6 +31,12 @@ class Vocabulary(nn.Module):
         if bits:
             self.weight = self._parts[0][0]
 
+    @property
+    def part(self) -> Part:
+        """Return the table in one piece, as on a GPU."""
+        (part,) = self._parts
+        return part
+
     def embed(self, ids: mx.array) -> mx.array:
         """Return the embeddings [B, T, C] of ids [B, T]."""
         if self._native is not None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from loadtest.official import NLLB
+from loadtest.official import NLLB, WHISPER
 from models.backend import mx
 from models.chatterbox import config as chatterbox
 from models.chatterbox.s3gen.kernels import cuda as flow
 from models.chatterbox.t3.kernels import cuda as t3
 from models.kokoro import encoder_kernel, source
 from models.layers import adain, lstm
+from models.layers.decoder_step.cuda import CudaStep
+from models.layers.decoder_step.shape import DecoderShape
+from models.layers.decoder_step.step import ENDINGS, TOKENS
+from models.layers.decoder_step.weights import pack
 from models.layers.kernels import device
 from models.nllb.config import NllbConfig
-from models.nllb.kernels import cuda as nllb
-from models.nllb.kernels.headers import ENDINGS, TOKENS, warps
-from models.nllb.kernels.weights import pack
+from models.nllb.kernels import choice
+from models.nllb.network import Nllb
+from models.whisper.config import WhisperConfig
+from models.whisper.kernels import choice as whisper_choice
 from tests.models.nllb.kernels import emulated
 from tests.models.nvrtc import ARCHITECTURES, FOLDER, Compiler
 
@@ -100,20 +106,31 @@ def test_t3_step(variant: chatterbox.Variant, bits: int, compiler: Compiler) -> 
         device.launch(kernel, [*arrays, *numbers, *cache], [((1,), mx.float32)] * 2, (1, 1, 1))
 
 
-@pytest.mark.parametrize("bits", [0, 8])
-def test_nllb_step(bits: int, compiler: Compiler) -> None:
-    config, network = NllbConfig(**NLLB), emulated.network(bits=bits)
-    step = nllb.CudaStep.__new__(nllb.CudaStep)  # the weights' types and names alone are in the source
-    step.config, step._bits, step._warps, step._blocks = config, bits, warps(config), PROCESSORS
-    step._weights = {name: mx.zeros((1, 1), array.dtype) for name, array in pack(network).items()}
+def check_step(family: str, shape: DecoderShape) -> None:
+    """Compile the kernels of a decoder of this shape; the weights' types and names alone are in the source."""
+    network = emulated.network(bits=shape.bits)
+    step = CudaStep.__new__(CudaStep)
+    step.family, step.shape, step._warps, step._blocks = family, shape, shape.warps(), PROCESSORS
+    packed = pack(choice.decoder_weights(network))
+    step._weights = {name: mx.zeros((1, 1), array.dtype) for name, array in packed.items()}
     step._counters = mx.zeros(32, mx.int32)
     step._endings = [mx.full(16, ending, dtype=mx.int32) for ending in ENDINGS]
     step._kernels = {tiles: step.kernel(tiles) for tiles in (1, 4)}
-    caches = [mx.zeros((1, 2 * config.decoder_attention_heads, 8, 64), mx.bfloat16)] * config.decoder_layers
-    mask, tree = mx.zeros((1, 1, 1, 8), mx.bfloat16), network.shared.head().tree
+    caches = [mx.zeros((1, 2 * shape.heads, 8, 64), mx.bfloat16)] * shape.layers
+    mask, head = mx.zeros((1, 1, 1, 8), mx.bfloat16), choice.output_rows(network.shared.head().tree)
     for rows in (1, 32):
         ids = mx.zeros((rows, 1), mx.int32)
-        step(ids, mx.array([9]), caches, caches, mask, mx.zeros((rows, 8), mx.int32), tree, TOKENS)
+        step(ids, mx.array([9]), caches, caches, mask, mx.zeros((rows, 8), mx.int32), head, TOKENS)
+
+
+@pytest.mark.parametrize("bits", [0, 8])
+def test_nllb_step(bits: int, compiler: Compiler) -> None:
+    check_step("nllb", replace(choice.shape(Nllb(NllbConfig(**NLLB))), bits=bits))
+
+
+@pytest.mark.parametrize("size", ["base", "small", "medium", "large-v3-turbo", "large-v3"])
+def test_whisper_step(size: str, compiler: Compiler) -> None:
+    check_step(f"whisper_{size.replace('-', '_')}", whisper_choice.shape(WhisperConfig(**WHISPER[size]), 0))
 
 
 @pytest.mark.parametrize("name", sorted(flow._INPUTS))

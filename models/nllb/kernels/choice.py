@@ -2,53 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import numpy.typing as npt
 
 from models.backend import mx
+from models.layers.decoder_step.cuda import MOST_ROWS, CudaStep
+from models.layers.decoder_step.metal import MetalStep
+from models.layers.decoder_step.shape import DecoderShape
+from models.layers.decoder_step.step import OUTPUTS, TOKENS, OutputRows, Step
+from models.layers.decoder_step.weights import DecoderWeights, LayerWeights
 from models.layers.kernels.agreement import agree, relative_difference
-from models.nllb.kernels.cuda import MOST_ROWS, CudaStep
-from models.nllb.kernels.headers import OUTPUTS, TOKENS
-from models.nllb.kernels.metal import MetalStep
-from models.nllb.network import Nllb
+from models.nllb.network import DecoderLayer, Nllb
 from models.nllb.vocabulary import Tree, argmax
 
+FAMILY = "nllb"
 _COMPARED = (3, MOST_ROWS)  # rows: each kernel once
 _TOKENS = 4096
 
 
-class Step(Protocol):
-    """A decoding step of one token a row, or of a few."""
+def shape(network: Nllb) -> DecoderShape:
+    """Return the sizes of the decoder."""
+    config = network.config
+    return DecoderShape(
+        width=config.d_model,
+        heads=config.decoder_attention_heads,
+        inner=config.decoder_ffn_dim,
+        layers=config.decoder_layers,
+        bits=network.shared.bits,
+        scale=config.embedding_scale,
+    )
 
-    def __call__(
-        self,
-        ids: mx.array,
-        place: mx.array,
-        past: list[mx.array],
-        memory: list[mx.array],
-        mask: mx.array,
-        origin: mx.array,
-        tree: Tree,
-        ending: int,
-    ) -> tuple[mx.array, mx.array]:
-        """Read each row's tokens, and write their keys and values into `past`.
 
-        Args:
-            ids: int32 [B, n], at most 32 of them.
-            place: int32 [1], the position of the first of each row.
-            past: As in `Decoder.step_reference`, bfloat16; each array belongs to the caller alone.
-            memory: As there.
-            mask: [B, 1, 1, S], minus infinity on padding.
-            origin: int32 [B, T], the row of `past` that has a row's keys and values at each place.
-            tree: Of the head.
-            ending: TOKENS or OUTPUTS.
+def decoder_weights(network: Nllb) -> DecoderWeights:
+    """Return what the kernels read of a lowered network."""
+    decoder = network.decoder
+    layers = [_layer_weights(layer) for layer in decoder.layers]
+    table, positions = network.shared.part, network._positions
+    return DecoderWeights(shape(network), network.dtype, layers, decoder.layer_norm, table, positions)
 
-        Returns:
-            The likeliest token after each, int32 [B, n], -1 where the step failed; or the last layer's output
-            [B, n, C]; and the next place [1].
-        """
+
+def _layer_weights(layer: DecoderLayer) -> LayerWeights:
+    own, cross = layer.self_attn, layer.encoder_attn
+    norms = layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm
+    return LayerWeights(norms, (own.qkv_proj, own.out_proj, cross.q_proj, cross.out_proj, layer.fc1, layer.fc2))
+
+
+def output_rows(tree: Tree) -> OutputRows:
+    """Return the rows of a head that is in one piece."""
+    ((part,), ((banned,),), ((entries,),)) = tree["parts"], tree["banned"], tree["table"]
+    return OutputRows(tuple(part), banned, entries)
 
 
 def choose_step(network: Nllb) -> Step | None:
@@ -56,10 +58,12 @@ def choose_step(network: Nllb) -> Step | None:
 
     Compiles its kernels (seconds each). A warning tells if they do not build or do not agree.
     """
-    kind = next((kind for kind in (CudaStep, MetalStep) if kind.available(network)), None)
-    if kind is None:
+    if CudaStep.available(shape(network), network.dtype):
+        step: Step = CudaStep(FAMILY, decoder_weights(network))
+    elif MetalStep.available(shape(network), network.dtype):
+        step = MetalStep(FAMILY, decoder_weights(network), network.shared.embed)
+    else:
         return None
-    step = kind(network)
     agreed = agree("NLLB's step", lambda: [each for rows in _COMPARED for each in differences(step, network, rows)])
     return step if agreed else None
 
@@ -117,8 +121,8 @@ def differences(step: Step, network: Nllb, rows: int) -> tuple[float, float]:
     tree = network.shared.head(table).tree
     wanted = plain_output(network, *given[:5])
     mx.eval(wanted, given)  # before `step` writes into the caches
-    found, _ = step(*given, tree, OUTPUTS)
-    tokens, _ = step(*given, tree, TOKENS)
+    found, _ = step(*given, output_rows(tree), OUTPUTS)
+    tokens, _ = step(*given, output_rows(tree), TOKENS)
     best, taken = (logits_of(network, wanted, each) for each in (argmax(tree, wanted, network.shared.bits), tokens))
     return relative_difference(found, wanted), float(np.max((best - taken) / np.abs(best)))
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from models.backend import mx
+from models.layers.decoder_step import cuda
+from models.layers.decoder_step.step import OUTPUTS, TOKENS, OutputRows, Step
 from models.layers.kernels.device import Device, Kernel
 from models.nllb.config import NllbConfig
-from models.nllb.kernels import cuda
-from models.nllb.kernels.choice import Step
-from models.nllb.kernels.headers import OUTPUTS, TOKENS
+from models.nllb.kernels.choice import FAMILY, decoder_weights, output_rows
 from models.nllb.network import Nllb
-from models.nllb.vocabulary import Tree, argmax
+from models.nllb.vocabulary import Tree
 from models.nllb.weights import load_weights
 from tests.models import emulator
 from tests.models.nllb.builder import TINY, official_arrays, to_mx
@@ -73,6 +73,11 @@ def gpu(
     return launched
 
 
+def cuda_step(model: Nllb, blocks: int = 3) -> Step:
+    """The one CUDA kernel."""
+    return cuda.CudaStep(FAMILY, decoder_weights(model), blocks)
+
+
 @dataclass
 class Case:
     """Arrays of a step at `place`: random keys and values, in bfloat16; some of the source is padding."""
@@ -123,7 +128,7 @@ class Case:
     def _run(self, step: Step, past: list[mx.array], tree: Tree, ending: int, place: int | None = None) -> mx.array:
         at = self.place if place is None else place
         mask = self.mask.astype(mx.bfloat16)
-        made, following = step(self.ids, mx.array([at]), past, self.memory, mask, self.origin, tree, ending)
+        made, following = step(self.ids, mx.array([at]), past, self.memory, mask, self.origin, output_rows(tree), ending)
         assert np.array(following).tolist() == [at + self.each]
         return made
 
@@ -142,7 +147,7 @@ class PlainStep:
         memory: list[mx.array],
         mask: mx.array,
         origin: mx.array,
-        tree: Tree,
+        head: OutputRows,
         ending: int,
     ) -> tuple[mx.array, mx.array]:
         gathered = [mx.take_along_axis(part, origin[:, None, :, None], axis=0) for part in past]
@@ -153,7 +158,7 @@ class PlainStep:
             half = kept.dtype == mx.bfloat16
             own, made = (np.array(each.view(mx.uint16) if half else each, copy=False) for each in (kept, new))
             own[:, :, at] = made[:, :, at]
-        found = argmax(tree, hidden, self.model.shared.bits) if ending == TOKENS else hidden
+        found = head.entries[mx.argmax(hidden @ head.part[0].T + head.banned, axis=-1)] if ending == TOKENS else hidden
         return found, place + ids.shape[1]
 
 

@@ -9,19 +9,21 @@ import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
+from models.layers.decoder_step import cuda, metal
+from models.layers.decoder_step.cuda import CudaStep
+from models.layers.decoder_step.metal import MetalStep
+from models.layers.decoder_step.step import OUTPUTS, Step
+from models.layers.decoder_step.weights import pack
 from models.layers.kernels import agreement
 from models.nllb import steps
-from models.nllb.kernels import choice, cuda, headers, metal
-from models.nllb.kernels.choice import Step, differences
-from models.nllb.kernels.cuda import CudaStep
-from models.nllb.kernels.metal import MetalStep
-from models.nllb.kernels.weights import pack
+from models.nllb.kernels import choice
+from models.nllb.kernels.choice import FAMILY, decoder_weights, differences, shape
 from models.nllb.network import Nllb
 from models.nllb.search import SearchTask, TokenHypothesis, beam, greedy, greedy_no_repeat
 from models.nllb.steps import CompiledNetwork
 from models.nllb.vocabulary import argmax
 from tests.models.metal import checker
-from tests.models.nllb.kernels.emulated import SMALL, TOLERANCE, Case, PlainStep, error, gpu, network
+from tests.models.nllb.kernels.emulated import SMALL, TOLERANCE, Case, PlainStep, cuda_step, error, gpu, network
 from tests.models.nllb.kernels.test_step import half
 
 pytestmark = pytest.mark.slow
@@ -35,6 +37,10 @@ def few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Emulated blocks take their time."""
     monkeypatch.setattr(metal, "_BLOCKS", 3)
     monkeypatch.setattr(metal, "_SEARCH_BLOCKS", 2)
+
+
+def metal_step(model: Nllb) -> MetalStep:
+    return MetalStep(FAMILY, decoder_weights(model), model.shared.embed)
 
 
 def check(step: Step, case: Case, tolerance: float = TOLERANCE) -> None:
@@ -59,6 +65,8 @@ def check(step: Step, case: Case, tolerance: float = TOLERANCE) -> None:
         ({"rows": 3, "counts": (4, 9, 1)}, 5, 0, True),
         ({"rows": 19, "counts": (4, 9, 1), "place": 60, "length": 64, "source": 70}, 3, 0, False),
         ({"rows": 2, "each": 3, "counts": (4, 9)}, 3, 0, True),
+        ({"rows": 2, "counts": (300,), "source": 300}, 40, 0, True),  # 16 heads of rows, each in two parts
+        ({"rows": 1, "counts": (7,), "source": 300}, 43, 0, False),  # most parts see padding alone
         ({"rows": 2, "place": 0}, 3, 8, True),
         ({"rows": 2, "counts": (4,)}, 3, 4, False),
     ],
@@ -67,7 +75,7 @@ def test_one_kernel_equals_the_plain_step(
     case: dict[str, int], blocks: int, bits: int, backward: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launched = gpu(monkeypatch, backward=backward)
-    check(CudaStep(network(SMALL, bits), blocks), Case(network(SMALL, bits), **case), TOLERANCES[bits])
+    check(cuda_step(network(SMALL, bits), blocks), Case(network(SMALL, bits), **case), TOLERANCES[bits])
     assert launched == [f"nightingale_nllb_step_{1 if case['rows'] <= 8 else 4}"] * 2
 
 
@@ -84,7 +92,7 @@ def test_phases_equal_the_plain_step(
     case: dict[str, int], bits: int, backward: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launched = gpu(monkeypatch, "metal", backward=backward)
-    check(MetalStep(network(SMALL, bits)), Case(network(SMALL, bits), **case), TOLERANCES[bits])
+    check(metal_step(network(SMALL, bits)), Case(network(SMALL, bits), **case), TOLERANCES[bits])
     assert len(launched) == 2 * 8 * SMALL.decoder_layers + 3
 
 
@@ -93,7 +101,7 @@ def test_the_phases_are_metal(bits: int, program: Callable[[str], str], monkeypa
     seen: list[str] = []
     monkeypatch.setattr(metal.device, "launch", checker(program("clang"), seen))
     case = Case(network(replace(SMALL, decoder_layers=1), bits), 2, source=16)
-    step, tree = MetalStep(case.model), case.model.shared.head().tree
+    step, tree = metal_step(case.model), case.model.shared.head().tree
     case.tokens(step, tree)
     case.outputs(step)
     assert set(seen) == {kernel.name for kernel in step._kernels.values()}
@@ -105,7 +113,7 @@ def test_the_phases_are_metal(bits: int, program: Callable[[str], str], monkeypa
         ("WAIT(at.index, at.blocks, counters, &met, &failed)", "((void)0)"),
         ("? FETCH(to.x + row", "? 0.0f * FETCH(to.x + row"),
         ("* inverse * low_half(gain[0])", "* inverse"),
-        ("sum > 0.0f ? sum : 0.0f", "sum"),
+        ("ACTIVATE(sum)", "sum"),
         ("if (mask) score", "if (0) score"),
         ("sum * 0.125f", "sum"),
         ("origin ? origin[sentence * length + key] : sentence", "sentence"),
@@ -123,7 +131,7 @@ def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPat
     origin[:, case.place] = origin[:, case.place + 1] = range(3)
     case.origin = mx.array(origin)
     gpu(monkeypatch)
-    step = CudaStep(network(), 3)
+    step = cuda_step(network())
     assert error(case.outputs(step)[0], case.plain()[0]) < TOLERANCE
     gpu(monkeypatch, change=(words, instead))
     assert not error(case.outputs(step)[0], case.plain()[0]) < 2 * TOLERANCE
@@ -133,7 +141,7 @@ def test_the_search_takes_the_first_of_equals_and_no_banned_token(monkeypatch: p
     """A shortlist: tokens by their places in its table, an odd number of rows."""
     model, case = network(), Case(network(), 2)
     gpu(monkeypatch)
-    step, hidden = CudaStep(model, 3), mx.array(case.outputs(CudaStep(model, 3))[0])
+    step, hidden = cuda_step(model), mx.array(case.outputs(cuda_step(model))[0])
     likeliest = int(np.argmax(np.array(hidden @ model.shared.weight.T)[0, 0]))
     ids = np.sort(np.array([*range(20, 119), likeliest]))
     tree = model.shared.head(ids).tree
@@ -151,23 +159,23 @@ def test_no_place_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the last place the cache stays as it is, the outputs are no numbers, and the tokens are none."""
     case = Case(network(), 2, 2, place=11)
     gpu(monkeypatch)
-    step = CudaStep(network(), 3)
+    step = cuda_step(network())
     assert np.isnan(case.outputs(step)[0]).all()
     assert case.tokens(step, network().shared.head().tree) == [-1] * 4
 
 
 def test_a_layer_at_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(SMALL, d_model=1024, decoder_attention_heads=16, decoder_ffn_dim=4096, decoder_layers=1)
-    assert headers.warps(config) == 16
+    assert shape(network(config)).warps() == 16
     gpu(monkeypatch)
-    check(CudaStep(network(config), 5), Case(network(config), 2))
+    check(cuda_step(network(config), 5), Case(network(config), 2))
 
 
 class Searches:
     """The real `CompiledNetwork` in bfloat16, with the emulated kernel (or another step) and without."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, make: Callable[[Nllb], Step] = lambda _: CudaStep(_, 3)
+        self, monkeypatch: pytest.MonkeyPatch, make: Callable[[Nllb], Step] = cuda_step
     ) -> None:
         self.model = network.__wrapped__()
         half(self.model)
@@ -234,7 +242,7 @@ def test_differences_tell_a_wrong_step() -> None:
     assert max(differences(plain, model, 3)) < 1e-5
     later = lambda ids, place, *given: plain(ids, place + 1, *given)  # noqa: E731
     assert differences(later, model, 3)[0] > 0.1
-    nothing = lambda *given: (plain(*given)[0] if given[-1] == headers.OUTPUTS else mx.full((3, 1), 5), 0)  # noqa: E731
+    nothing = lambda *given: (plain(*given)[0] if given[-1] == OUTPUTS else mx.full((3, 1), 5), 0)  # noqa: E731
     assert differences(nothing, model, 3)[1] > 0.1
 
 
@@ -243,7 +251,7 @@ def test_kernels_are_chosen_where_they_agree(monkeypatch: pytest.MonkeyPatch, ca
     assert choice.choose_step(model) is None or not on_cpu()
     monkeypatch.setattr(agreement, "_found", {})
     monkeypatch.setattr(cuda, "processors", lambda: 132)
-    monkeypatch.setattr(CudaStep, "available", staticmethod(lambda _: True))
+    monkeypatch.setattr(CudaStep, "available", staticmethod(lambda *_: True))
     monkeypatch.setattr(choice, "differences", lambda *_: (0.01, 0.0))
     assert isinstance(choice.choose_step(model), CudaStep)
     monkeypatch.setattr(choice, "differences", lambda *_: (0.01, float("nan")))
@@ -280,16 +288,16 @@ def test_which_networks_have_it_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Non
     model = Nllb(SMALL)
     monkeypatch.setattr(cuda, "processors", lambda: 132)
     monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "0")
-    assert not CudaStep.available(model)
+    assert not CudaStep.available(shape(model), model.dtype)
     model.set_dtype(mx.bfloat16)
-    assert CudaStep.available(model)
+    assert CudaStep.available(shape(model), model.dtype)
     monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "1")
-    assert not CudaStep.available(model)
+    assert not CudaStep.available(shape(model), model.dtype)
     for config in (replace(SMALL, decoder_attention_heads=4), replace(SMALL, decoder_ffn_dim=1088)):
-        assert not headers.fits(config)
+        assert not shape(Nllb(config)).fits_cuda()
     wide = replace(SMALL, d_model=2048, decoder_attention_heads=32, decoder_ffn_dim=8192)
-    assert headers.fits(wide)
-    assert not metal.fits_metal(wide)
+    assert shape(Nllb(wide)).fits_cuda()
+    assert not metal.fits_metal(shape(Nllb(wide)))
 
 
 def test_weights_are_held_once() -> None:
@@ -300,7 +308,7 @@ def test_weights_are_held_once() -> None:
         if hasattr(module, "_parts"):
             module._parts = [(mx.concatenate([part[0] for part in module._parts]),)]  # as lowered on a GPU
     before = np.array(model.decoder.layers[1].fc1._parts[0][0].astype(mx.float32))
-    packed = pack(model)
+    packed = pack(decoder_weights(model))
     own = model.decoder.layers[1].fc1
     assert packed["fc1"].shape == (2, 1024, 512)
     np.testing.assert_array_equal(np.array(packed["fc1"][1].astype(mx.float32)), before)
@@ -311,4 +319,4 @@ def test_weights_are_held_once() -> None:
 def test_more_rows_than_the_kernel_has() -> None:
     case = Case(network(), 33)
     with pytest.raises(ValueError, match="at most 32 rows"):
-        case.outputs(CudaStep(network(), 3))
+        case.outputs(cuda_step(network()))

@@ -6,20 +6,25 @@
 // HEAD]. With `origin` [sentences, length], the sentence that has a sentence's keys at each place, a query sees `count`
 // keys and one more for each query of its sentence before it; without, `count` keys of its own sentence. `mask`
 // [sentences, length] is added to the logits, if there is one. Eight lanes share a key.
-INLINE void attend(Where at, int first, int rows, int each, int count, int length, GLOBAL const float *query, GLOBAL const ushort *cache,
-                   GLOBAL const int *origin, GLOBAL const ushort *mask, GLOBAL ushort *mixed, SHARED float *shared) {
+//
+// Where there are fewer rows and heads than blocks, each is shared out in `parts`, whose sums go to `partial`
+// [rows, HEADS, parts, PARTIAL]: the values' weighted sum, the largest logit, the sum of weights. `combine` follows.
+INLINE void attend(Where at, int first, int rows, int each, int count, int length, GLOBAL const float *query,
+                   GLOBAL const ushort *cache, GLOBAL const int *origin, GLOBAL const ushort *mask, int parts,
+                   GLOBAL float *partial, GLOBAL ushort *mixed, SHARED float *shared) {
   SHARED float *merged = shared + AT_ROOM, *most_of = merged + WARPS * HEAD, *sum_of = most_of + WARPS;
-  const int part = at.lane % 8 * 8;
-  for (int base = at.block * TILES; base < rows * HEADS; base += at.blocks * TILES) {
-    const int unit = base + at.warp / SHARE, row = unit / HEADS, head = unit % HEADS;
-    const int sentence = (first + row) / each, end = origin ? count + (first + row) % each : count;
+  const int part = at.lane % 8 * 8, units = rows * HEADS * parts;
+  for (int base = at.block * TILES; base < units; base += at.blocks * TILES) {
+    const int unit = base + at.warp / SHARE, row = unit / parts / HEADS, head = unit / parts % HEADS;
+    const int sentence = (first + row) / each, seen = origin ? count + (first + row) % each : count;
+    const int begin = seen * (unit % parts) / parts, end = seen * (unit % parts + 1) / parts;
     float most = NEVER, sum = 0.0f, y[8];
     UNROLL
     for (int j = 0; j < 8; ++j) y[j] = 0.0f;
     if (row < rows) {
       const float4 lo = FETCH4(query + row * HIDDEN + head * HEAD + part);
       const float4 hi = FETCH4(query + row * HIDDEN + head * HEAD + part + 4);
-      for (int start = at.warp % SHARE * 4; start < end; start += SHARE * 4) {
+      for (int start = begin + at.warp % SHARE * 4; start < end; start += SHARE * 4) {
         const int key = start + at.lane / 8, live = key < end;
         uint4 k = none(), v = none();
         float score = 0.0f;
@@ -69,22 +74,47 @@ INLINE void attend(Where at, int first, int rows, int each, int count, int lengt
     }
     SYNC();
     const int done = base + at.index / HEAD, d = at.index % HEAD;
-    if (at.index < TILES * HEAD && done < rows * HEADS) {
-      const int begin = at.index / HEAD * SHARE;
+    if (at.index < TILES * HEAD && done < units) {
+      const int own = at.index / HEAD * SHARE;
       float top = NEVER, total = 0.0f, value = 0.0f;
       UNROLL
-      for (int w = begin; w < begin + SHARE; ++w) top = most_of[w] > top ? most_of[w] : top;
+      for (int w = own; w < own + SHARE; ++w) top = most_of[w] > top ? most_of[w] : top;
       UNROLL
-      for (int w = begin; w < begin + SHARE; ++w) {
+      for (int w = own; w < own + SHARE; ++w) {
         const float scale = EXP(most_of[w] - top);
         total += scale * sum_of[w];
         value += scale * merged[w * HEAD + d];
       }
-      POST_HALF(mixed + done * HEAD + d, (ushort)PACKED(value / total, 0.0f));
+      if (parts == 1) {
+        POST_HALF(mixed + done * HEAD + d, (ushort)PACKED(value / total, 0.0f));
+      } else {
+        POST(partial + done * PARTIAL + d, value);
+        if (d < 2) POST(partial + done * PARTIAL + HEAD + d, d ? total : top);
+      }
     }
     SYNC();
   }
 }
+
+#if GRID_BARRIER
+// Attention's output [rows, HIDDEN] from its parts.
+INLINE void combine(Where at, int rows, int parts, GLOBAL const float *partial, GLOBAL ushort *mixed) {
+  for (int i = at.block * THREADS + at.index; i < rows * HIDDEN; i += at.blocks * THREADS) {
+    GLOBAL const float *from = partial + i / HEAD * parts * PARTIAL;
+    float top = NEVER, total = 0.0f, value = 0.0f;
+    for (int p = 0; p < parts; ++p) {
+      const float other = FETCH(from + p * PARTIAL + HEAD);
+      top = other > top ? other : top;
+    }
+    for (int p = 0; p < parts; ++p) {
+      const float scale = EXP(FETCH(from + p * PARTIAL + HEAD) - top);
+      total += scale * FETCH(from + p * PARTIAL + HEAD + 1);
+      value += scale * FETCH(from + p * PARTIAL + i % HEAD);
+    }
+    POST_HALF(mixed + i, (ushort)PACKED(value / total, 0.0f));
+  }
+}
+#endif
 
 // The embedding of each row's token, plus the position's: `each` rows have one after the other.
 INLINE void embed(Where at, int rows, int each, GLOBAL const int *ids, Matrix table, GLOBAL const ushort *positions,

@@ -7,6 +7,8 @@
 #define TOKENS 0
 #define OUTPUTS 1
 
+#define LEAST_SHARED 256  // keys, of which it pays to share out a row's; each layer has one more barrier then
+
 typedef struct {
   Matrix qkv, out, query, cross, fc1, fc2;  // of all layers, [LAYERS, outputs, inputs]
   Matrix table, head;                       // embeddings; output rows
@@ -21,7 +23,7 @@ typedef struct {
   GLOBAL const int *ids, *origin;           // [sentences, each]; [sentences, length]
   GLOBAL const ushort *mask;                // [sentences, source]
   GLOBAL ushort *SHARED *past, *SHARED *memory;  // keys and values of each layer
-  int rows, each, place, length, source, ending;
+  int rows, each, readers, place, length, source, ending;  // `readers`: rows that read the same memory
 } Given;
 
 typedef struct {
@@ -41,6 +43,10 @@ INLINE void step(Where at, Weights of, Given given, Made made, GLOBAL int *count
   SHARED ushort *normal = (SHARED ushort *)shared;
   Arrays to = {x, x, x + AT_QUERY, given.past[0], (GLOBAL ushort *)(x + AT_MIXED), (GLOBAL ushort *)(x + AT_INNER),
                given.rows, 0, given.each, given.place, given.length};
+  // Parts of a row's attention to the encoder's output: as many as there are blocks for, where it is long.
+  const int most_parts = at.blocks * TILES / (given.rows * HEADS);
+  const int parts = given.source > LEAST_SHARED && most_parts > 1 ? most_parts : 1;
+  GLOBAL float *partial = x + AT_PARTIAL(at.blocks);
   Ahead ahead;
   int met = 0, failed = given.place + given.each > given.length;
   if (failed) to.place = 0;
@@ -53,14 +59,20 @@ INLINE void step(Where at, Weights of, Given given, Made made, GLOBAL int *count
     normalize(at, x, given.rows, vectors, normal);
     product(at, QKV, moved(of.qkv, 3 * square), vectors + AT_BIAS_QKV, to, &ahead, shared);
     MEET((void)0);
-    attend(at, 0, given.rows, given.each, to.place + 1, given.length, to.query, to.cache, given.origin, 0, to.mixed, shared);
+    attend(at, 0, given.rows, given.each, to.place + 1, given.length, to.query, to.cache, given.origin, 0, 1,
+           x, to.mixed, shared);
     MEET(NEXT(MIX, moved(of.out, square), AT_BIAS_OUT));
     product(at, MIX, moved(of.out, square), vectors + AT_BIAS_OUT, to, &ahead, shared);
     MEET(NEXT(QUERY, moved(of.query, square), AT_BIAS_QUERY));
     normalize(at, x, given.rows, vectors + 2 * HIDDEN, normal);
     product(at, QUERY, moved(of.query, square), vectors + AT_BIAS_QUERY, to, &ahead, shared);
     MEET((void)0);
-    attend(at, 0, given.rows, given.each, given.source, given.source, to.query, given.memory[layer], 0, given.mask, to.mixed, shared);
+    attend(at, 0, given.rows, given.readers, given.source, given.source, to.query, given.memory[layer], 0, given.mask,
+           parts, partial, to.mixed, shared);
+    if (parts > 1) {
+      MEET((void)0);
+      combine(at, given.rows, parts, partial, to.mixed);
+    }
     MEET(NEXT(MIX, moved(of.cross, square), AT_BIAS_CROSS));
     product(at, MIX, moved(of.cross, square), vectors + AT_BIAS_CROSS, to, &ahead, shared);
     MEET(NEXT(FEED, moved(of.fc1, wide), AT_BIAS_FC1));

@@ -2,6 +2,7 @@
 //
 // One source for CUDA, Metal and the tests' emulation, behind the words of a device and these constants:
 //   HIDDEN HEADS INNER LAYERS EMBED_SCALE   the network
+//   ACTIVATE(x)                             of the feed-forward part
 //   BITS                                    of a weight: 16 (bfloat16), 8 or 4 (as `mx.quantize` packs them)
 //   TILES WARPS                             groups of eight rows; warps a block
 // Rows that products read are bfloat16. Sums, queries and the residual stream are float32.
@@ -35,11 +36,14 @@
 #define PARTS (WARPS * EXCHANGED * SUM_ROW)
 #define SHARED_FLOATS (AT_ROOM + (PARTS > WARPS * (HEAD + 2) ? PARTS : WARPS * (HEAD + 2)))
 
-// What blocks exchange, in floats: the stream, queries, attention's output, the inner rows, each block's best tokens.
+// What blocks exchange, in floats: the stream, queries, attention's output, the inner rows, each block's best tokens,
+// and parts of attention's sums: see `attend`.
 #define AT_QUERY (COLUMNS * HIDDEN)
 #define AT_MIXED (AT_QUERY + COLUMNS * HIDDEN)
 #define AT_INNER (AT_MIXED + COLUMNS * HIDDEN / 2)
 #define AT_BEST (AT_INNER + COLUMNS * INNER / 2)
+#define AT_PARTIAL(blocks) (AT_BEST + COLUMNS * 2 * (blocks))
+#define PARTIAL (HEAD + 2)
 
 // A layer's vectors, bfloat16: three norms (gain, shift), and the biases of its six products.
 #define AT_BIAS_QKV (6 * HIDDEN)
@@ -275,6 +279,15 @@ INLINE void product_load(Where at, const int kind, Matrix of, GLOBAL const ushor
               ahead);
 }
 
+// x Phi(x). The polynomial of erf (Abramowitz and Stegun 7.1.26) is exact to 1.5e-7; Metal has none.
+INLINE float gelu(float x) {
+  const float z = (x < 0.0f ? -x : x) * 0.70710678f, t = 1.0f / (1.0f + 0.3275911f * z);
+  const float sum =
+      ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
+  const float tail = 0.5f * sum * EXP(-z * z);
+  return x * (x < 0.0f ? tail : 1.0f - tail);
+}
+
 INLINE void finish(const int kind, Arrays to, int row, int output, float sum, float before) {
   if (kind == QUERY || (kind == QKV && output < HIDDEN)) {
     POST(to.query + row * HIDDEN + output, sum * 0.125f);
@@ -283,7 +296,7 @@ INLINE void finish(const int kind, Arrays to, int row, int output, float sum, fl
     const long head = (long)(which / to.each) * 2 * HEADS + d / HEAD;
     POST_HALF(to.cache + (head * to.length + to.place + which % to.each) * HEAD + d % HEAD, (ushort)PACKED(sum, 0.0f));
   } else if (kind == FEED) {
-    POST_HALF(to.inner + row * INNER + output, (ushort)PACKED(sum > 0.0f ? sum : 0.0f, 0.0f));
+    POST_HALF(to.inner + row * INNER + output, (ushort)PACKED(ACTIVATE(sum), 0.0f));
   } else {
     POST(to.y + row * HIDDEN + output, before + sum);
   }

@@ -8,16 +8,17 @@ Tests run these bodies on an emulated GPU. No machine with Metal has run them ye
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from models.backend import mx
+from models.layers.decoder_step.shape import DecoderShape, joined, matrix
+from models.layers.decoder_step.step import OUTPUTS, OutputRows
+from models.layers.decoder_step.weights import DecoderWeights, named, pack
 from models.layers.kernels import device
 from models.layers.kernels.device import LANES, Kernel, gpu
-from models.nllb.config import NllbConfig
-from models.nllb.kernels.headers import OUTPUTS, constants, fits, joined, matrix, shared_bytes, warps
-from models.nllb.kernels.weights import named, pack
-from models.nllb.network import Nllb
-from models.nllb.vocabulary import Tree
+
+Embed = Callable[[mx.array], mx.array]
+"""Ids [B, n] -> token embeddings [B, n, C]."""
 
 _ROWS = 8  # of a block
 _MOST_WARPS = 8  # a block: a kernel of many registers may hold no more
@@ -58,12 +59,12 @@ _PRODUCTS = {
 _ATTEND_SELF = """
   const int each = (int)(queries_shape[0] / cache_shape[0]);
   attend(at, first, rows, each, place[0] + 1, (int)cache_shape[2], queries + first * HIDDEN,
-         (GLOBAL const ushort *)cache, origin, 0, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
+         (GLOBAL const ushort *)cache, origin, 0, 1, 0, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
 """
 _ATTEND_CROSS = """
   const int count = (int)cache_shape[2], each = (int)(queries_shape[0] / cache_shape[0]);
   attend(at, first, rows, each, count, count, queries + first * HIDDEN, (GLOBAL const ushort *)cache, 0,
-         (GLOBAL const ushort *)mask, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
+         (GLOBAL const ushort *)mask, 1, 0, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
 """
 _NORMALIZE_LAST = """
   normalize(at, x + first * HIDDEN, rows, (GLOBAL const ushort *)vectors + LAYERS * LAYER_VECTORS,
@@ -91,13 +92,13 @@ _OUTPUT = f"""
 class MetalStep:
     """A `Step` (`choice`) by a kernel a phase. Make it only if `available`."""
 
-    def __init__(self, network: Nllb) -> None:
-        """Prepare for a lowered network."""
-        self.network, self.config, self._bits = network, network.config, network.shared.bits
-        self._weights, self._warps = pack(network), warps(network.config, _MOST_WARPS)
-        self._layers = [mx.array([layer]) for layer in range(self.config.decoder_layers)]
+    def __init__(self, family: str, given: DecoderWeights, embed: Embed) -> None:
+        """Prepare for a lowered decoder of a `family`, and its embeddings."""
+        self.family, self.shape, self._embed, self._bits = family, given.shape, embed, given.shape.bits
+        self._weights, self._warps = pack(given), given.shape.warps(_MOST_WARPS)
+        self._layers = [mx.array([layer]) for layer in range(self.shape.layers)]
         mx.eval(self._layers)
-        self._header = constants(self.config, self._bits, 1, self._warps) + joined("products.h", "attention.h")
+        self._header = self.shape.constants(1, self._warps) + joined("products.h", "attention.h")
         head = tuple(name.replace("table", "head") for name in self._weights if name.startswith("table"))
         self._kernels = {name: self._product(name) for name in _PRODUCTS}
         self._kernels |= {
@@ -114,13 +115,13 @@ class MetalStep:
         }
 
     @staticmethod
-    def available(network: Nllb) -> bool:
-        """Return whether this step can replace `network.advance` for one token."""
-        return gpu() == "metal" and network.dtype == mx.bfloat16 and fits_metal(network.config)
+    def available(given: DecoderShape, dtype: mx.Dtype) -> bool:
+        """Return whether this step can replace the plain one."""
+        return gpu() == "metal" and dtype == mx.bfloat16 and fits_metal(given)
 
     def _kernel(self, name: str, inputs: tuple[str, ...], output: str, body: str) -> Kernel:
         return Kernel(
-            name=f"nightingale_nllb_{name}",
+            name=f"nightingale_{self.family}_{name}",
             inputs=inputs,
             outputs=(output,),
             body=_BEGIN.replace("ALL", inputs[0]) + body,
@@ -175,7 +176,7 @@ class MetalStep:
     def _multiply(self, name: str, x: mx.array, layer: int, *more: mx.array) -> mx.array:
         """Return what the product `name` makes of the stream x [B, C]."""
         of = [array for each, array in self._weights.items() if each == name or each.startswith(f"{name}_")]
-        width = self.config.decoder_ffn_dim if name == "fc1" else x.shape[1]
+        width = self.shape.inner if name == "fc1" else x.shape[1]
         dtype = mx.bfloat16 if name == "fc1" else mx.float32
         inputs = [x, *of, self._weights["vectors"], self._layers[layer], *more]
         return self._run(name, inputs, (x.shape[0], width), dtype, _BLOCKS, x.shape[0])
@@ -188,14 +189,14 @@ class MetalStep:
         memory: list[mx.array],
         mask: mx.array,
         origin: mx.array,
-        tree: Tree,
+        head: OutputRows,
         ending: int,
     ) -> tuple[mx.array, mx.array]:
         """Compute a `Step`. A place beyond the last is the caller's error, and is not checked."""
-        rows, count, shape = ids.size, ids.shape[1], (ids.size, self.config.d_model)
-        heads = self.config.decoder_attention_heads * min(rows, _ROWS)
+        rows, count, shape = ids.size, ids.shape[1], (ids.size, self.shape.width)
+        heads = self.shape.heads * min(rows, _ROWS)
         positions = mx.take(self._weights["positions"], place + mx.arange(count), axis=0)
-        x = (self.network.shared.embed(ids).astype(mx.float32) + positions.astype(mx.float32)).reshape(shape)
+        x = (self._embed(ids).astype(mx.float32) + positions.astype(mx.float32)).reshape(shape)
         for layer, (kept, read) in enumerate(zip(past, memory, strict=True)):
             queries = self._multiply("qkv", x, layer, place, kept)
             mixed = self._run("self", [queries, place, kept, origin], shape, mx.bfloat16, heads, rows)
@@ -208,13 +209,12 @@ class MetalStep:
         if ending == OUTPUTS:
             x = self._run("output", [x, vectors], shape, mx.bfloat16, _ROWS, rows)
         else:
-            ((part,), ((banned,),), ((entries,),)) = tree["parts"], tree["banned"], tree["table"]
-            inputs = [x, vectors, banned.astype(mx.bfloat16), *named("head", tuple(part)).values()]
+            inputs = [x, vectors, head.banned.astype(mx.bfloat16), *named("head", head.part).values()]
             x = self._run("search", inputs, (rows, _SEARCH_BLOCKS, 2), mx.float32, _SEARCH_BLOCKS, rows)
-            x = self._run("choose", [x, entries], (rows,), mx.int32, 1, rows)
+            x = self._run("choose", [x, head.entries], (rows,), mx.int32, 1, rows)
         return x.reshape(*ids.shape, *x.shape[1:]), place + count
 
 
-def fits_metal(config: NllbConfig) -> bool:
-    """Return whether a block of the kernels has the memory that it needs, too."""
-    return fits(config) and shared_bytes(config, 1, warps(config, _MOST_WARPS)) <= _SHARED_BYTES
+def fits_metal(given: DecoderShape) -> bool:
+    """Return whether these kernels are for these sizes: a block has 32 KB."""
+    return given.fits() and given.shared_bytes(1, given.warps(_MOST_WARPS)) <= _SHARED_BYTES

@@ -1,0 +1,1 @@
+"""The decoding step as a kernel."""
