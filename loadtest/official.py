@@ -59,16 +59,23 @@ SMALL100: dict[str, Any] = M2M100 | {"decoder_layers": 3}
 # OpenAI's multilingual Whisper models, by the names of their `dims`.
 WHISPER: dict[str, dict[str, int]] = {
     size: {
-        "n_mels": 80,
+        "n_mels": mels,
         "n_audio_ctx": 1500,
         "n_audio_state": width,
         "n_audio_head": width // 64,
         "n_audio_layer": layers,
-        "n_vocab": 51865,
+        "n_vocab": vocabulary,
         "n_text_ctx": 448,
         "n_text_state": width,
         "n_text_head": width // 64,
-        "n_text_layer": layers,
+        "n_text_layer": text_layers,
     }
-    for size, layers, width in (("tiny", 4, 384), ("base", 6, 512), ("small", 12, 768), ("medium", 24, 1024))
+    for size, layers, text_layers, width, mels, vocabulary in (
+        ("tiny", 4, 4, 384, 80, 51865),
+        ("base", 6, 6, 512, 80, 51865),
+        ("small", 12, 12, 768, 80, 51865),
+        ("medium", 24, 24, 1024, 80, 51865),
+        ("large-v3", 32, 32, 1280, 128, 51866),
+        ("large-v3-turbo", 32, 4, 1280, 128, 51866),
+    )
 }

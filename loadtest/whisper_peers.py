@@ -2,14 +2,16 @@
 
     python loadtest/whisper_peers.py [--sizes tiny,base,small] [--seconds 30,15,10,5] [--beams 1,5] [--tokens 64]
                                      [--batches 1,3,4] [--runs 5] [--without torch,float32,ct2float32]
-                                     [--folder DIR] [--json FILE]
+                                     [--tokenizer FILE] [--folder DIR] [--json FILE]
 
-Random weights of the official shapes, on the CPU. Each peer is a process of its own (see `peers`). The encoder hears so
-many seconds and nothing beyond them. A token is one of a transcript of `--tokens`, with its share of the prompt, of the
-rules and of the search. `--batches`: two minutes, as four windows of 30 s that are encoded and decoded so many at once;
-3 is what the server does, as it recognizes the first window alone. This project runs with weights of 8 bits and with
-those of 32; CTranslate2 with weights of 8 bits. Needs CTranslate2, PyTorch, transformers and openai-whisper
-(`make whisperpeers`).
+Random weights of the official shapes. On an NVIDIA GPU this project in bfloat16, with its kernels and by MLX's alone,
+runs beside PyTorch with CUDA graphs (`whisper_graphs`), the peer to beat there. Each peer is a process of its own (see
+`peers`). The encoder hears so many seconds and nothing beyond them. A token is one of a transcript of `--tokens`, with
+its share of the prompt, of the rules and of the search; on a GPU transcripts have no timestamps. `--batches`: two
+minutes, as four windows of 30 s that are encoded and decoded so many at once; 3 is what the server does, as it
+recognizes the first window alone. On the CPU this project runs with weights of 8 bits and with those of 32; CTranslate2
+with weights of 8 bits. Needs CTranslate2, PyTorch, transformers and openai-whisper
+(`make whisperpeers`); on a GPU PyTorch, and OpenAI's file of ranks as `--tokenizer`.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from loadtest.official import WHISPER
 from loadtest.peers import Commands, Peer, Rows, measure, show
 from models.backend import cpu_count, device_name, limit_cache, mx
 from models.checkpoint import read_arrays
+from models.layers.kernels.device import gpu
 from models.native import kernels
 from models.whisper.config import WhisperConfig
 from models.whisper.decoding import DecodingOptions, decode
@@ -52,6 +55,7 @@ OURS, OURS_FLOAT32, CT2, CT2_FLOAT32, TORCH = (
     "ctranslate2 fp32",
     "pytorch fp32",
 )
+OURS_HALF, OURS_PLAIN, GRAPHS = "nightingale bf16", "nightingale bf16, MLX's", "pytorch bf16, CUDA graphs"
 FRAMES_A_SECOND = 100
 START, ENGLISH, TRANSCRIBE, END = 50258, 50259, 50359, 50257
 WINDOWS = 4
@@ -108,18 +112,21 @@ def tokenizer_file() -> Path:
     return Path(spec.submodule_search_locations[0]) / "assets" / "multilingual.tiktoken"
 
 
-def ours(path: Path, size: str, tokens: int, bits: int) -> Run:
+def ours(path: Path, size: str, tokens: int, ranks: Path, kind: str) -> Run:
     """Return this project's encoder and search."""
     limit_cache(None)
     config = config_of(size)
     network = Whisper(config)
-    load_weights(network, read_arrays(path, lazy=True), "random")
-    network.lower(bits)
-    steps, tokenizer = Steps(network), WhisperTokenizer(tokenizer_file(), config)
+    half = kind in (OURS_HALF, OURS_PLAIN)
+    load_weights(network, read_arrays(path, lazy=True), "random", mx.bfloat16 if half else mx.float32)
+    network.lower(8 if kind == OURS else 0)
+    steps, tokenizer = Steps(network, kernels=kind != OURS_PLAIN), WhisperTokenizer(ranks, config)
+    if kind == OURS_HALF and steps.kernel is None:
+        raise SystemExit("no kernel of the decoding step here")
     heard: list[Memory] = []
 
     def search(memory: Memory, beams: int) -> int:
-        chosen = DecodingOptions(beams=beams, limit=tokens)
+        chosen = DecodingOptions(beams=beams, limit=tokens, timestamps=not half)  # the graphs' peer has none
         return sum(len(one.tokens) for one in drain(decode(steps, tokenizer, memory, chosen, lambda: False)))
 
     def run(work: Work) -> int:
@@ -135,6 +142,43 @@ def ours(path: Path, size: str, tokens: int, bits: int) -> Run:
             memories = [drain(steps.encode(window[None])) for window in mel]
             count += search([mx.concatenate(list(parts)) for parts in zip(*memories, strict=True)], 1)
         return count
+
+    return run
+
+
+def graphs(path: Path, size: str, tokens: int, ranks: Path) -> Run:
+    """Return PyTorch's encoder and greedy search as CUDA graphs; each shape is captured once. It has no beams."""
+    import torch
+
+    from loadtest.torch_graphs import missing
+    from loadtest.whisper_graphs import Network, Recognition
+
+    if reason := missing():
+        raise SystemExit(reason)
+    config, device = config_of(size), torch.device("cuda")
+    arrays = openai_names(read_arrays(path, lazy=True))
+    network = Network(
+        config, {name: torch.from_numpy(value.copy()).to(device, torch.bfloat16) for name, value in arrays.items()}
+    )
+    tokenizer = WhisperTokenizer(ranks, config)
+    prompt = tokenizer.start_sequence("en", "transcribe", timestamps=False)
+    kept: dict[tuple[int, ...], Recognition] = {}
+    heard: list[Recognition] = []
+
+    def encode(mel: Floats) -> Recognition:
+        if mel.shape not in kept:
+            kept[mel.shape] = Recognition(network, prompt, tokenizer.suppressed, len(mel), mel.shape[1], tokens)
+        kept[mel.shape].hear(torch.from_numpy(mel.swapaxes(1, 2).copy()))
+        return kept[mel.shape]
+
+    def run(work: Work) -> int:
+        kind, number = work
+        if kind == "encode":
+            heard[:] = [encode(spectrogram(config, number))]
+            return number * FRAMES_A_SECOND // 2
+        if kind == "decode":
+            return sum(map(len, heard[0].search())) if number == 1 else 0
+        return sum(sum(map(len, encode(mel).search())) for mel in batches(config, number))
 
     return run
 
@@ -298,20 +342,24 @@ def pytorch(path: Path, size: str, tokens: int) -> Run:
     return run
 
 
-def commands(name: str, folder: Path, size: str, tokens: int) -> Commands:
+def commands(name: str, folder: Path, size: str, tokens: int, ranks: Path) -> Commands:
     """Return the commands of one peer, in its own process."""
     path = folder / f"{size}.safetensors"
     if name == TORCH:
         return {"run": pytorch(path, size, tokens)}
     if name in (CT2, CT2_FLOAT32):
         return {"run": ctranslate2(folder / f"{size}-ct2", size, tokens, "int8" if name == CT2 else "float32")}
-    return {"run": ours(path, size, tokens, 8 if name == OURS else 0)}
+    if name == GRAPHS:
+        return {"run": graphs(path, size, tokens, ranks)}
+    return {"run": ours(path, size, tokens, ranks, name)}
 
 
 def names(without: str) -> list[str]:
     """Return the peers to start."""
     left_out = set(without.split(","))
     keys = {OURS: "8", OURS_FLOAT32: "float32", CT2: "ct2", CT2_FLOAT32: "ct2float32", TORCH: "torch"}
+    if gpu() == "cuda":
+        keys = {OURS_HALF: "bfloat16", OURS_PLAIN: "plain", OURS_FLOAT32: "float32", GRAPHS: "graphs"}
     return [name for name, key in keys.items() if key not in left_out]
 
 
@@ -326,22 +374,26 @@ def compare(size: str, folder: Path, options: argparse.Namespace) -> dict[str, R
     asked = names(options.without)
     if {CT2, CT2_FLOAT32} & set(asked) and not (folder / f"{size}-ct2").exists():
         Peer("convert", convert, path, size, folder / f"{size}-ct2").close()
-    peers = [Peer(name, commands, name, folder, size, options.tokens) for name in asked]
+    peers = [
+        Peer(name, commands, name, folder, size, options.tokens, options.tokenizer or tokenizer_file())
+        for name in asked
+    ]
     found: dict[str, Rows] = {}
-    base = next((name for name in (CT2, TORCH) if name in asked), "")
+    base = next((name for name in (GRAPHS, CT2, TORCH) if name in asked), "")
     for seconds in sorted(map(int, options.seconds.split(",")), reverse=True):
         found[f"encoder, {seconds} s"], _ = measure(peers, ("encode", seconds), options.runs, warm=1)
         show(f"{size}: encoder, {seconds} s of audio", found[f"encoder, {seconds} s"], base)
     measure(peers, ("encode", 30), 1, warm=0)  # what the decoder reads
     for beams in map(int, options.beams.split(",")):
-        whole, tokens = measure(peers, ("decode", beams), options.runs, warm=1)
+        able = [peer for peer in peers if beams == 1 or peer.name != GRAPHS]
+        whole, tokens = measure(able, ("decode", beams), options.runs, warm=1)
         if tokens != options.tokens:
             raise SystemExit(f"{tokens} tokens, not {options.tokens}")
         title = f"token, {beams} beam{'s' if beams > 1 else ''}"
         found[title] = {
             name: {key: value / options.tokens for key, value in row.items()} for name, row in whole.items()
         }
-        show(f"{size}: {title}", found[title], base)
+        show(f"{size}: {title}", found[title], base if base in found[title] else "")
     for size_of_batch in map(int, filter(None, options.batches.split(","))):
         title = f"{WINDOWS * 30} s, {size_of_batch} windows at once"
         found[title], tokens = measure(peers, ("recording", size_of_batch), options.runs, warm=1)
@@ -365,8 +417,11 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64, help="of each transcript")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument(
-        "--without", default="ct2float32", help="peers to leave out: 8, float32, ct2, ct2float32, torch"
+        "--without",
+        default="ct2float32",
+        help="peers to leave out: 8, float32, ct2, ct2float32, torch; on a GPU bfloat16, plain, float32, graphs",
     )
+    parser.add_argument("--tokenizer", type=Path, help="OpenAI's file of ranks; that of openai-whisper, if installed")
     parser.add_argument("--folder", type=Path, help="where weights are kept for another run")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

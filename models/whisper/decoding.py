@@ -11,6 +11,7 @@ import numpy as np
 
 from models.contract import IsCancelled, RecognitionTask
 from models.whisper.drafts import search_draft
+from models.whisper.greedy import greedy
 from models.whisper.rules import TokenRules, log_sum_exp
 from models.whisper.search import Beam, Sampled, SearchState, SearchTask, TokenHypothesis, search
 from models.whisper.steps import Memory, Steps
@@ -147,6 +148,9 @@ def decode(
         began = state.sampled[0][:1] == leading[:1]
         accepted = verified.accepted - (len(leading) if began else 0)
         used = max(0, verified.used - len(leading))
+    elif steps.ahead and options.temperature == 0 and options.beams == 1:
+        rows = [state for state in states if isinstance(state, Sampled)]
+        first = yield from greedy(steps, memory, tasks, rows, rules, cancelled)
     else:
         first = yield from search(steps, memory, tasks, states, rules, cancelled)
     found = []

@@ -31,9 +31,10 @@ def log_mel(pcm: Floats, mels: int, silence: int = 0) -> Generator[None, None, F
     half = _N_FFT // 2
     mirrored = np.pad(np.pad(pcm.astype(np.float32), (0, silence)), half, mode="reflect")
     count = (len(pcm) + silence) // HOP
-    log = np.empty((count, mels), np.float32)
-    for start in range(0, count, _BLOCK):
-        stop = min(start + _BLOCK, count)
+    log = np.full((count, mels), np.log10(np.float32(_FLOOR)), np.float32)
+    heard = count if silence < _N_FFT else min(count, (len(pcm) + half) // HOP + 1)  # frames with a sample of pcm
+    for start in range(0, heard, _BLOCK):
+        stop = min(start + _BLOCK, heard)
         power = bank.power(mirrored[start * HOP : (stop - 1) * HOP + _N_FFT])
         log[start:stop] = np.log10(np.maximum(bank.apply(power), _FLOOR))
         yield

@@ -82,11 +82,15 @@ class Sampled:
             if tokens and tokens[-1] == self._end:
                 tokens.append(self._end)
                 continue
-            self._sums[row] += logprobs[row, token]
-            tokens.append(token)
-            self._logprobs[row].append(float(logprobs[row, token]))
-            done = done and token == self._end
+            done = self.append(row, token, logprobs[row, token]) and done
         return list(range(len(self.sampled))), done
+
+    def append(self, row: int, token: int, logprob: np.float32) -> bool:
+        """Extend a row that has not ended -> whether this token ends it."""
+        self._sums[row] += logprob
+        self.sampled[row].append(token)
+        self._logprobs[row].append(float(logprob))
+        return token == self._end
 
     def hypotheses(self) -> list[TokenHypothesis]:
         """Return every row, cut at its end."""

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.backend import mx, note_shape, on_cpu
+from models.layers.decoder_step.cuda import MOST_ROWS
+from models.layers.decoder_step.step import OUTPUTS
 from models.layers.mel import Floats
-from models.native import kernels
+from models.native import kernels as native_kernels
+from models.whisper.kernels.choice import choose_step, output_rows, own_rows
 from models.whisper.network import Whisper
 
 Memory = list[mx.array]
@@ -39,11 +42,17 @@ class Group:
 class Steps:
     """Encoder and decoder of `network` over numpy's arrays."""
 
-    def __init__(self, network: Whisper) -> None:
+    def __init__(self, network: Whisper, *, kernels: bool = True) -> None:
+        """Prepare for a lowered network. Without `kernels` the GPU runs MLX's own alone."""
         self.network = network
         self.config = network.config
+        # A GPU gets the next step before the host has read the last one's tokens, or it would wait for the host.
+        self.ahead = not on_cpu()
+        self.kernel = choose_step(network) if kernels else None
+        self._head = None if self.kernel is None else output_rows(network)
+        self._constants: dict[tuple[int, int, int, int], tuple[mx.array, mx.array]] = {}
         # Most of what a token reads are keys and values of the windows: with rounded weights they have 16 bits, too.
-        native = kernels.available() and network.dtype == mx.float32
+        native = native_kernels.available() and network.dtype == mx.float32
         self.memory_dtype = mx.bfloat16 if network.rounded and native else network.dtype
         # Scores that lie closer may change their order with the number of rows of a product.
         self.margin = 1e-3 if network.dtype == mx.float32 and not network.rounded else 0.25
@@ -94,7 +103,7 @@ class Steps:
         length = min(room + -room % 8, self.config.n_text_ctx)
         count = len(prompts[0])
         past = self.network.allocate(len(prompts), length)
-        hidden, past = self.network.decoder(mx.array(np.array(prompts, np.int32)), mx.array([0]), past, memory)
+        hidden, _, past = self._decode(mx.array(np.array(prompts, np.int32)), mx.array([0]), past, memory)
         logits = self.network.decoder.token_embedding.logits(mx.take(hidden, mx.array([start, count - 1]), axis=1))
         if rows > 1:
             past = [mx.repeat(part, rows, axis=0) for part in past]
@@ -112,7 +121,7 @@ class Steps:
     def extend(self, tokens: Sequence[int], group: Group) -> Floats:
         """Decode several tokens [n] of a group's only row -> the logits [n, V] after each."""
         ids = mx.array(list(tokens), dtype=mx.int32)[None]
-        hidden, group.past = self.network.decoder(ids, mx.array([group.place]), group.past, group.memory)
+        hidden, _, group.past = self._decode(ids, mx.array([group.place]), group.past, group.memory)
         group.place += len(tokens)
         found: Floats = np.array(self.network.decoder.token_embedding.logits(hidden[0]))
         return found
@@ -120,13 +129,39 @@ class Steps:
     def continuations(self, rows: Sequence[Sequence[int]], group: Group) -> Floats:
         """Decode tokens [R, n] of all rows of a group, which stays as it is -> the logits [R, n, V] after each."""
         ids = mx.array(np.array(rows, np.int32))
-        hidden, _ = self.network.decoder(ids, mx.array([group.place]), group.past, group.memory)
+        hidden, _, _ = self._decode(ids, mx.array([group.place]), group.past, group.memory)
         found: Floats = np.array(self.network.decoder.token_embedding.logits(hidden))
         return found
 
     def step(self, tokens: Sequence[int], group: Group) -> Floats:
         """Decode one token of each row -> the logits [R, V] of the next."""
         ids = mx.array(list(tokens), dtype=mx.int32)[:, None]
-        hidden, group.past = self.network.decoder(ids, mx.array([group.place]), group.past, group.memory)
+        logits, _ = self.advance(ids, mx.array([group.place]), group)
         group.place += 1
-        return np.array(self.network.decoder.token_embedding.logits(hidden[:, 0]))
+        return np.array(logits)
+
+    def advance(self, ids: mx.array, place: mx.array, group: Group) -> tuple[mx.array, mx.array]:
+        """Decode ids [R, 1] at `place` [1] -> the logits [R, V] of the next tokens, and the next place [1]."""
+        hidden, place, group.past = self._decode(ids, place, group.past, group.memory)
+        return self.network.decoder.token_embedding.logits(hidden[:, 0]), place
+
+    def _decode(
+        self, ids: mx.array, place: mx.array, past: list[mx.array], memory: Memory
+    ) -> tuple[mx.array, mx.array, list[mx.array]]:
+        """Decode ids [R, n] at `place` [1] on -> hidden states [R, n, C], the next place, keys and values.
+
+        Where there is a kernel, it writes into `past` itself. So it is sent at once: MLX knows of nothing that later
+        readers wait for. Tokens that are taken back are overwritten before anything sees them.
+        """
+        if self.kernel is None or self._head is None or ids.size > MOST_ROWS:
+            hidden, past = self.network.decoder(ids, place, past, memory)
+            return hidden, place + ids.shape[1], past
+        sizes = (ids.shape[0], past[0].shape[2], memory[0].shape[0], memory[0].shape[2])
+        if sizes not in self._constants:
+            self._constants.clear()  # few are of use at a time
+            mask = mx.zeros((sizes[2], 1, 1, sizes[3]), dtype=mx.bfloat16)
+            self._constants[sizes] = own_rows(*sizes[:2]), mask
+        origin, mask = self._constants[sizes]
+        hidden, place = self.kernel(ids, place, past, memory, mask, origin, self._head, OUTPUTS)
+        mx.async_eval(hidden, place)
+        return hidden, place, past

@@ -1,6 +1,6 @@
 // Attention of one query a row and head, and the search for the likeliest token, behind products.h.
 
-#define SHARE (WARPS / TILES)  // warps of a row's head
+#define SHARE (WARPS / TILES)  // warps of a row's head; one or two may have none
 
 // Row r is the query `which` = first + r, of sentence which / each. Keys and values are [sentences, 2 HEADS, length,
 // HEAD]. With `origin` [sentences, length], the sentence that has a sentence's keys at each place, a query sees `count`
@@ -21,7 +21,7 @@ INLINE void attend(Where at, int first, int rows, int each, int count, int lengt
     float most = NEVER, sum = 0.0f, y[8];
     UNROLL
     for (int j = 0; j < 8; ++j) y[j] = 0.0f;
-    if (row < rows) {
+    if (row < rows && at.warp < SHARE * TILES) {
       const float4 lo = FETCH4(query + row * HIDDEN + head * HEAD + part);
       const float4 hi = FETCH4(query + row * HIDDEN + head * HEAD + part + 4);
       for (int start = begin + at.warp % SHARE * 4; start < end; start += SHARE * 4) {

@@ -90,8 +90,8 @@ class CudaStep:
         made, following, _ = device.launch(
             self._kernels[tiles],
             [
-                *self._weights.values(), *named("head", head.part).values(), head.banned.astype(mx.bfloat16), head.entries,
-                ids, place, origin, mask, self._endings[ending], self._counters, *past, *memory,
+                *self._weights.values(), *named("head", head.part).values(), head.banned.astype(mx.bfloat16),
+                head.entries, ids, place, origin, mask, self._endings[ending], self._counters, *past, *memory,
             ],
             [(result, mx.int32), ((_PLACES,), mx.int32), ((floats,), mx.float32)],
             (self._blocks, 1, 1),

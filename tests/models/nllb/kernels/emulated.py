@@ -128,7 +128,9 @@ class Case:
     def _run(self, step: Step, past: list[mx.array], tree: Tree, ending: int, place: int | None = None) -> mx.array:
         at = self.place if place is None else place
         mask = self.mask.astype(mx.bfloat16)
-        made, following = step(self.ids, mx.array([at]), past, self.memory, mask, self.origin, output_rows(tree), ending)
+        made, following = step(
+            self.ids, mx.array([at]), past, self.memory, mask, self.origin, output_rows(tree), ending
+        )
         assert np.array(following).tolist() == [at + self.each]
         return made
 

@@ -174,9 +174,7 @@ def test_a_layer_at_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
 class Searches:
     """The real `CompiledNetwork` in bfloat16, with the emulated kernel (or another step) and without."""
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, make: Callable[[Nllb], Step] = cuda_step
-    ) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, make: Callable[[Nllb], Step] = cuda_step) -> None:
         self.model = network.__wrapped__()
         half(self.model)
         self.plain, self.kernel = (CompiledNetwork(self.model, padded=True) for _ in range(2))
