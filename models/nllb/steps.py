@@ -14,7 +14,7 @@ import numpy as np
 
 from models.backend import bucket, mx, note_shape, on_cpu
 from models.layers.decoder_step.cuda import MOST_ROWS
-from models.layers.decoder_step.step import OUTPUTS, TOKENS, Step
+from models.layers.decoder_step.step import OUTPUTS, TOKENS, Step, own_rows
 from models.layers.kernels.device import gpu
 from models.nllb.kernels.choice import choose_step, layers_agree, output_rows
 from models.nllb.network import Nllb
@@ -184,9 +184,7 @@ class CompiledNetwork:
             return group.origin
         shape = group.rows, group.past[0].shape[2]
         if shape not in self._identities:
-            rows = mx.arange(shape[0], dtype=mx.int32)[:, None]
-            self._identities[shape] = mx.contiguous(mx.broadcast_to(rows, shape))
-            mx.eval(self._identities[shape])
+            self._identities[shape] = own_rows(*shape)
         return self._identities[shape]
 
     def _rank_(self, tree: Tree, hidden: mx.array) -> tuple[mx.array, mx.array]:

@@ -12,10 +12,10 @@ import numpy as np
 
 from models.backend import mx, note_shape, on_cpu
 from models.layers.decoder_step.cuda import MOST_ROWS
-from models.layers.decoder_step.step import OUTPUTS
+from models.layers.decoder_step.step import OUTPUTS, own_rows
 from models.layers.mel import Floats
 from models.native import kernels as native_kernels
-from models.whisper.kernels.choice import choose_step, output_rows, own_rows
+from models.whisper.kernels.choice import choose_step, output_rows
 from models.whisper.network import Whisper
 
 Memory = list[mx.array]

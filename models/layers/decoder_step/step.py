@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from models.backend import mx
 from models.layers.linear import Part
 
@@ -55,3 +57,8 @@ class Step(Protocol):
             The likeliest token after each, int32 [B, n], -1 where the step failed; or the last layer's output
             [B, n, C]; and the next place [1].
         """
+
+
+def own_rows(rows: int, length: int) -> mx.array:
+    """Return the `origin` of rows that have all their keys and values themselves, int32 [rows, length]."""
+    return mx.array(np.repeat(np.arange(rows, dtype=np.int32)[:, None], length, axis=1))

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from models.backend import mx
-from models.layers.decoder_step.cuda import MOST_ROWS, CudaStep
-from models.layers.decoder_step.metal import MetalStep
+from models.layers.decoder_step.choice import kernel_step
+from models.layers.decoder_step.cuda import MOST_ROWS
 from models.layers.decoder_step.shape import DecoderShape
-from models.layers.decoder_step.step import OUTPUTS, TOKENS, OutputRows, Step
+from models.layers.decoder_step.step import OUTPUTS, TOKENS, OutputRows, Step, own_rows
 from models.layers.decoder_step.weights import DecoderWeights, LayerWeights
 from models.layers.kernels.agreement import agree, relative_difference
 from models.nllb.network import DecoderLayer, Nllb
@@ -58,11 +58,9 @@ def choose_step(network: Nllb) -> Step | None:
 
     Compiles its kernels (seconds each). A warning tells if they do not build or do not agree.
     """
-    if CudaStep.available(shape(network), network.dtype):
-        step: Step = CudaStep(FAMILY, decoder_weights(network))
-    elif MetalStep.available(shape(network), network.dtype):
-        step = MetalStep(FAMILY, decoder_weights(network), network.shared.embed)
-    else:
+    embed = network.shared.embed
+    step = kernel_step(FAMILY, shape(network), network.dtype, lambda: decoder_weights(network), embed)
+    if step is None:
         return None
     agreed = agree("NLLB's step", lambda: [each for rows in _COMPARED for each in differences(step, network, rows)])
     return step if agreed else None
@@ -98,7 +96,7 @@ def arrays(network: Nllb, rows: int, place: int = 9, source: int = 16) -> Arrays
         caches(place + 7),
         caches(source),
         mx.contiguous(mx.broadcast_to(mask, (rows, 1, 1, source))),
-        mx.contiguous(mx.broadcast_to(mx.arange(rows, dtype=mx.int32)[:, None], (rows, place + 7))),
+        own_rows(rows, place + 7),
     )
 
 

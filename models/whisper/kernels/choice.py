@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from models.backend import mx
-from models.layers.decoder_step.cuda import MOST_ROWS, CudaStep
-from models.layers.decoder_step.metal import MetalStep
+from models.layers.decoder_step.choice import kernel_step
+from models.layers.decoder_step.cuda import MOST_ROWS
 from models.layers.decoder_step.shape import DecoderShape
-from models.layers.decoder_step.step import OUTPUTS, OutputRows, Step
+from models.layers.decoder_step.step import OUTPUTS, OutputRows, Step, own_rows
 from models.layers.decoder_step.weights import DecoderWeights, LayerWeights
 from models.layers.kernels.agreement import agree, relative_difference
 from models.whisper.config import WhisperConfig
@@ -51,14 +49,12 @@ def choose_step(network: Whisper) -> Step | None:
 
     Compiles its kernels (seconds each). A warning tells if they do not build or do not agree.
     """
-    sizes = shape(network.config, network.bits)
-    if CudaStep.available(sizes, network.dtype):
-        step: Step = CudaStep(FAMILY, decoder_weights(network))
-    elif MetalStep.available(sizes, network.dtype):
-        step = MetalStep(FAMILY, decoder_weights(network), network.decoder.token_embedding.embed)
-    else:
+    sizes, embed = shape(network.config, network.bits), network.decoder.token_embedding.embed
+    step = kernel_step(FAMILY, sizes, network.dtype, lambda: decoder_weights(network), embed)
+    if step is None:
         return None
-    return step if agree("Whisper's step", lambda: [difference(step, network, *case) for case in _COMPARED]) else None
+    agreed = agree("Whisper's step", lambda: [difference(step, network, *case) for case in _COMPARED])
+    return step if agreed else None
 
 
 def difference(step: Step, network: Whisper, windows: int, rows: int) -> float:
@@ -77,8 +73,3 @@ def difference(step: Step, network: Whisper, windows: int, rows: int) -> float:
     mask = mx.zeros((windows, 1, 1, _POSITIONS), dtype=mx.bfloat16)
     found, _ = step(ids, place, past, memory, mask, own_rows(count, _LENGTH), output_rows(network), OUTPUTS)
     return relative_difference(found, wanted)
-
-
-def own_rows(rows: int, length: int) -> mx.array:
-    """Return the `origin` of rows that have all their keys and values themselves, int32 [rows, length]."""
-    return mx.array(np.repeat(np.arange(rows, dtype=np.int32)[:, None], length, axis=1))
