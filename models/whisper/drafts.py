@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.contract import Cancelled, IsCancelled
-from models.whisper.rules import Floats, TokenRules, log_sum_exp
+from models.whisper.rules import Floats, TokenRules
 from models.whisper.search import STEPS_A_TURN, Sampled, SearchTask
 from models.whisper.steps import Memory, Steps
 
@@ -88,7 +88,7 @@ def search_draft(
                 scores = steps.step([sampled[-1] if sampled else prompt[-1]], group)
                 passes += 1
             rules.apply(scores, state.sampled)
-            _, done = state.advance(scores - log_sum_exp(scores), scores)
+            _, done = state.advance(scores)
             agrees = at < len(draft) and sampled[-1] == draft[at]
             accepted, at = accepted + agrees, at + agrees
             if done or len(sampled) >= task.limit:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.contract import Cancelled, IsCancelled
+from models.whisper.device_rules import DeviceRules
 from models.whisper.rules import Floats, TokenRules, log_sum_exp
 from models.whisper.steps import Memory, Steps
 
@@ -52,8 +53,8 @@ class SearchState(Protocol):
 
     sampled: list[list[int]]
 
-    def advance(self, logprobs: Floats, logits: Floats) -> tuple[list[int], bool]:
-        """Choose by [rows, V] -> the parent of each new row, and whether the window is done."""
+    def advance(self, logits: Floats) -> tuple[list[int], bool]:
+        """Choose by logits [rows, V] -> the parent of each new row, and whether the window is done."""
         ...
 
     def hypotheses(self) -> list[TokenHypothesis]:
@@ -70,8 +71,9 @@ class Sampled:
         self._sums = np.zeros(rows, np.float32)
         self._end, self._temperature, self._draw = end, temperature, draw
 
-    def advance(self, logprobs: Floats, logits: Floats) -> tuple[list[int], bool]:
+    def advance(self, logits: Floats) -> tuple[list[int], bool]:
         """Extend each row that has not ended; an ended one gets another end."""
+        logprobs = logits - log_sum_exp(logits)
         if self._temperature == 0:
             chosen = logits.argmax(axis=-1)
         else:
@@ -129,11 +131,22 @@ class Beam:
         self._finished: list[TokenHypothesis] = []
         self._beams, self._end, self._wanted = beams, end, max(1, round(beams * patience))
 
-    def advance(self, logprobs: Floats, logits: Floats) -> tuple[list[int], bool]:
+    @property
+    def choices(self) -> int:
+        """Return how many of the likeliest tokens of each row `extend` needs."""
+        return self._beams + 1
+
+    def advance(self, logits: Floats) -> tuple[list[int], bool]:
         """Keep the likeliest continuations of all rows."""
+        logprobs = logits - log_sum_exp(logits)
+        tokens = likeliest(logprobs, self.choices)
+        return self.extend(tokens, np.take_along_axis(logprobs, tokens, axis=1))
+
+    def extend(self, tokens: npt.NDArray[np.integer], logprobs: Floats) -> tuple[list[int], bool]:
+        """Advance by each row's likeliest tokens [rows, choices], in any order, and their log-probabilities."""
         parents: list[int] = []
         running: list[TokenHypothesis] = []
-        for row, new in self._continuations(logprobs):
+        for row, new in self._continuations(tokens, logprobs):
             if new.tokens[-1] != self._end:
                 parents.append(row)
                 running.append(new)
@@ -145,18 +158,15 @@ class Beam:
         self.sampled = [new.tokens for new in running]
         return parents, len(self._finished) >= self._wanted
 
-    def _continuations(self, logprobs: Floats) -> list[tuple[int, TokenHypothesis]]:
-        """Return the likeliest `beams` + 1 continuations of each row with the row's number, best first."""
-        count = self._beams + 1
+    def _continuations(self, tokens: npt.NDArray[np.integer], logprobs: Floats) -> list[tuple[int, TokenHypothesis]]:
+        """Return the continuations by each row's tokens with the row's number, best first."""
         # Rows with the same tokens are one: at first, all are the same.
         found: dict[tuple[int, ...], tuple[int, TokenHypothesis]] = {}
-        for row, (before, places) in enumerate(zip(self._running, likeliest(logprobs, count), strict=True)):
-            for place in np.argsort(-logprobs[row, places], kind="stable"):
-                token = int(places[place])
-                value = logprobs[row, token]
-                total = float(np.float32(before.sum_logprob) + value)
-                tokens = [*before.tokens, token]
-                found[tuple(tokens)] = row, TokenHypothesis(tokens, [*before.logprobs, float(value)], total)
+        for row, (before, chosen, values) in enumerate(zip(self._running, tokens, logprobs, strict=True)):
+            for place in np.argsort(-values, kind="stable"):
+                total = float(np.float32(before.sum_logprob) + values[place])
+                after = [*before.tokens, int(chosen[place])]
+                found[tuple(after)] = row, TokenHypothesis(after, [*before.logprobs, float(values[place])], total)
         return sorted(found.values(), key=lambda item: item[1].sum_logprob, reverse=True)
 
     def hypotheses(self) -> list[TokenHypothesis]:
@@ -194,16 +204,29 @@ def search(
     room = len(prompts[0]) + longest
     group, logits, first = steps.begin(prompts, memory, rows, room, tasks[0].start)
     live = list(range(len(tasks)))
+    beam = states[0] if steps.ahead and isinstance(states[0], Beam) else None
+    on_device = DeviceRules(rules, steps.config.n_vocab)
     for number in range(1, longest + 1):
         if cancelled():
             raise Cancelled("cancelled between steps of recognition")
-        rules.apply(logits, [tokens for window in live for tokens in states[window].sampled])
-        logprobs = logits - log_sum_exp(logits)
+        sampled = [tokens for window in live for tokens in states[window].sampled]
+        chosen = None
+        if number > 1:
+            sent = steps.send([tokens[-1] for tokens in sampled], group)
+            if beam is None:
+                logits = np.array(sent)
+            else:  # the host would need longer than a GPU's step to read and to rank all the logits
+                chosen = on_device.likeliest(sent, on_device.state(sampled), beam.choices)
+        if chosen is None:
+            rules.apply(logits, sampled)
         kept: list[int] = []
         order: list[int] = []
         for slot, window in enumerate(live):
-            part = slice(slot * rows, (slot + 1) * rows)
-            parents, done = states[window].advance(logprobs[part], logits[part])
+            part, state = slice(slot * rows, (slot + 1) * rows), states[window]
+            if chosen is not None and isinstance(state, Beam):
+                parents, done = state.extend(chosen[0][part], chosen[1][part])
+            else:
+                parents, done = state.advance(logits[part])
             if not done and number < tasks[window].limit:
                 kept.append(slot)
                 order += [slot * rows + parent for parent in parents]
@@ -211,7 +234,6 @@ def search(
         if not live:
             break
         group.select(kept, order)
-        logits = steps.step([tokens[-1] for window in live for tokens in states[window].sampled], group)
         if number % STEPS_A_TURN == 0:
             yield
     return list(first)

@@ -135,10 +135,14 @@ class Steps:
 
     def step(self, tokens: Sequence[int], group: Group) -> Floats:
         """Decode one token of each row -> the logits [R, V] of the next."""
+        return np.array(self.send(tokens, group))
+
+    def send(self, tokens: Sequence[int], group: Group) -> mx.array:
+        """Decode as `step`, and do not wait for the logits."""
         ids = mx.array(list(tokens), dtype=mx.int32)[:, None]
         logits, _ = self.advance(ids, mx.array([group.place]), group)
         group.place += 1
-        return np.array(logits)
+        return logits
 
     def advance(self, ids: mx.array, place: mx.array, group: Group) -> tuple[mx.array, mx.array]:
         """Decode ids [R, 1] at `place` [1] -> the logits [R, V] of the next tokens, and the next place [1]."""

@@ -168,6 +168,7 @@ def load_weights(network: Whisper, arrays: Mapping[str, mx.array], source: str, 
     Raises WeightsError naming what is missing, extra or misshapen.
     """
     check_shapes(arrays, shapes(network), source)
+    network.set_dtype(dtype)  # the zeros of what no checkpoint has, too: they would widen every product
     network.update(tree_unflatten([(name, array.astype(dtype)) for name, array in arrays.items()]))
     network.freeze()
 

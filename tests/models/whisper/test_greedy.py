@@ -1,4 +1,4 @@
-"""Greedy search with the choice on the device, against the host's, whose rules are the definition."""
+"""Choices on the device, greedy and of beams, against the host's, whose rules are the definition."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from models.backend import mx
 from models.contract import Cancelled
-from models.whisper import greedy as module
 from models.whisper.decoding import DecodingOptions, decode
+from models.whisper.device_rules import DeviceRules
 from models.whisper.greedy import greedy
 from models.whisper.rules import TimestampRules, TokenRules, log_sum_exp
 from models.whisper.search import Sampled, SearchTask
@@ -24,44 +24,56 @@ ORDER = TimestampRules(END, FIRST, NO_TIMES, None)
 RULES = TokenRules([3, 21, 22], (), ORDER)
 
 
-def on_host(logits: np.ndarray, tokens: Sequence[int], rules: TokenRules) -> tuple[int, float]:
+def allowed(logits: np.ndarray, tokens: Sequence[int], rules: TokenRules) -> np.ndarray:
     row = logits[None].copy()
     rules.apply(row, [tokens])
-    token = int(row.argmax())
-    return token, float((row - log_sum_exp(row))[0, token])
+    return (row - log_sum_exp(row))[0]
 
 
+def on_host(logits: np.ndarray, tokens: Sequence[int], rules: TokenRules) -> tuple[int, float]:
+    logprobs = allowed(logits, tokens, rules)
+    return int(logprobs.argmax()), float(logprobs.max())
+
+
+def random_logits(draw: np.random.Generator) -> np.ndarray:
+    logits = draw.standard_normal((3, SIZE)).astype(np.float32) * 3
+    logits[:, FIRST:] += draw.choice([-3, 0, 3])
+    return logits
+
+
+@pytest.mark.parametrize("rules", [RULES, TokenRules([3, 21], (), None)])
 @pytest.mark.parametrize("seed", range(6))
-def test_choices_are_those_of_the_rules(seed: int) -> None:
+def test_choices_are_those_of_the_rules(seed: int, rules: TokenRules) -> None:
     """Random logits, in which timestamps are likelier or less likely, along transcripts of three rows."""
-    draw = np.random.default_rng(seed)
-    never = np.zeros(SIZE, np.float32)
-    never[[*RULES.suppressed, NO_TIMES]] = -np.inf
+    draw, device = np.random.default_rng(seed), DeviceRules(rules, SIZE)
     rows = [[FIRST + 1], [FIRST + 2], [5]]
-    state = (
-        mx.array([row[-1] for row in rows]),
-        mx.array([True] * 3),
-        mx.array([row[-1] if row[-1] >= FIRST else -1 for row in rows]),
-    )
-    kinds = set()
+    state, kinds = device.state(rows), set()
     for _ in range(14):
-        logits = draw.standard_normal((3, SIZE)).astype(np.float32) * 3
-        logits[:, FIRST:] += draw.choice([-3, 0, 3])
-        token, logprob, *rest = module._choose(mx.array(logits), mx.array(never), mx.array([END, FIRST]), *state)
+        logits = random_logits(draw)
+        token, logprob, *rest = device.choose(mx.array(logits), state)
+        most, values = device.likeliest(mx.array(logits), device.state(rows), 4)
         state = (token, *rest)
-        for row, scores, found, value in zip(rows, logits, np.array(token).tolist(), np.array(logprob), strict=True):
-            wanted, score = on_host(scores, row, RULES)
+        for number, (row, found, value) in enumerate(
+            zip(rows, np.array(token).tolist(), np.array(logprob), strict=True)
+        ):
+            wanted, score = on_host(logits[number], row, rules)
             assert found == wanted
             assert value == pytest.approx(score, abs=1e-4)
+            scores = allowed(logits[number], row, rules)
+            order = np.argsort(-values[number])
+            assert np.sort(values[number])[::-1] == pytest.approx(np.sort(scores)[::-1][:4], abs=1e-4)
+            assert scores[most[number][order]] == pytest.approx(values[number][order], abs=1e-4)
+            assert len({*most[number].tolist()}) == 4
             kinds.add((row[-1] >= FIRST, found >= FIRST))
             row.append(found)
     assert len(kinds) >= 3
 
 
 @pytest.mark.parametrize("timestamps", [True, False])
+@pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("windows", [1, 3])
 def test_transcripts_are_those_of_the_host(
-    windows: int, timestamps: bool, tmp_path_factory: pytest.TempPathFactory
+    windows: int, beams: int, timestamps: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     dims = config()
     steps = Steps(network(dims, seed=2))
@@ -72,7 +84,7 @@ def test_transcripts_are_those_of_the_host(
     for ahead in (False, True):
         steps.ahead = ahead
         for limit in (1, 2, 9, None):
-            options = DecodingOptions(limit=limit, timestamps=timestamps)
+            options = DecodingOptions(limit=limit, timestamps=timestamps, beams=beams)
             found.append(drain(decode(steps, tokenizer, memory, options, lambda: False)))
     for host, device in zip(found[:4], found[4:], strict=True):
         assert [one.tokens for one in device] == [one.tokens for one in host]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mlx.utils import tree_flatten
 
 from models.backend import mx
 from models.whisper.network import Whisper
@@ -84,3 +85,17 @@ def test_half_precision_keeps_logits_in_float32(reference: Reference) -> None:
     logits = net.decoder.token_embedding.logits(hidden)
     assert logits.dtype == mx.float32
     assert close(logits[0], reference.decode(IDS, reference.encode(given[0]))[0], 0.05)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
+def test_no_parameter_is_wider_than_asked(dtype: mx.Dtype) -> None:
+    """One float32 array, such as the keys' zeros in place of a bias, makes a GPU compute all blocks in float32."""
+    net = Whisper(DIMS)
+    load_weights(net, rename(to_mx(openai_arrays(DIMS)), DIMS), "arrays", dtype)
+    assert {array.dtype for _, array in tree_flatten(net.parameters())} == {dtype}
+    net.lower()
+    x = net.encoder.embed(mx.array(mels(1, 40))).astype(dtype)
+    encoded = net.encoder.blocks[0](x)
+    memory = net.decoder.memories(encoded)
+    hidden, past = net.decoder(mx.array([IDS]), mx.array([0]), net.allocate(1, 8), memory)
+    assert {each.dtype for each in (encoded, *memory, hidden, *past)} == {dtype}

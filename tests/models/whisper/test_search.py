@@ -23,6 +23,8 @@ NO_RULES = TokenRules((), (), None)
 class Script:
     """Stand-in for `Steps`: the logits after each row of tokens, by a random table of the last two."""
 
+    ahead = False
+
     def __init__(self, seed: int) -> None:
         self.table = np.random.RandomState(seed).standard_normal((SIZE, SIZE, SIZE)).astype(np.float32) * 2
         self.config = config(n_vocab=2000)
@@ -42,7 +44,7 @@ class Script:
     def select(self, windows: Sequence[int], rows: Sequence[int]) -> None:
         self.rows = [list(self.rows[row]) for row in rows]
 
-    def step(self, tokens: Sequence[int], group: object) -> Floats:
+    def send(self, tokens: Sequence[int], group: object) -> Floats:
         """Each row must be the one that its tokens belong to."""
         for row, token in zip(self.rows, tokens, strict=True):
             row.append(token)
@@ -88,7 +90,7 @@ def test_samples_are_drawn_by_their_seed() -> None:
 def test_samples_follow_the_probabilities() -> None:
     state = Sampled(4000, END, 0.5, np.random.default_rng(0))
     logits = np.tile(np.log(np.array([1, 2, 3, 4, 5, 6], np.float32)), (4000, 1))
-    state.advance(logits, logits)
+    state.advance(logits)
     counts = np.bincount([tokens[0] for tokens in state.sampled], minlength=6) / 4000
     assert np.abs(counts - np.arange(1, 7) ** 2 / 91).max() < 0.03
 
