@@ -85,7 +85,8 @@ def _choose_text(
     return token, logprob, paired, latest
 
 
-def _first(row: mx.array) -> Likeliest:
+def _first(row: mx.array) -> tuple[mx.array, mx.array]:
+    """Return the likeliest token [R] of each row, and its log-probability [R]."""
     token = mx.argmax(row, axis=-1).astype(mx.int32)
     chosen = mx.take_along_axis(row, token[:, None], axis=-1)[:, 0]
     return token, chosen - mx.logsumexp(row, axis=-1)

@@ -204,8 +204,9 @@ def search(
     room = len(prompts[0]) + longest
     group, logits, first = steps.begin(prompts, memory, rows, room, tasks[0].start)
     live = list(range(len(tasks)))
-    beam = states[0] if steps.ahead and isinstance(states[0], Beam) else None
-    on_device = DeviceRules(rules, steps.config.n_vocab)
+    # On a GPU beams are ranked there: the host would need longer than a step to read and to rank all the logits.
+    beams = [state for state in states if isinstance(state, Beam)] if steps.ahead else []
+    on_device = DeviceRules(rules, steps.config.n_vocab) if beams else None
     for number in range(1, longest + 1):
         if cancelled():
             raise Cancelled("cancelled between steps of recognition")
@@ -213,20 +214,20 @@ def search(
         chosen = None
         if number > 1:
             sent = steps.send([tokens[-1] for tokens in sampled], group)
-            if beam is None:
+            if on_device is None:
                 logits = np.array(sent)
-            else:  # the host would need longer than a GPU's step to read and to rank all the logits
-                chosen = on_device.likeliest(sent, on_device.state(sampled), beam.choices)
+            else:
+                chosen = on_device.likeliest(sent, on_device.state(sampled), beams[0].choices)
         if chosen is None:
             rules.apply(logits, sampled)
         kept: list[int] = []
         order: list[int] = []
         for slot, window in enumerate(live):
-            part, state = slice(slot * rows, (slot + 1) * rows), states[window]
-            if chosen is not None and isinstance(state, Beam):
-                parents, done = state.extend(chosen[0][part], chosen[1][part])
+            part = slice(slot * rows, (slot + 1) * rows)
+            if chosen is None:
+                parents, done = states[window].advance(logits[part])
             else:
-                parents, done = state.advance(logits[part])
+                parents, done = beams[window].extend(chosen[0][part], chosen[1][part])
             if not done and number < tasks[window].limit:
                 kept.append(slot)
                 order += [slot * rows + parent for parent in parents]
