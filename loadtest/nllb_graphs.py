@@ -16,15 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from loadtest.torch_graphs import capture, missing
+from loadtest.torch_graphs import Attending, Dense, KeysValues, capture, missing
 from models.layers.attention import sinusoids
 from models.nllb.config import NllbConfig
 from models.nllb.network import FIRST_POSITION
-
-Dense = tuple[Tensor, Tensor]
-"""Weight [O, I] and bias [O]."""
-KeysValues = tuple[Tensor, Tensor]
-"""Both [B, H, T, C / H]."""
 
 
 class Layer:
@@ -47,10 +42,11 @@ class Layer:
             self.memory = dense(*(f"encoder_attn.{kind}_proj" for kind in "kv"))
 
 
-class Network:
+class Network(Attending):
     """NLLB's arithmetic on tensors of the official names, on their device and in their type."""
 
     def __init__(self, config: NllbConfig, state: Mapping[str, Tensor]) -> None:
+        super().__init__(config.d_model, config.decoder_attention_heads)
         self.config = config
         self.table = state["model.shared.weight"]
         positions = sinusoids(config.max_position_embeddings, config.d_model, FIRST_POSITION)
@@ -61,17 +57,6 @@ class Network:
             (state[f"model.{side}.layer_norm.weight"], state[f"model.{side}.layer_norm.bias"])
             for side in ("encoder", "decoder")
         )
-
-    def _norm(self, x: Tensor, norm: Dense) -> Tensor:
-        return F.layer_norm(x, (self.config.d_model,), *norm)
-
-    def _split(self, x: Tensor) -> Tensor:
-        """[B, T, C] -> [B, H, T, C / H]; both sides have as many heads."""
-        return x.unflatten(-1, (self.config.decoder_attention_heads, -1)).transpose(1, 2)
-
-    def _attend(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
-        found = F.scaled_dot_product_attention(self._split(q), keys, values, attn_mask=mask)
-        return found.transpose(1, 2).flatten(2)
 
     def _feed(self, x: Tensor, layer: Layer) -> Tensor:
         return x + F.linear(F.relu(F.linear(self._norm(x, layer.last_norm), *layer.fc1)), *layer.fc2)

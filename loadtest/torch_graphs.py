@@ -1,10 +1,35 @@
-"""CUDA graphs of PyTorch's work: what the peers share that launch a whole network at once."""
+"""CUDA graphs of PyTorch's work: what the peers share that launch a whole network at once, and their attention."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Dense = tuple[Tensor, Tensor]
+"""Weight [O, I] and bias [O]."""
+KeysValues = tuple[Tensor, Tensor]
+"""Both [B, H, T, C / H]."""
+
+
+class Attending:
+    """Norms and attention of a Transformer whose encoder and decoder have the same width and as many heads."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        self._width, self._heads = width, heads
+
+    def _norm(self, x: Tensor, norm: Dense) -> Tensor:
+        return F.layer_norm(x, (self._width,), *norm)
+
+    def _split(self, x: Tensor) -> Tensor:
+        """[B, T, C] -> [B, H, T, C / H]."""
+        return x.unflatten(-1, (self._heads, -1)).transpose(1, 2)
+
+    def _attend(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
+        found = F.scaled_dot_product_attention(self._split(q), keys, values, attn_mask=mask)
+        return found.transpose(1, 2).flatten(2)
 
 
 def capture(work: Callable[[], object]) -> Callable[[], object]:

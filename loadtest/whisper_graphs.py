@@ -14,13 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from loadtest.torch_graphs import capture
+from loadtest.torch_graphs import Attending, Dense, KeysValues, capture
 from models.whisper.config import WhisperConfig
-
-Dense = tuple[Tensor, Tensor]
-"""Weight [O, I] and bias [O]."""
-KeysValues = tuple[Tensor, Tensor]
-"""Both [B, H, T, C / H]."""
 
 
 class Block:
@@ -42,10 +37,11 @@ class Block:
             self.memory = dense("cross_attn.key", "cross_attn.value")
 
 
-class Network:
+class Network(Attending):
     """Whisper's arithmetic on tensors of openai-whisper's names, on their device and in their type."""
 
     def __init__(self, config: WhisperConfig, state: Mapping[str, Tensor]) -> None:
+        super().__init__(config.n_text_state, config.n_text_head)
         self.config = config
         self.convolutions = [(state[f"encoder.conv{i}.weight"], state[f"encoder.conv{i}.bias"]) for i in (1, 2)]
         self.heard = state["encoder.positional_embedding"]
@@ -55,17 +51,6 @@ class Network:
         self.encoder_norm, self.decoder_norm = (
             (state[f"{name}.weight"], state[f"{name}.bias"]) for name in ("encoder.ln_post", "decoder.ln")
         )
-
-    def _norm(self, x: Tensor, norm: Dense) -> Tensor:
-        return F.layer_norm(x, (self.config.n_text_state,), *norm)
-
-    def _split(self, x: Tensor) -> Tensor:
-        """[B, T, C] -> [B, H, T, C / H]; both sides have as many heads."""
-        return x.unflatten(-1, (self.config.n_text_head, -1)).transpose(1, 2)
-
-    def _attend(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
-        found = F.scaled_dot_product_attention(self._split(q), keys, values, attn_mask=mask)
-        return found.transpose(1, 2).flatten(2)
 
     def _feed(self, x: Tensor, block: Block) -> Tensor:
         return x + F.linear(F.gelu(F.linear(self._norm(x, block.last_norm), *block.mlp1)), *block.mlp2)
