@@ -60,3 +60,8 @@ def architecture() -> str | None:
     if major is None or minor is None:
         return None
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
+
+
+def clusters() -> bool:
+    """Return whether blocks of a kernel can form clusters, which reach each other's shared memory: Hopper and newer."""
+    return (_attribute(_MAJOR) or 0) >= 9

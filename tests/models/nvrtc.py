@@ -69,9 +69,8 @@ class Compiler:
             )
             if text not in self._done:
                 self._done.add(text)
-                self.compiled += [
-                    self.compile(name, function, text, each, math.prod(threadgroup)) for each in ARCHITECTURES
-                ]
+                able = ARCHITECTURES[1:] if "__cluster_dims__(" in header else ARCHITECTURES
+                self.compiled += [self.compile(name, function, text, each, math.prod(threadgroup)) for each in able]
             return [mx.zeros(shape, dtype) for shape, dtype in zip(output_shapes, output_dtypes, strict=True)]
 
         return launch

@@ -40,8 +40,7 @@ _WORD = re.compile(r"\w+")
 # MLX writes the kernel's signature after this. The launch bounds leave a block's threads their registers.
 _CUDA_BOUNDS = """
 #undef __global__
-#define __global__ __attribute__((global)) __launch_bounds__(THREADS, 1)
-"""
+#define __global__ __attribute__((global)) __launch_bounds__(THREADS, 1)"""
 
 # MLX passes the indices that a body names.
 _METAL_INDICES = "// thread_index_in_threadgroup threadgroup_position_in_grid threadgroups_per_grid\n"
@@ -105,6 +104,7 @@ class Kernel:
         in_place: Some inputs are written: MLX must pass no copies, so all have to be contiguous.
         bounded: The header defines THREADS, and on CUDA a block of so many threads may take all registers.
         shared_bytes: Shared memory that is asked for at the launch, on CUDA.
+        cluster: Neighboring blocks that reach each other's shared memory, on CUDA, if bounded; Hopper or newer has it.
     """
 
     name: str
@@ -115,6 +115,7 @@ class Kernel:
     in_place: bool = False
     bounded: bool = False
     shared_bytes: int = 0
+    cluster: int = 1
 
     def text(self, target: Device) -> tuple[str, str]:
         """Return header and body for a device."""
@@ -122,7 +123,8 @@ class Kernel:
         header = used_words(target, header + body) + header
         if target == "metal":
             return header, _METAL_INDICES + body
-        return header + (_CUDA_BOUNDS if self.bounded else ""), body
+        bounds = _CUDA_BOUNDS + (f" __cluster_dims__({self.cluster}, 1, 1)" if self.cluster > 1 else "") + "\n"
+        return header + (bounds if self.bounded else ""), body
 
 
 @cache

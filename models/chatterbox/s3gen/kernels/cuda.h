@@ -1,5 +1,5 @@
-// CUDA: copies on their way, what tiles.h asks for beside models/layers/kernels/cuda.h. The tests have a
-// CPU's version.
+// CUDA: copies on their way and clusters of blocks, what tiles.h asks for beside models/layers/kernels/cuda.h. The tests
+// have a CPU's version.
 
 // Sixteen bytes from global to shared memory, on their way until WAIT_COPIES: all but the last `count` COMMITs' are there then.
 #define COPY(to, from)                                                                                   \
@@ -8,3 +8,15 @@
                : "memory")
 #define COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
 #define WAIT_COPIES(count) asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory")
+
+// The same place in the shared memory of block `rank` of the cluster.
+template <typename Value>
+INLINE Value *PEER(Value *here, const int rank) {
+  Value *there;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(here), "r"(rank));
+  return there;
+}
+
+// The barrier of the cluster's blocks: what was written before ARRIVE is there after WAIT. All threads take part.
+#define CLUSTER_ARRIVE() asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory")
+#define CLUSTER_WAIT() asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory")

@@ -22,12 +22,14 @@ from models.chatterbox.s3gen.blocks import Pieces, ResnetBlock, TransformerBlock
 from models.layers.kernels import agreement
 from models.layers.kernels.agreement import relative_difference
 from models.layers.kernels.device import Kernel, build, gpu, read
+from models.native import nvidia
 
 HEAD = 64
 THREADS = 256
 KEYS = 64  # that attention takes at a time: sequences are multiples of it
 TAPS = 3
 _FEW_ROWS = 132 * 16  # with more, tiles of 32 rows keep an H100's multiprocessors busy, and halve their reads
+_SHARE = 4  # blocks of threads that share a tile, in a cluster
 _READ_BYTES = 8 * 8 * 32 * 16  # of a read ahead: three of weights in a product, four of keys and values in attention
 _MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
 _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
@@ -69,7 +71,7 @@ def _read(name: str) -> str:
 def body(name: str) -> str:
     """Return the kernel's body."""
     given = ", ".join(f"(const ushort*){each}" for each in _INPUTS[name])
-    call = f"{name}<TILES>(threadIdx.x, blockIdx.x, {_ARGUMENTS[name]}, of, to, room);"
+    call = f"{name}<TILES, SHARE>(threadIdx.x, blockIdx.x, {_ARGUMENTS[name]}, of, to, room);"
     return f"{ROOM}\nconst {_GIVEN[name]} of = {{{given}}};\nconst Made to = {_MADE};\n{call}\n"
 
 
@@ -94,7 +96,7 @@ def available(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
 def fits(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
     """True if the kernels are written for blocks of these `sizes`; `size` is that of a head."""
     whole = size == HEAD and sizes[0] % 64 == 0 and sizes[2] % 64 == 0 and dtype == mx.bfloat16
-    return whole and max(shared_bytes(name, 2, sizes) for name in _INPUTS) <= _MOST_SHARED
+    return whole and _even(sizes[1]) and max(shared_bytes(name, 2, sizes) for name in _INPUTS) <= _MOST_SHARED
 
 
 def fits_rows(frames: int) -> bool:
@@ -103,7 +105,7 @@ def fits_rows(frames: int) -> bool:
 
 
 @cache
-def _kernel(name: str, sizes: Sizes, tiles: int) -> Any:
+def _kernel(name: str, sizes: Sizes, tiles: int, share: int) -> Any:
     kernel = Kernel(
         name=f"nightingale_flow_{name}",
         inputs=(*_INPUTS[name], "mode"),
@@ -112,6 +114,7 @@ def _kernel(name: str, sizes: Sizes, tiles: int) -> Any:
         header=_read("cuda.h") + header(name, sizes),
         bounded=True,
         shared_bytes=shared_bytes(name, tiles, sizes),
+        cluster=share,
     )
     return build(kernel, "cuda")
 
@@ -123,15 +126,16 @@ def _launch(
     blocks: int,
     sizes: Sizes,
     tiles: int,
+    share: int,
 ) -> list[mx.array]:
-    """Run the kernel `name` with `blocks` of THREADS."""
-    result: list[mx.array] = _kernel(name, sizes, tiles)(
+    """Run the kernel `name` with `blocks` of THREADS, clusters of `share`."""
+    result: list[mx.array] = _kernel(name, sizes, tiles, share)(
         inputs=list(inputs.values()),
         output_shapes=list(outputs.values()),
         output_dtypes=[mx.bfloat16] * len(outputs),
         grid=(blocks * THREADS, 1, 1),
         threadgroup=(THREADS, 1, 1),
-        template=[("TILES", tiles)],
+        template=[("TILES", tiles), ("SHARE", share)],
     )
     return result
 
@@ -143,9 +147,19 @@ def _mode(first: bool, second: bool = False) -> mx.array:
     return mode
 
 
-def tiles(rows: int) -> int:
-    """Return the number of tiles, of 16 rows each, that a block of threads takes."""
-    return 1 if rows <= _FEW_ROWS else 2
+def share(heads: int) -> int:
+    """Return the number of blocks of threads that share a tile's columns and heads: one before Hopper."""
+    return _SHARE if nvidia.clusters() and heads % _SHARE == 0 and _even(heads // _SHARE) else 1
+
+
+def _even(heads: int) -> bool:
+    """True if a block's eight warps share these heads, or these the warps, without a rest."""
+    return heads in (1, 2, 4) or heads % 8 == 0
+
+
+def tiles(rows: int, share: int) -> int:
+    """Return the number of tiles, of 16 rows each, that a cluster of `share` blocks of threads takes."""
+    return 1 if rows * share <= _FEW_ROWS else 2
 
 
 def sizes_of(block: TransformerBlock) -> Sizes:
@@ -208,9 +222,10 @@ class _Run:
 
     def __init__(self, prepared: Prepared, x: mx.array) -> None:
         batch, frames, _ = x.shape
-        self.sizes = channels, heads, _ = prepared.sizes
-        self.tiles = tiles(batch * frames)
-        self._count = batch * frames // (16 * self.tiles)
+        self._sizes = channels, heads, _ = prepared.sizes
+        self._share = share(heads)
+        self._tiles = tiles(batch * frames, self._share)
+        self._count = batch * frames // (16 * self._tiles) * self._share
         whole = (batch, heads, frames, HEAD)
         self._shapes = ((batch, frames, channels), (batch, frames, heads * HEAD), whole, whole)
 
@@ -220,7 +235,7 @@ class _Run:
         shapes = [shape if asked else (_PLACES,) for shape, asked in zip(self._shapes, wanted, strict=True)]
         outputs = dict(zip(("y", "queries", "keys", "values"), shapes, strict=True))
         ordered = {key: inputs[key] for key in (*_INPUTS[name], "mode")}
-        return _launch(name, ordered, outputs, self._count, self.sizes, self.tiles)
+        return _launch(name, ordered, outputs, self._count, self._sizes, self._tiles, self._share)
 
 
 def attend(prepared: Prepared, x: mx.array, mask: mx.array, made: Sequence[mx.array] = ()) -> mx.array:

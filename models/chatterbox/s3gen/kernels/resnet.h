@@ -25,31 +25,33 @@ INLINE float mish(const float v) {
   return v * (n / (n + 2));
 }
 
-// Of x [.., frames, width]; `second`: the second half, of a block whose input has before_width channels.
-template <int TILES>
+// Of x [.., frames, width], 16 * TILES rows for each cluster; `second`: the second half, of a block whose input has
+// before_width channels.
+template <int TILES, int SHARE>
 INLINE void resnet(
     const int thread, const int block, const int frames, const int width, const int before_width, const bool second,
     const Half &of, const Made &to, unsigned char *room
 ) {
-  constexpr int ROWS = 16 * TILES;
+  constexpr int ROWS = 16 * TILES, OWN = CHANNELS / SHARE, OWN_NEXT = 3 * INNER / SHARE;
   const At at = {thread / 32, thread % 32, thread % 4, thread % 32 / 4};
+  const int rank = block % SHARE, row = block / SHARE * ROWS, frame = row % frames;
+  arrive<SHARE>();
   const Stream<TILES> stream = {(float *)room};
-  const Ring ring = {(uint4 *)stream.at(ROWS, 0), STAGES};
-  const Rows normal = rows_at((unsigned char *)ring.pieces + RING_BYTES, CHANNELS, 1);
+  const Ring ring = {(uint4 *)stream.at(ROWS, 0), PRODUCT_PIECES};
+  const Rows normal = rows_at((unsigned char *)ring.pieces + RING_BYTES(PRODUCT_PIECES), CHANNELS, 1);
   unsigned char *wide = (unsigned char *)(normal.data + ROWS * normal.stride);
   const Rows heard = rows_at(wide, width, 3), input = rows_at(wide, before_width, 1);
-  const int row = block * ROWS, frame = row % frames;
-  Feed feed = start(at, ring, of.conv, CHANNELS, 3 * width);
+  auto feed = start<OWN>(at, ring, of.conv, rank * OWN, 3 * width);
   fetch(thread, of.x + (row - frame) * width, frame - 2, ROWS + 2, heard);
   SYNC();
+  if (SHARE > 1) meet<SHARE>();  // the others are there
   product<TILES>(at, heard, feed, [&](const int r, const int c, const float a, const float b) {
     const uint both = *(const uint *)(of.conv_bias + c);
-    float *here = stream.at(r, c);
-    here[0] = a + low(both);
-    here[1] = b + high(both);
+    tell<SHARE>((float2 *)stream.at(r, c), {a + low(both), b + high(both)});
   });
-  if (second) feed = start(at, ring, of.res, CHANNELS, before_width);
-  SYNC();
+  arrive<SHARE>();
+  if (second) feed = start<OWN>(at, ring, of.res, rank * OWN, before_width);
+  meet<SHARE>();
   if (second) fetch(thread, of.before + row * before_width, 0, ROWS, input);
   normalize<TILES>(at, stream.data, of.gain, of.shift, [&](const int r, const int c, const float a, const float b) {
     const uint both = second ? 0 : *(const uint *)(of.time + c);
@@ -57,16 +59,18 @@ INLINE void resnet(
     here[0] = mish(a) + low(both);
     here[1] = mish(b) + high(both);
   });
-  SYNC();
+  arrive<SHARE>();
+  meet<SHARE>();  // all have normalized the whole stream
   if (second) {
     product<TILES>(at, input, feed, [&](const int r, const int c, const float a, const float b) {
       const uint both = *(const uint *)(of.res_bias + c);
-      float *here = stream.at(r, c);
-      here[0] += a + low(both);
-      here[1] += b + high(both);
+      float2 *here = (float2 *)stream.at(r, c);
+      tell<SHARE>(here, {here->x + (a + low(both)), here->y + (b + high(both))});
     });
-    SYNC();
+    arrive<SHARE>();
   }
-  stream.store(thread, to.x + row * CHANNELS);
-  if (second) project<TILES>(at, stream.data, normal, ring, row, frames, of.gain1, of.shift1, of.qkv, to);
+  auto next = second ? start<OWN_NEXT>(at, ring, of.qkv, rank * OWN_NEXT, CHANNELS) : Feed<at_once(OWN_NEXT)>{};
+  if (second) meet<SHARE>();
+  stream.template store<OWN>(thread, rank * OWN, to.x + row * CHANNELS);
+  if (second) project<TILES, SHARE>(at, next, stream.data, normal, row, frames, of.gain1, of.shift1, to);
 }

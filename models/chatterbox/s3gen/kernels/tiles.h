@@ -4,13 +4,15 @@
 // factors agree: here a lane's share of 64 terms is 16 neighbors, two pieces of 16 bytes of a row. Weights, keys and
 // values lie in memory as such pieces, a warp's 32 one after the other, so that it reads 512 bytes at a time (`place`).
 //
+// SHARE blocks of a cluster have the same rows, and each a part of a product's columns, or of the heads: weights reach a
+// multiprocessor no faster, so that four read a matrix in a quarter of the time. Each tells the others its results.
+//
 // Expected: CHANNELS, HEADS (of 64 channels each), WIDE, and the words of cuda.h.
 
 #define HEAD 64
 #define INNER (HEADS * HEAD)
 #define THREADS 256
 #define WARPS 8
-#define COLUMNS 4  // groups of eight columns that a warp computes at once
 #define FAR (-1e30f)
 
 struct At {
@@ -32,17 +34,17 @@ INLINE Rows rows_at(unsigned char *room, const int width, const int taps) {
   return {(ushort *)room, width, width + 8, taps};  // so that eight rows' pieces of 16 bytes lie in different banks
 }
 
-// A lane's own pieces of what its warp reads from memory, on their way to shared memory: eight of 16 bytes a stage. No
-// lane reads another's, so that waiting for its own is enough.
-#define STAGES 3  // of a product
-#define RING_BYTES (WARPS * STAGES * 8 * 32 * 16)
+// A lane's own pieces of what its warp reads from memory, on their way to shared memory: 16 bytes each. No lane reads
+// another's, so that waiting for its own is enough.
+#define PRODUCT_PIECES 24
+#define RING_BYTES(pieces) (WARPS * (pieces) * 32 * 16)
 
 struct Ring {
   uint4 *pieces;
-  int stages;
+  int each;  // of a warp
 
-  INLINE_MEMBER uint4 *at(const At &at, const int stage, const int piece) const {
-    return pieces + (((at.warp * stages + stage) * 8 + piece) * 32 + at.lane);
+  INLINE_MEMBER uint4 *at(const At &at, const int piece) const {
+    return pieces + ((at.warp * each + piece) * 32 + at.lane);
   }
 };
 
@@ -55,20 +57,27 @@ INLINE int place(const int row, const int term, const int runs) {
   return ((row / 8 * runs + term / 64) * 2 + term % 16 / 8) * PIECES + lane * PIECE + term % 8;
 }
 
-// Weights [columns, 64 * runs] on their way to a product: each warp takes 8 * COLUMNS columns at a time, in runs of 64
-// terms. `start` may be called before the other factor is there.
+// Groups of eight columns that a warp computes at once, of a block's `columns`: so many that all warps have the same.
+constexpr int at_once(const int columns) {
+  return columns % (32 * WARPS) == 0 ? 4 : columns % (16 * WARPS) == 0 ? 2 : 1;
+}
+
+// A block's `columns` of weights [.., 64 * runs] on their way to a product: each warp takes `AT_ONCE` groups of eight at a
+// time, in runs of 64 terms. `start` may be called before the other factor is there.
+template <int AT_ONCE>
 struct Feed {
+  static constexpr int STAGES = PRODUCT_PIECES / (2 * AT_ONCE);
   Ring ring;
   const ushort *own;
-  int runs, groups, group, run, sent;
+  int first, runs, groups, group, run, stage;
 
   INLINE_MEMBER void send(const At &at) {
     if (group < groups) {
       UNROLL
-      for (int n = 0; n < COLUMNS; ++n) {
-        const ushort *from = own + ((group * COLUMNS + n) * runs + run) * 2 * PIECES;
-        COPY(ring.at(at, sent % STAGES, 2 * n), from);
-        COPY(ring.at(at, sent % STAGES, 2 * n + 1), from + PIECES);
+      for (int n = 0; n < AT_ONCE; ++n) {
+        const ushort *from = own + ((group * AT_ONCE + n) * runs + run) * 2 * PIECES;
+        COPY(ring.at(at, 2 * (stage * AT_ONCE + n)), from);
+        COPY(ring.at(at, 2 * (stage * AT_ONCE + n) + 1), from + PIECES);
       }
       if (++run == runs) {
         run = 0;
@@ -76,33 +85,41 @@ struct Feed {
       }
     }
     COMMIT();  // nothing, too: the number of what is on its way stays the same
-    ++sent;
+    stage = stage + 1 == STAGES ? 0 : stage + 1;
   }
 };
 
-INLINE Feed start(const At &at, const Ring &ring, const ushort *weights, const int columns, const int length) {
-  Feed feed = {ring, weights + at.lane * PIECE, length / 64, columns / (8 * COLUMNS), at.warp, 0, 0};
+// The feed of a block's share, COLUMNS of all, from column `first` on; sums have `length` terms.
+template <int COLUMNS>
+INLINE Feed<at_once(COLUMNS)> start(
+    const At &at, const Ring &ring, const ushort *weights, const int first, const int length
+) {
+  constexpr int AT_ONCE = at_once(COLUMNS);
+  const int runs = length / 64;
+  Feed<AT_ONCE> feed = {ring, weights + (first * length + at.lane * PIECE), first, runs, COLUMNS / (8 * AT_ONCE), at.warp,
+                        0, 0};
   UNROLL
-  for (int stage = 0; stage < STAGES - 1; ++stage) feed.send(at);
+  for (int stage = 0; stage < Feed<AT_ONCE>::STAGES - 1; ++stage) feed.send(at);
   return feed;
 }
 
 // Calls done(row, column, first, second) with two neighboring columns of rows x weights^T, for 16 * TILES rows.
-template <int TILES, typename Done>
-INLINE void product(const At &at, const Rows &rows, Feed &feed, const Done &done) {
+template <int TILES, int AT_ONCE, typename Done>
+INLINE void product(const At &at, const Rows &rows, Feed<AT_ONCE> &feed, const Done &done) {
+  constexpr int STAGES = Feed<AT_ONCE>::STAGES;
   const int each = rows.width / 64, runs = feed.runs;
   int stage = 0;
   for (int group = at.warp; group < feed.groups; group += WARPS) {
-    float sums[TILES][COLUMNS][4] = {};
+    float sums[TILES][AT_ONCE][4] = {};
     for (int run = 0; run < runs; ++run) {
       WAIT_COPIES(STAGES - 2);
-      uint4 now[COLUMNS][2];
+      uint4 now[AT_ONCE][2];
       UNROLL
-      for (int n = 0; n < COLUMNS; ++n) {
-        now[n][0] = *feed.ring.at(at, stage, 2 * n);
-        now[n][1] = *feed.ring.at(at, stage, 2 * n + 1);
+      for (int n = 0; n < AT_ONCE; ++n) {
+        now[n][0] = *feed.ring.at(at, 2 * (stage * AT_ONCE + n));
+        now[n][1] = *feed.ring.at(at, 2 * (stage * AT_ONCE + n) + 1);
       }
-      stage = (stage + 1) % STAGES;
+      stage = stage + 1 == STAGES ? 0 : stage + 1;
       feed.send(at);
       const int tap = run / each;
       UNROLL
@@ -115,7 +132,7 @@ INLINE void product(const At &at, const Rows &rows, Feed &feed, const Done &done
           UNROLL
           for (int s = 0; s < 4; s += 2)
             UNROLL
-            for (int n = 0; n < COLUMNS; ++n)
+            for (int n = 0; n < AT_ONCE; ++n)
               MULTIPLY(
                   sums[m][n], word(upper, s), word(lower, s), word(upper, s + 1), word(lower, s + 1),
                   word(now[n][half], s), word(now[n][half], s + 1)
@@ -126,12 +143,34 @@ INLINE void product(const At &at, const Rows &rows, Feed &feed, const Done &done
     UNROLL
     for (int m = 0; m < TILES; ++m)
       UNROLL
-      for (int n = 0; n < COLUMNS; ++n) {
-        const int row = 16 * m + at.group, column = (group * COLUMNS + n) * 8 + 2 * at.quad;
+      for (int n = 0; n < AT_ONCE; ++n) {
+        const int row = 16 * m + at.group, column = feed.first + (group * AT_ONCE + n) * 8 + 2 * at.quad;
         done(row, column, sums[m][n][0], sums[m][n][1]);
         done(row + 8, column, sums[m][n][2], sums[m][n][3]);
       }
   }
+}
+
+// What a block has computed, to the same place in all blocks of its cluster. They read it after `meet`.
+template <int SHARE, typename Value>
+INLINE void tell(Value *here, const Value value) {
+  if constexpr (SHARE == 1) {
+    *here = value;
+  } else {
+    UNROLL
+    for (int peer = 0; peer < SHARE; ++peer) *PEER(here, peer) = value;
+  }
+}
+
+// A barrier of the cluster's blocks, in two halves; of one block, where that is all.
+template <int SHARE>
+INLINE void arrive() {
+  if constexpr (SHARE > 1) CLUSTER_ARRIVE();
+}
+template <int SHARE>
+INLINE void meet() {
+  if constexpr (SHARE > 1) CLUSTER_WAIT();
+  else SYNC();
 }
 
 // Calls done(row, channel, first, second) with two neighboring channels of each row's layer norm, of `stream`
@@ -177,10 +216,13 @@ struct Stream {
       here[1] = high(both);
     }
   }
-  INLINE_MEMBER void store(const int thread, ushort *x) const {
-    for (int i = thread; i < ROWS * CHANNELS / 2; i += THREADS) {
-      const float *here = at(2 * i / CHANNELS, 2 * i % CHANNELS);
-      ((uint *)x)[i] = PACKED(here[0], here[1]);
+  // COUNT channels from `first` on.
+  template <int COUNT>
+  INLINE_MEMBER void store(const int thread, const int first, ushort *x) const {
+    for (int i = thread; i < ROWS * COUNT / 2; i += THREADS) {
+      const int row = 2 * i / COUNT, channel = first + 2 * i % COUNT;
+      const float *here = at(row, channel);
+      *(uint *)(x + (row * CHANNELS + channel)) = PACKED(here[0], here[1]);
     }
   }
   INLINE_MEMBER float *at(const int row, const int channel) const { return data + (row * (CHANNELS + 4) + channel); }
@@ -199,13 +241,12 @@ INLINE int key_row(const int frame) {
 
 // What a transformer block needs before its attention, of 16 * TILES rows from `row` on: queries [.., INNER], and for
 // each sequence and head keys and values as pieces.
-template <int TILES>
+template <int TILES, int SHARE>
 INLINE void project(
-    const At &at, const float *stream, const Rows &normal, const Ring &ring, const int row, const int frames,
-    const ushort *gain, const ushort *shift, const ushort *weights, const Made &to
+    const At &at, Feed<at_once(3 * INNER / SHARE)> &feed, const float *stream, const Rows &normal, const int row,
+    const int frames, const ushort *gain, const ushort *shift, const Made &to
 ) {
   const int frame = row % frames, each = frames * HEAD, own = row / frames * HEADS * each;
-  Feed feed = start(at, ring, weights, 3 * INNER, CHANNELS);
   normalize<TILES>(at, stream, gain, shift, [&](const int r, const int c, const float a, const float b) {
     *(uint *)(normal.data + (r * normal.stride + c)) = PACKED(a, b);
   });

@@ -15,7 +15,9 @@ from models.backend import mx
 from models.chatterbox.config import ENGLISH, FlowConfig
 from models.chatterbox.s3gen.estimator import Estimator, UNetBlock
 from models.chatterbox.s3gen.kernels import cuda
-from tests.models.emulator import emulate
+from models.native import nvidia
+from tests.models import emulator
+from tests.models.emulator import Run, emulate
 
 pytestmark = pytest.mark.slow
 
@@ -39,19 +41,21 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Call
             blocks: int,
             sizes: cuda.Sizes,
             tiles: int,
+            share: int,
         ) -> list[mx.array]:
             launched.append(blocks)
-            late = f"#define LATE {int(request.param)}\n"
-            source = late + Path(__file__).with_name("tensor_cores.h").read_text() + cuda.header(name, sizes)
-            room = f"alignas(16) static unsigned char room[{cuda.shared_bytes(name, tiles, sizes)}];\n"
-            body = cuda.body(name).replace(cuda.ROOM, "")
+            given = f"#define LATE {int(request.param)}\n#define CLUSTER {share}\n"
+            source = given + Path(__file__).with_name("tensor_cores.h").read_text() + cuda.header(name, sizes)
+            room = f"unsigned char *room = begun({cuda.shared_bytes(name, tiles, sizes)});"
+            body = cuda.body(name).replace(cuda.ROOM, room)
             made = {key: (shape, mx.bfloat16) for key, shape in outputs.items()}
             return emulate(
-                source.replace(words or "\0", instead) + room, body, dict(inputs), made, (blocks, 1, 1),
-                {"TILES": tiles}, backward=request.param,
+                source.replace(words or "\0", instead), body, dict(inputs), made, (blocks, 1, 1),
+                {"TILES": tiles, "SHARE": share}, backward=request.param, run=Run(together=True),
             )  # fmt: skip
 
         monkeypatch.setattr(cuda, "_launch", launch)
+        monkeypatch.setitem(emulator.SHARED_LIMIT, "cuda", 227 << 10)  # asked for at the launch
         return launched
 
     return start
@@ -98,15 +102,61 @@ def difference(given: UNetBlock, frames: int, config: FlowConfig = CONFIG) -> fl
     return cuda.difference(prepared, plain(given, config), given.resnet.res_conv.weight.shape[1], frames)
 
 
-# Tiles of 16 rows, of 32, keys in more than one run of 64, and an input as wide as the stream.
-@pytest.mark.parametrize(("frames", "few", "inputs"), [(64, 10_000, 128), (64, 0, 128), (128, 0, 64)])
+@pytest.fixture
+def clusters(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Has so many blocks of threads share a tile."""
+
+    def use(share: int) -> None:
+        monkeypatch.setattr(nvidia, "clusters", lambda: share > 1)
+        monkeypatch.setattr(cuda, "_SHARE", share)
+
+    return use
+
+
+# Tiles of 16 rows, of 32, keys in more than one run of 64, an input as wide as the stream; in clusters a head for each
+# block, or two.
+@pytest.mark.parametrize(
+    ("frames", "few", "inputs", "heads", "share"),
+    [(64, 10_000, 128, 2, 1), (64, 0, 128, 2, 1), (128, 0, 64, 2, 1), (128, 10_000, 128, 2, 2), (192, 0, 64, 8, 4)],
+)
 def test_a_stage_equals_the_plain_one(
-    gpu: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch, frames: int, few: int, inputs: int
+    gpu: Callable[..., list[int]],
+    clusters: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    frames: int,
+    few: int,
+    inputs: int,
+    heads: int,
+    share: int,
 ) -> None:
     monkeypatch.setattr(cuda, "_FEW_ROWS", few)
+    clusters(share)
     launched = gpu()
-    assert difference(stage(inputs), frames) < TOLERANCE
-    assert launched == [2 * frames // (16 if few else 32)] * 4
+    config = replace(CONFIG, heads=heads)
+    assert difference(stage(inputs, config=config), frames, config) < TOLERANCE
+    assert launched == [2 * frames // (16 if few else 32) * share] * 4
+
+
+# A barrier of the cluster less, or something that a block keeps to itself.
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("for (int peer = 0; peer < SHARE; ++peer) *PEER(here, peer) = value;", "*here = value;"),
+        ("meet<SHARE>();\nproduct<TILES>(at, mixed", "product<TILES>(at, mixed"),
+        ("meet<SHARE>();\nproduct<TILES>(at, inner", "product<TILES>(at, inner"),
+        ("if (second) meet<SHARE>();", ""),
+        ("rank * OWN_HEADS + first", "first"),
+        ("for (int first = 64 * part; first", "for (int first = 0; first"),
+        ("start<OWN_WIDE>(at, ring, of.fc1, rank * OWN_WIDE", "start<OWN_WIDE>(at, ring, of.fc1, 0"),
+    ],
+)
+def test_a_mistake_of_clusters_shows(
+    gpu: Callable[..., list[int]], clusters: Callable[[int], None], words: str, instead: str
+) -> None:
+    assert any(words in cuda.header(name, (64, 2, 256)) for name in ("block", "resnet"))
+    clusters(2)
+    gpu(words, instead)
+    assert not difference(stage(), 128) < 2 * TOLERANCE
 
 
 def test_blocks_without_their_resnet(gpu: Callable[..., list[int]]) -> None:
@@ -124,7 +174,9 @@ def test_blocks_without_their_resnet(gpu: Callable[..., list[int]]) -> None:
     assert apart < TOLERANCE * np.linalg.norm(np.array(xs[0]))
 
 
-def test_a_stage_at_full_size(gpu: Callable[..., list[int]]) -> None:
+@pytest.mark.parametrize("share", [1, 4])
+def test_a_stage_at_full_size(gpu: Callable[..., list[int]], clusters: Callable[[int], None], share: int) -> None:
+    clusters(share)
     gpu()
     assert difference(stage(512, 1, ENGLISH.flow), 64, ENGLISH.flow) < TOLERANCE
 
@@ -139,8 +191,8 @@ def test_a_stage_at_full_size(gpu: Callable[..., list[int]]) -> None:
         ("const int tap = run / each;", "const int tap = 0;"),
         ("(ushort)(both >> 16);", "(ushort)both;"),
         ("b = b * 0.125f + high(both);", "b = b * 0.125f;"),
-        ("here[1] += b + high(both);", "here[1] += b;"),
-        ("of.shift1, of.qkv", "of.gain1, of.qkv"),
+        ("here->y + (b + high(both))", "here->y + b"),
+        ("of.gain1, of.shift1, to", "of.gain1, of.gain1, to"),
     ],
 )
 def test_a_mistake_shows(gpu: Callable[..., list[int]], words: str, instead: str) -> None:
@@ -164,7 +216,7 @@ def test_a_kernel_that_differs_is_not_used(
     gpu()
     prepared = cuda.prepare(given.resnet, given.transformers)
     assert cuda.agree(prepared, plain(given), 128)
-    gpu("here[1] += b + high(both);", "")
+    gpu("here->y + (b + high(both))", "here->y")
     assert not cuda.agree(prepared, plain(given), 128)
     assert "differ from plain operations" in caplog.text
 
@@ -202,5 +254,6 @@ def test_what_fits() -> None:
     ):
         assert not cuda.fits(other, size, dtype)
     assert not cuda.available(sizes, flow.head_size, mx.bfloat16)
+    assert [cuda.fits((256, heads, 1024), 64, mx.bfloat16) for heads in (2, 3, 6, 8)] == [True, False, False, True]
     assert cuda.fits_rows(128)
     assert not cuda.fits_rows(96)
