@@ -112,7 +112,7 @@ SAMPLING_RANGES: dict[str, tuple[float, float]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Conditioning:
     """A cloned voice as one model family needs it: named arrays of numbers, made by `VoiceCloner.condition`.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -163,6 +164,7 @@ class ChatterboxSynthesizer:
         streamer = SpeechStreamer(flow=flow, vocoder=vocoder, schedule=FIRST_SCHEDULE, steps=steps or None)
         self._streamers = {True: streamer, False: replace(streamer, schedule=LATER_SCHEDULE)}
         self._voice = voice
+        self._prepared = WeakKeyDictionary[Conditioning, tuple[VoicePrompt, Prompt]]()
         self._turbo = config.variant == "chatterbox-turbo"
 
     def check_voice(self, voice: str) -> None:
@@ -210,14 +212,19 @@ class ChatterboxSynthesizer:
             return
         if not text:
             raise ModelRequestError(f"nothing in {request.text[:80]!r} can be read aloud")
-        arrays = (request.conditioning or self._voice).arrays
-        voice = VoicePrompt(mx.array(arrays["t3_speaker"]), mx.array(arrays["t3_prompt"]))
-        prompt = Prompt(
-            arrays["s3gen_tokens"].tolist(), mx.array(arrays["s3gen_mel"]), mx.array(arrays["s3gen_speaker"])
-        )
+        voice, prompt = self._prompts(request.conditioning or self._voice)
         rules = sampling.rules(self.config.t3, request.sampling, exact=exact)
         tokens = self._tokens(DecodeRequest(text, voice, rules, request.seed, limit), timeline, cancelled)
         yield from self._streamers[request.first].stream(tokens, prompt, request.seed, timeline, cancelled, whole=whole)
+
+    def _prompts(self, conditioning: Conditioning) -> tuple[VoicePrompt, Prompt]:
+        """Return a voice as T3 and S3Gen read it; its arrays stay on the device as long as the conditioning is kept."""
+        if conditioning not in self._prepared:
+            names = ("t3_speaker", "t3_prompt", "s3gen_mel", "s3gen_speaker")
+            speaker, prompt, mel, s3gen_speaker = (mx.array(conditioning.arrays[name]) for name in names)
+            tokens = conditioning.arrays["s3gen_tokens"].tolist()
+            self._prepared[conditioning] = VoicePrompt(speaker, prompt), Prompt(tokens, mel, s3gen_speaker)
+        return self._prepared[conditioning]
 
     def forced(
         self, text: str, tokens: int, sampling: Sampling, seed: int, timeline: Timeline, *, whole: bool = False

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, repeat
 from typing import Protocol
 
@@ -54,13 +55,18 @@ class TokensToMel(Protocol):
     ) -> Iterator[mx.array]: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Prompt:
     """Recording that S3Gen continues: `tokens` [P], `mel` [2P, mels], `speaker` [192]."""
 
     tokens: Sequence[int]
     mel: mx.array
     speaker: mx.array
+
+    @cached_property
+    def level(self) -> float:
+        """Level of its speech in dB: see `mel_level`."""
+        return mel_level(np.array(self.mel))[0]
 
 
 class MelStream:
@@ -210,6 +216,14 @@ class SpeechStreamer:
         return sorted(shapes)
 
 
+def _compute(*arrays: mx.array) -> None:
+    """Begin with arrays, and on a CPU wait for them: a stage takes long there, and other work may come after it.
+
+    A GPU is sent the next stage meanwhile, so that it never waits for the host. The last stage waits for all of them.
+    """
+    (mx.eval if on_cpu() else mx.async_eval)(*arrays)
+
+
 class _Synthesis:
     """State of one `SpeechStreamer.stream`."""
 
@@ -219,7 +233,6 @@ class _Synthesis:
         self._streamer, self._prompt, self._seed = streamer, prompt, seed
         self._timeline, self._cancelled = timeline, cancelled
         self._wave = MelStream(streamer.vocoder, seed)
-        self._recording = mel_level(np.array(prompt.mel))[0] if streamer.steady else 0.0
         self._loud, self._gain = 0.0, 0.0
         self._heard: list[Floats] = []
 
@@ -230,12 +243,13 @@ class _Synthesis:
         self._check()
         with timeline.measure(Stage.S3GEN_ENCODE):
             mu = streamer.flow.encode(prompt.tokens, known[start:], finalize=last)
+            mx.async_eval(mu)
             frames = mu.shape[1] - prompt.mel.shape[0]
             mels = mu.shape[2]
             before = frame_noise(self._seed, Draw.PROMPT_MEL, 0, prompt.mel.shape[0], mels)
             here = frame_noise(self._seed, Draw.MEL, start * FRAMES_PER_TOKEN, frames, mels)
             noise = mx.concatenate([before, here], axis=1)
-            mx.eval(mu, noise)
+            _compute(mu, noise)
         yield None
         states = streamer.flow.steps(mu, prompt.mel, prompt.speaker, noise, streamer.steps)
         state = mu
@@ -244,11 +258,9 @@ class _Synthesis:
             with timeline.measure(Stage.S3GEN_FLOW):
                 following = next(states, None)
                 if following is None:
-                    mx.eval(state)
                     break
                 state = following
-                if on_cpu():  # a step takes long there: other work may come between two
-                    mx.eval(state)
+                _compute(state)
             yield None
         mel = state[:, prompt.mel.shape[0] + self._wave.place - start * FRAMES_PER_TOKEN :]
         self._check()
@@ -272,7 +284,7 @@ class _Synthesis:
     def _steady(self, pcm: Pcm, mel: Floats) -> Pcm:
         """Hold the loudness of pcm: the gain moves in a straight line to the one that all frames so far give."""
         self._heard.append(mel)
-        before, self._gain = self._gain, steady_gain(self._recording, *mel_level(np.concatenate(self._heard)))
+        before, self._gain = self._gain, steady_gain(self._prompt.level, *mel_level(np.concatenate(self._heard)))
         if before in (0.0, self._gain):
             curve = np.full(1, self._gain, dtype=np.float32)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from models.chatterbox.t3.drafts import Draft, Guess
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import DRAW, SamplingMode
 from models.chatterbox.t3.speculation import accept
-from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, DecodeState, SamplerState
+from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, DecodeState, SamplerState, VoicePrompt
 from models.contract import Cancelled, InputTooLongError, IsCancelled
 from models.timeline import Stage, Timeline
 
@@ -67,6 +68,7 @@ class Decoder:
         # A step too many at the end is cheap on a GPU. On a CPU it is not.
         self._early = not on_cpu()
         self._prefill = self.wrap(self._prefill_)
+        self._conditions = WeakKeyDictionary[VoicePrompt, tuple[float, mx.array]]()
         self._draws: dict[SamplingMode, _Compiled] = {}
         self._verifications: dict[tuple[SamplingMode, bool], _Compiled] = {}
 
@@ -174,7 +176,7 @@ class Decoder:
     def begin(self, request: DecodeRequest) -> DecodeState:
         """Read the prompt and send the draw of the first token."""
         network, rules, config = self.network, request.rules, self.config
-        condition = network.condition(request.voice.speaker, request.voice.prompt, rules.exaggeration)
+        condition = self._condition(request.voice, rules.exaggeration)
         embeddings = network.prompt(condition, request.text, rules.guided)
         batch, count, _ = embeddings.shape
         size = bucket(count, PROMPT_BUCKETS) if self._padded else count
@@ -192,6 +194,14 @@ class Decoder:
         state = DecodeState(token, sampler, cache, count, mode)
         mx.async_eval(state.token, sampler.seen, state.cache)
         return state
+
+    def _condition(self, voice: VoicePrompt, exaggeration: float) -> mx.array:
+        """Return the rows before the text; those of a voice's last request are kept as long as the voice is."""
+        kept, rows = self._conditions.get(voice, (None, None))
+        if rows is None or kept != exaggeration:
+            rows = self.network.condition(voice.speaker, voice.prompt, exaggeration)
+            self._conditions[voice] = exaggeration, rows
+        return rows
 
     def fit(self, state: DecodeState, more: int) -> None:
         """Make room for the next `more` tokens."""

@@ -13,7 +13,7 @@ from models.chatterbox.t3.sampling import Rules, SamplingMode
 MOST_TOKENS = 1000  # speech tokens of one request, as in the reference: 40 seconds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class VoicePrompt:
     """A speaker as T3 knows one: the vector [256] and the recording's speech tokens [P], int32."""
 

@@ -279,15 +279,6 @@ INLINE void product_load(Where at, const int kind, Matrix of, GLOBAL const ushor
               ahead);
 }
 
-// x Phi(x). The polynomial of erf (Abramowitz and Stegun 7.1.26) is exact to 1.5e-7; Metal has none.
-INLINE float gelu(float x) {
-  const float z = (x < 0.0f ? -x : x) * 0.70710678f, t = 1.0f / (1.0f + 0.3275911f * z);
-  const float sum =
-      ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
-  const float tail = 0.5f * sum * EXP(-z * z);
-  return x * (x < 0.0f ? tail : 1.0f - tail);
-}
-
 INLINE void finish(const int kind, Arrays to, int row, int output, float sum, float before) {
   if (kind == QUERY || (kind == QKV && output < HIDDEN)) {
     POST(to.query + row * HIDDEN + output, sum * 0.125f);

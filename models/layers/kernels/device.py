@@ -30,7 +30,10 @@ Output = tuple[tuple[int, ...], mx.Dtype]
 LANES = 32
 THREADS = 256  # a block, unless a kernel says otherwise
 
-_WORDS: dict[Device, tuple[str, ...]] = {"cuda": ("cuda.h", "cuda_memory.h"), "metal": ("metal.h",)}
+_WORDS: dict[Device, tuple[str, ...]] = {
+    "cuda": ("cuda.h", "cuda_memory.h", "activation.h"),
+    "metal": ("metal.h", "activation.h"),
+}
 
 # A definition of the words, and its name; types have none that is looked for.
 _DEFINITION = re.compile(r"^(?=#define|INLINE|typedef|using)", re.MULTILINE)

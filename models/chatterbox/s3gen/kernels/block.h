@@ -40,6 +40,7 @@ INLINE void attend(
   };
   send_keys(64 * part);
   send_values(64 * part);
+  ROLLED
   for (int first = 64 * part; first < frames; first += 64 * parts) {
     float logits[TILES][8][4] = {};
     WAIT_COPIES(1);
@@ -76,7 +77,7 @@ INLINE void attend(
         }
         highest = fmaxf(highest, LANE_XOR(highest, 1));
         highest = fmaxf(highest, LANE_XOR(highest, 2));
-        const float fade = expf(most[m][k] - highest);
+        const float fade = EXP(most[m][k] - highest);
         most[m][k] = highest;
         total[m][k] *= fade;
         UNROLL
@@ -86,7 +87,7 @@ INLINE void attend(
         }
         UNROLL
         for (int j = 0; j < 8; ++j) {
-          const float a = expf(logits[m][j][2 * k] - highest), b = expf(logits[m][j][2 * k + 1] - highest);
+          const float a = EXP(logits[m][j][2 * k] - highest), b = EXP(logits[m][j][2 * k + 1] - highest);
           total[m][k] += a + b;
           weights[m][j][k] = PACKED(a, b);
         }
@@ -127,6 +128,7 @@ template <int TILES, int SHARE, int PARTS>
 INLINE void combine(
     const int thread, const int threads, const float *merge, const int apart, ushort *out, const int stride
 ) {
+  ROLLED
   for (int i = thread; i < 16 * TILES * HEAD / 2; i += threads) {
     const int row = i / (HEAD / 2), c = i % (HEAD / 2) * 2;
     const float *from = merge + row * MERGED;
@@ -135,7 +137,7 @@ INLINE void combine(
     for (int p = 0; p < PARTS; ++p) most = fmaxf(most, from[p * apart + HEAD]);
     UNROLL
     for (int p = 0; p < PARTS; ++p) {
-      const float scale = expf(from[p * apart + HEAD] - most);
+      const float scale = EXP(from[p * apart + HEAD] - most);
       total += scale * from[p * apart + HEAD + 1];
       first += scale * from[p * apart + c];
       second += scale * from[p * apart + c + 1];
@@ -212,11 +214,8 @@ INLINE void block(
     SYNC();
     product<TILES>(at, normal, wide, [&](const int r, const int c, const float a, const float b) {
       const uint both = *(const uint *)(of.fc1_bias + c);
-      const float x = a + low(both), y = b + high(both);
-      tell<SHARE>(
-          (uint *)(inner.data + (r * inner.stride + c)),
-          PACKED(0.5f * x * (1 + erff(x * 0.70710678f)), 0.5f * y * (1 + erff(y * 0.70710678f)))
-      );
+      const uint activated = PACKED(gelu(a + low(both)), gelu(b + high(both)));
+      tell<SHARE>((uint *)(inner.data + (r * inner.stride + c)), activated);
     });
     arrive<SHARE>();
     narrow = start<OWN>(at, ring, of.fc2, rank * OWN, WIDE);

@@ -1,6 +1,10 @@
 // CUDA: copies on their way and clusters of blocks, what tiles.h asks for beside models/layers/kernels/cuda.h. The tests
 // have a CPU's version.
 
+// Code that does not fit a multiprocessor's instruction cache is fetched while warps wait: loops stay loops.
+#define ROLLED _Pragma("unroll 1")
+#define PAIRED _Pragma("unroll 2")
+
 // Sixteen bytes from global to shared memory, on their way until WAIT_COPIES: all but the last `count` COMMITs' are there then.
 #define COPY(to, from)                                                                                   \
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint)__cvta_generic_to_shared(to)), \

@@ -13,6 +13,7 @@ struct Half {
 INLINE void fetch(const int thread, const ushort *x, const int first, const int count, const Rows &rows) {
   const int pieces = rows.width / 8;
   const uint4 none = {0, 0, 0, 0};
+  ROLLED
   for (int i = thread; i < count * pieces; i += THREADS) {
     const int r = i / pieces, c = i % pieces * 8;
     *(uint4 *)(rows.data + (r * rows.stride + c)) =
@@ -21,7 +22,7 @@ INLINE void fetch(const int thread, const ushort *x, const int first, const int 
 }
 
 INLINE float mish(const float v) {
-  const float e = expf(fminf(v, 20.0f)), n = e * (e + 2);
+  const float e = EXP(fminf(v, 20.0f)), n = e * (e + 2);
   return v * (n / (n + 2));
 }
 

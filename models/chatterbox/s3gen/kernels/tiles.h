@@ -109,8 +109,10 @@ INLINE void product(const At &at, const Rows &rows, Feed<AT_ONCE> &feed, const D
   constexpr int STAGES = Feed<AT_ONCE>::STAGES;
   const int each = rows.width / 64, runs = feed.runs;
   int stage = 0;
+  ROLLED
   for (int group = at.warp; group < feed.groups; group += WARPS) {
     float sums[TILES][AT_ONCE][4] = {};
+    PAIRED
     for (int run = 0; run < runs; ++run) {
       WAIT_COPIES(STAGES - 2);
       uint4 now[AT_ONCE][2];
@@ -178,6 +180,7 @@ INLINE void meet() {
 template <int TILES, typename Done>
 INLINE void normalize(const At &at, const float *stream, const ushort *gain, const ushort *shift, const Done &done) {
   constexpr int EACH = CHANNELS / 32;
+  ROLLED
   for (int row = at.warp; row < 16 * TILES; row += WARPS) {
     const float *from = stream + (row * (CHANNELS + 4) + at.lane * EACH);
     float v[EACH], sum = 0, spread = 0;
@@ -209,6 +212,7 @@ struct Stream {
   float *data;
 
   INLINE_MEMBER void load(const int thread, const ushort *x) const {
+    ROLLED
     for (int i = thread; i < ROWS * CHANNELS / 2; i += THREADS) {
       const uint both = ((const uint *)x)[i];
       float *here = at(2 * i / CHANNELS, 2 * i % CHANNELS);
@@ -219,6 +223,7 @@ struct Stream {
   // COUNT channels from `first` on.
   template <int COUNT>
   INLINE_MEMBER void store(const int thread, const int first, ushort *x) const {
+    ROLLED
     for (int i = thread; i < ROWS * COUNT / 2; i += THREADS) {
       const int row = 2 * i / COUNT, channel = first + 2 * i % COUNT;
       const float *here = at(row, channel);

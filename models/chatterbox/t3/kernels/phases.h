@@ -142,7 +142,7 @@ INLINE void mix(Where at, LOCAL uint4 *w, float offset, GLOBAL const Chunk *weig
 INLINE float silu(float x) { return x / (1.0f + EXP(-x)); }
 
 // 0.5 x (1 + tanh(u)) = x sigmoid(2 u) for u = sqrt(2 / pi) (x + 0.044715 x^3).
-INLINE float gelu(float x) { return x / (1.0f + EXP(-1.5957691216f * (x + 0.044715f * x * x * x))); }
+INLINE float gelu_tanh(float x) { return x / (1.0f + EXP(-1.5957691216f * (x + 0.044715f * x * x * x))); }
 
 INLINE void gate_load(Where at, GLOBAL const Chunk *weight, GLOBAL const float *terms, int round, LOCAL uint4 *w,
                       LOCAL Terms *of) {
@@ -169,8 +169,8 @@ INLINE void gate_rows(Where at, int round, const int pairs, LOCAL const uint4 *w
   const int row = task(at, round + at.lane / BATCH);
   if (at.lane >= BATCH * pairs || row >= GATE_PAIRS) return;
   inner += at.lane % BATCH * INNER + row;
-  POST_HALF(inner, rounded(GATED ? silu(g) * wide : gelu(g)));
-  if (!GATED) POST_HALF(inner + GATE_PAIRS, rounded(gelu(wide)));
+  POST_HALF(inner, rounded(GATED ? silu(g) * wide : gelu_tanh(g)));
+  if (!GATED) POST_HALF(inner + GATE_PAIRS, rounded(gelu_tanh(wide)));
 }
 
 INLINE void gate(Where at, LOCAL uint4 *w, LOCAL Terms *of, GLOBAL const Chunk *weight, GLOBAL const float *terms,

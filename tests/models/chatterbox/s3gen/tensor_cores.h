@@ -1,5 +1,8 @@
 // What models/chatterbox/s3gen/kernels/cuda.h says, on the emulated GPU of tests/models/emulator.py. All blocks run at once.
 
+#define ROLLED
+#define PAIRED
+
 struct alignas(8) float2 {
   float x, y;
 };
