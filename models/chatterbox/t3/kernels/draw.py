@@ -1,4 +1,4 @@
-"""The draw of the next speech token as one kernel: `sampling.next_token`, whose operations are some 10 to 25 launches.
+"""The draw of the next speech token as one kernel: `sampling.next_token`, whose operations are a launch each.
 
 The numbers are those of `sampling`, but for the rounding of sums, and so is the random one: MLX draws from one row by
 the inverse of its cumulative distribution, with one uniform number (MLX 0.32: mlx/random.cpp). Nothing is sorted: the
@@ -40,7 +40,8 @@ _BODY = f"""
   float most = greatest(at, scores);
   if (GREEDY) {{
     float id = NEVER;  // minus the first of the likeliest
-    for (int i = N - 1; i >= 0; --i) id = scores[i] == most ? -(float)(first + 32 * i) : id;
+    UNROLL
+    for (int i = N - 1; i >= 0; --i) id = scores[i] == most && most > NEVER ? -(float)(first + 32 * i) : id;
     id = block_max(at, id);
     if (THREAD == 0) drawn[0] = id == NEVER ? 0 : (int)-id;
   }} else {{
