@@ -5,8 +5,9 @@
 
 Weights are random, in bfloat16; every peer says the same tokens after a prompt of the same length. Rounds alternate
 between the peers. A time is a round's, divided by its tokens, the host's work included. Agreement compares all steps'
-logits with the network in fp32 on the same weights: norm of the difference by norm. "decode" is the whole decoder per
-token, prompt and sampling included. `--rows` defaults to the model's own number: 2 in English, which is guided, 1 in
+logits with the network in fp32 on the same weights: norm of the difference by norm. "draw" is the draw from a row of
+logits, by plain operations and on a GPU by the kernel. "decode" is the whole decoder per token, prompt and draws
+included, with either of them. `--rows` defaults to the model's own number: 2 in English, which is guided, 1 in
 Turbo. `--bits 8` (on a GPU) quantizes the weights, but not PyTorch's nor those in fp32: the disagreement then includes
 that rounding.
 """
@@ -30,9 +31,11 @@ from models.backend import device_name, mx, on_cpu, release_thread  # before tor
 from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decoder import Decoder, Step
+from models.chatterbox.t3.kernels.choice import choose_draw, draw_differences
 from models.chatterbox.t3.kernels.cuda import CudaStep
 from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.sampling import NextToken
 from models.chatterbox.t3.state import DecodeRequest, VoicePrompt
 from models.chatterbox.t3.weights import load_weights, shapes
 from models.contract import Sampling
@@ -207,9 +210,28 @@ def numbers(logits: Any) -> Logits:
     return found
 
 
-def decoded(model: T3, step: Step | None, tokens: int, rounds: int) -> list[float]:
+def drawn(config: T3Config, next_token: NextToken, rows: int, tokens: int, rounds: int) -> list[float]:
+    """Milliseconds a draw, compiled, sent without waiting, with the model's own settings."""
+    rules = sampling.rules(config, Sampling())
+    mode, params, seed = rules.mode(config), rules.params(), sampling.seed_array(0)
+    logits = 3 * mx.random.normal((rows, 1, config.speech_vocabulary), key=mx.random.key(0))
+    compiled = mx.compile(lambda logits, place, seen: next_token(logits, place, seen, params, seed, mode))
+    times = []
+    for _ in range(rounds + 2):
+        place, seen = mx.array([50, 1]), sampling.first_seen(config)
+        mx.eval(logits, place, seen, params, seed)
+        start = time.perf_counter()
+        for _ in range(tokens):
+            token, place, seen = compiled(logits, place, seen)
+            mx.async_eval(token, place, seen)
+        mx.eval(seen)
+        times.append((time.perf_counter() - start) * 1e3 / tokens)
+    return times[2:]
+
+
+def decoded(model: T3, step: Step | None, next_token: NextToken, tokens: int, rounds: int) -> list[float]:
     """Milliseconds a token of the whole decoder, for a sentence of exactly so many."""
-    decoder = Decoder(model, step=step)
+    decoder = Decoder(model, step=step, next_token=next_token)
     config = model.config
     voice = VoicePrompt(mx.random.normal((config.speaker,)), mx.arange(config.prompt_tokens))
     rules = sampling.rules(config, Sampling(), exact=True)
@@ -226,7 +248,25 @@ def decoded(model: T3, step: Step | None, tokens: int, rounds: int) -> list[floa
 
 def report(name: str, times: list[float], more: str = "") -> None:
     """One line: median, least and most."""
-    print(f"{name:24} {statistics.median(times):7.3f} ms ({min(times):.3f}..{max(times):.3f}) {more}", flush=True)
+    print(f"{name:28} {statistics.median(times):7.3f} ms ({min(times):.3f}..{max(times):.3f}) {more}", flush=True)
+
+
+def draws_and_decoders(model: T3, steps: dict[str, Step], options: argparse.Namespace) -> dict[str, list[float]]:
+    """Time draws, and decoders with each step and each draw; report the times, and how the draws differ."""
+    config, times = model.config, dict[str, list[float]]()
+    draws: dict[str, NextToken] = {"plain draw": sampling.next_token}
+    if kernel := choose_draw(config):
+        draws["draw kernel"] = kernel
+        print(f"shares of the kernel's draws that differ, by mode: {draw_differences(kernel, config, 100)}")
+    for name, next_token in draws.items():
+        times[name] = drawn(config, next_token, options.rows, options.tokens, options.rounds)
+    if options.rows == (2 if config.guided else 1):
+        for name, step in steps.items():
+            for draw, next_token in draws.items():
+                times[f"decode, {name}, {draw}"] = decoded(model, step, next_token, options.tokens, options.rounds)
+    for name, each in times.items():
+        report(name, each)
+    return times
 
 
 def main() -> None:
@@ -245,8 +285,7 @@ def main() -> None:
         parser.error("--bits: the CPU's products of 8 bits are of fp32")
 
     config = VARIANTS[options.model].t3
-    spoken_with = 2 if config.guided else 1
-    options.rows = options.rows or spoken_with
+    options.rows = options.rows or (2 if config.guided else 1)
     arrays = random_arrays(config)
     exact = network(config, arrays, mx.float32)
     embeddings = prompt(exact, options.prompt, options.rows).astype(mx.bfloat16)
@@ -289,10 +328,7 @@ def main() -> None:
     print(f"prompt {options.prompt}, {options.tokens} tokens")
     for name, each in times.items():
         report(f"step, {name}", each)
-    if options.rows == spoken_with:
-        for name, step in steps.items():
-            times[f"decode, {name}"] = decoded(model, step, options.tokens, options.rounds)
-            report(f"decode, {name}", times[f"decode, {name}"])
+    times |= draws_and_decoders(model, steps, options)
     if options.json:
         options.json.write_text(json.dumps({"options": vars(options), "times": times, "errors": errors}, default=str))
 

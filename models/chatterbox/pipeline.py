@@ -32,7 +32,7 @@ from models.chatterbox.t3 import weights as t3_weights
 from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Lookup
-from models.chatterbox.t3.kernels.choice import choose_step
+from models.chatterbox.t3.kernels.choice import choose_draw, choose_step
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
 from models.chatterbox.text import TextTokenizer, load_tokenizer, normalize
@@ -99,6 +99,7 @@ def load(spec: ModelSpec) -> ChatterboxSynthesizer:
         network,
         cache_bits=spec.cache_bits,
         step=choose_step(network) if not spec.cache_bits and not spec.draft else None,
+        next_token=choose_draw(config.t3) if not spec.draft else None,
         draft=_draft(spec.draft, config, half, bits),
     )
     tokenizer = load_tokenizer(files, config.t3)

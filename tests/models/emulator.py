@@ -29,6 +29,7 @@ _TYPES = {
     mx.int32: ("int", np.int32),
     mx.uint32: ("unsigned", np.uint32),
     mx.uint8: ("unsigned char", np.uint8),
+    mx.bool_: ("bool", np.bool_),
 }
 _POISON = 0xFF  # no number
 # Of a block, declared in its source: CUDA's without asking for more, and Metal's.

@@ -11,7 +11,10 @@ from loadtest.official import NLLB, WHISPER
 from models.backend import mx
 from models.chatterbox import config as chatterbox
 from models.chatterbox.s3gen.kernels import cuda as flow
+from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.kernels import cuda as t3
+from models.chatterbox.t3.kernels import draw
+from models.contract import Sampling
 from models.kokoro import encoder_kernel, source
 from models.layers import adain, lstm
 from models.layers.decoder_step.cuda import CudaStep
@@ -104,6 +107,16 @@ def test_t3_step(variant: chatterbox.Variant, bits: int, compiler: Compiler) -> 
         numbers = [mx.zeros(count, mx.int32) for count in (1, 2, 32)]
         cache = [mx.zeros((batch, 2 * config.heads, 8, 64), mx.bfloat16)] * config.layers
         device.launch(kernel, [*arrays, *numbers, *cache], [((1,), mx.float32)] * 2, (1, 1, 1))
+
+
+@pytest.mark.parametrize("variant", chatterbox.VARIANTS)
+def test_t3_draw(variant: chatterbox.Variant, compiler: Compiler) -> None:
+    config = chatterbox.load_config(None, variant).t3
+    size, seed = config.speech_vocabulary, sampling.seed_array(0)
+    for given in (Sampling(), Sampling(top_p=0.8), Sampling(temperature=0.0), Sampling(cfg_weight=0.0)):
+        rules = sampling.rules(config, given)
+        logits, place, seen = mx.zeros((1 + rules.guided, 1, size)), mx.zeros(2, mx.int32), mx.zeros(size, mx.bool_)
+        draw.next_token(logits, place, seen, rules.params(), seed, rules.mode(config))
 
 
 def check_step(family: str, shape: DecoderShape) -> None:

@@ -19,7 +19,7 @@ from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.drafts import Draft, Guess
 from models.chatterbox.t3.network import T3
-from models.chatterbox.t3.sampling import DRAW, SamplingMode
+from models.chatterbox.t3.sampling import DRAW, NextToken, SamplingMode
 from models.chatterbox.t3.speculation import accept
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, DecodeState, SamplerState, VoicePrompt
 from models.contract import Cancelled, InputTooLongError, IsCancelled
@@ -42,6 +42,7 @@ class Decoder:
         network: a loaded and lowered T3.
         cache_bits: 8 or 4 rounds keys and values; 0 does not.
         step: replaces the network's own step, (tokens [1], place [2], cache) -> (logits [B, 1, V], cache).
+        next_token: replaces `sampling.next_token`, which draws from a step's logits.
         draft: guesses tokens, which one pass then verifies.
         ahead: number of guesses. With 3, the last token and guidance make eight rows, which BLAS multiplies faster
             than six or ten.
@@ -55,6 +56,7 @@ class Decoder:
         *,
         cache_bits: int = 0,
         step: Step | None = None,
+        next_token: NextToken | None = None,
         draft: Draft | None = None,
         ahead: int = 3,
         padded: bool | None = None,
@@ -63,6 +65,7 @@ class Decoder:
         self.network, self.config, self.cache_bits = network, network.config, cache_bits
         self.draft, self.ahead = draft, ahead
         self._step = step or network.advance
+        self._next_token = next_token or sampling.next_token
         self._padded = not on_cpu() if padded is None else padded
         self._compiled = not on_cpu() if compiled is None else compiled
         # A step too many at the end is cheap on a GPU. On a CPU it is not.
@@ -89,10 +92,8 @@ class Decoder:
             def draw(token: mx.array, arrays: tuple[mx.array, ...], cache: Cache) -> Any:
                 sampler = SamplerState(*arrays)
                 logits, cache = self._step(token, sampler.place, cache)
-                logits = sampling.guide(logits, sampler.params)
-                scores = sampling.process(logits, sampler.seen[None], sampler.params, mode)
-                token = sampling.draw(scores, sampling.key(sampler.seed, DRAW, sampler.place[1:]), mode)
-                return token, sampler.place + 1, sampling.mark(sampler.seen, token), cache
+                token, place, seen = self._next_token(logits, *sampler, mode)
+                return token, place, seen, cache
 
             self._draws[mode] = self.wrap(draw)
         return self._draws[mode]

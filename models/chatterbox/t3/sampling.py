@@ -8,7 +8,7 @@ Among equal logits at a cut all are kept; transformers keeps some.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +48,12 @@ class SamplingMode:
     truncates: bool
     exact: bool
     spoken: int
+
+
+NextToken = Callable[
+    [mx.array, mx.array, mx.array, mx.array, mx.array, SamplingMode], tuple[mx.array, mx.array, mx.array]
+]
+"""`next_token`, or a kernel for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +184,27 @@ def draw(scores: mx.array, key_: mx.array, mode: SamplingMode) -> mx.array:
 def mark(seen: mx.array, token: mx.array) -> mx.array:
     """Return `seen` [V] with token [1] in it."""
     return seen | (mx.arange(seen.shape[0]) == token)
+
+
+def next_token(
+    logits: mx.array, place: mx.array, seen: mx.array, params: mx.array, seed: mx.array, mode: SamplingMode
+) -> tuple[mx.array, mx.array, mx.array]:
+    """Draw the token after the last one.
+
+    Args:
+        logits: [B, 1, V].
+        place: int32 [2], the last token's position in the cache, and among the spoken tokens.
+        seen: bool [V], the tokens that the penalty counts.
+        params: `Rules.params`.
+        seed: `seed_array`.
+        mode: the operations to run.
+
+    Returns:
+        The token, int32 [1]; its place; `seen` with it.
+    """
+    scores = process(guide(logits, params), seen[None], params, mode)
+    token = draw(scores, key(seed, DRAW, place[1:]), mode)
+    return token, place + 1, mark(seen, token)
 
 
 def first_seen(config: T3Config) -> mx.array:

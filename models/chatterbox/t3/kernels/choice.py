@@ -1,15 +1,23 @@
-"""The plain step of T3, and the choice of the kernels that compute it on this device."""
+"""The plain step of T3, and the choice of the kernels that compute it, and the draw behind it, on this device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from models.backend import mx
+from models.chatterbox.config import T3Config
+from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.cache import Cache
+from models.chatterbox.t3.kernels import draw
 from models.chatterbox.t3.kernels.cuda import CudaStep
 from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.sampling import NextToken, Rules
+from models.contract import Sampling
 from models.layers.kernels.agreement import agree, relative_difference
+from models.layers.kernels.device import gpu
 
 Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
 
@@ -49,3 +57,35 @@ def difference(step: Step, network: T3, rows: int, length: int = 64, place: int 
     mx.eval(wanted, cache)  # before `step` writes into the cache
     found, _ = step(token, at, cache)
     return relative_difference(found, wanted)
+
+
+def choose_draw(config: T3Config) -> NextToken | None:
+    """Return the kernel of `sampling.next_token` if this device has a GPU, and it agrees there; None otherwise.
+
+    Compiles it for each mode (parts of a second each). A warning tells if it does not build or does not agree.
+    """
+    if gpu() is None:
+        return None
+    agreed = agree("the kernel that draws T3's tokens", lambda: draw_differences(draw.next_token, config))
+    return draw.next_token if agreed else None
+
+
+def draw_differences(next_token: NextToken, config: T3Config, steps: int = 8) -> list[float]:
+    """Return the share of `steps` draws in which `next_token` differs from `sampling.next_token`, for each mode."""
+    rng, size = np.random.RandomState(0), config.speech_vocabulary
+
+    def share(rules: Rules, rows: int) -> float:
+        differ = 0
+        for step in range(steps):
+            logits = mx.array(3 * rng.standard_normal((rows, 1, size)).astype(np.float32))
+            place, seen = mx.array([40 + step, step]), mx.array(rng.rand(size) < 0.5)
+            given = (logits, place, seen, rules.params(), sampling.seed_array(step), rules.mode(config))
+            pairs = zip(next_token(*given), sampling.next_token(*given), strict=True)
+            differ += not all(np.array_equal(np.array(one), np.array(other)) for one, other in pairs)
+        return differ / steps
+
+    return [
+        share(sampling.rules(config, given, exact=exact), rows)
+        for given, exact in ((Sampling(), False), (Sampling(top_p=0.8), True), (Sampling(temperature=0.0), False))
+        for rows in ((1, 2) if config.guided else (1,))
+    ]

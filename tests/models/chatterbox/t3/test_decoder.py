@@ -16,6 +16,7 @@ from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Lookup
 from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.sampling import SamplingMode
 from models.chatterbox.t3.state import DecodeRequest, DecodeState, VoicePrompt
 from models.contract import Cancelled, InputTooLongError, Sampling
 from models.timeline import Stage, Timeline
@@ -212,6 +213,22 @@ def test_another_step(model: T3) -> None:
 
     for compiled in (False, True):  # a cache that comes back as it went in, as from a kernel that writes in place
         assert tokens(Decoder(model, step=constant, compiled=compiled), wanted)[1:] == [7] * 9
+
+
+def test_another_draw(model: T3) -> None:
+    """A replacement of `sampling.next_token` draws all tokens but the first."""
+    calls: list[tuple[int, ...]] = []
+
+    def next_one(
+        logits: mx.array, place: mx.array, seen: mx.array, _params: mx.array, _seed: mx.array, _mode: SamplingMode
+    ) -> tuple[mx.array, mx.array, mx.array]:
+        calls.append(logits.shape)
+        return place[1:] + 20, place + 1, seen
+
+    for compiled in (False, True):
+        found = tokens(Decoder(model, next_token=next_one, compiled=compiled), request(model.config, limit=6))
+        assert found[1:] == [21, 22, 23, 24, 25]
+    assert set(calls) == {(2 if model.config.guided else 1, 1, model.config.speech_vocabulary)}
 
 
 @pytest.mark.parametrize("bits", [8, 4])

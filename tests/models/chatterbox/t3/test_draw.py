@@ -1,0 +1,304 @@
+"""The kernel that draws a token, its own source run on a CPU (emulator.py), against `sampling.next_token`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.backend import mx, on_cpu
+from models.chatterbox.config import ENGLISH, TURBO, T3Config
+from models.chatterbox.t3 import sampling
+from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.kernels import choice, draw
+from models.chatterbox.t3.sampling import NextToken, Rules, SamplingMode
+from models.contract import Sampling
+from models.layers.kernels import agreement
+from models.layers.kernels.device import Device, Kernel
+from tests.models.chatterbox.t3.builder import GPT2, LLAMA, network
+from tests.models.chatterbox.t3.test_decoder import request, tokens
+from tests.models.emulator import DEVICES, launcher
+from tests.models.metal import checker
+
+pytestmark = pytest.mark.slow
+
+PLAIN = sampling.next_token
+
+
+@pytest.fixture
+def emulated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., NextToken]:
+    """Return the kernel as it runs with these options of `launcher`."""
+
+    def run(device: Device = "cuda", *, change: tuple[str, str] = ("", ""), backward: bool = False) -> NextToken:
+        assert change[0] in inspect.cleandoc(draw.KERNEL.header) + inspect.cleandoc(draw.KERNEL.body)
+        monkeypatch.setattr(draw, "launch", launcher(device, change=change, backward=backward))
+        return draw.next_token
+
+    return run
+
+
+def cut(config: T3Config, count: int) -> T3Config:
+    """Return a configuration of a small vocabulary, whose speech ends before it."""
+    return replace(config, speech_vocabulary=count, start_speech=count - 8, stop_speech=count - 7)
+
+
+def rows_of(rules: Rules) -> int:
+    return 2 if rules.guided else 1
+
+
+def steps(next_token: NextToken, config: T3Config, rules: Rules, mode: SamplingMode, count: int) -> Iterator[list[int]]:
+    """Draw after random logits, one token after the other -> the token, its place, and what was seen by then."""
+    rng, size = np.random.RandomState(1), config.speech_vocabulary
+    place, seen, seed = mx.array([70, 1]), mx.array(rng.rand(size) < 0.3), sampling.seed_array(5)
+    for _ in range(count):
+        logits = mx.array(2 * rng.standard_normal((rows_of(rules), 1, size)).astype(np.float32))
+        token, place, seen = next_token(logits, place, seen, rules.params(), seed, mode)
+        yield [*token.tolist(), *place.tolist(), *np.flatnonzero(np.array(seen)).tolist()]
+
+
+def compare(next_token: NextToken, config: T3Config, count: int, *, exact: bool = False, **given: float) -> None:
+    """Compare `count` draws with the plain ones.
+
+    Rounding may move a draw to another token: of 400 that kept all of 8194 tokens it moved one.
+    """
+    rules = sampling.rules(config, Sampling(**given), exact=exact)
+    mode = rules.mode(config)
+    found, wanted = (list(steps(each, config, rules, mode, count)) for each in (next_token, PLAIN))
+    assert found == wanted
+    assert len({row[0] for row in found}) > count // 10
+
+
+@pytest.mark.parametrize("config", [ENGLISH.t3, TURBO.t3])
+def test_a_sentence_of_draws(emulated: Callable[..., NextToken], config: T3Config) -> None:
+    """With the models' own settings at full size."""
+    compare(emulated(), config, 125)
+
+
+# Every mode.
+SETTINGS: list[dict[str, float]] = [
+    {},
+    {"temperature": 0.0},
+    {"temperature": 0.0, "exact": True, "cfg_weight": 0.0},
+    {"exact": True},
+    {"cfg_weight": 0.0, "temperature": 1.4},
+    {"top_p": 0.6, "min_p": 0.0},
+    {"top_p": 1.0, "min_p": 0.3, "repetition_penalty": 2.0},
+    {"top_p": 0.05, "repetition_penalty": 1.0, "exact": True},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("config", [ENGLISH.t3, TURBO.t3])
+def test_full_size(emulated: Callable[..., NextToken], config: T3Config, settings: dict[str, float]) -> None:
+    compare(emulated(), config, 8, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("config", [cut(LLAMA, 105), cut(GPT2, 1100)])
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("backward", [False, True])
+def test_threads_in_the_other_order_change_nothing(
+    emulated: Callable[..., NextToken],
+    device: Device,
+    backward: bool,
+    config: T3Config,
+    settings: dict[str, float],
+) -> None:
+    """On both devices. Trap: a barrier that is missing shows when later threads run first."""
+    compare(emulated(device, backward=backward), config, 6, **settings)  # type: ignore[arg-type]
+
+
+def drawn(next_token: NextToken, logits: list[float], rules: Rules, mode: SamplingMode, count: int) -> list[int]:
+    """Return the first token of `count` seeds."""
+    row = mx.array([[logits]])
+    given = mx.array([70, 1]), mx.zeros(len(logits), dtype=mx.bool_), rules.params()
+    return [int(next_token(row, *given, sampling.seed_array(seed), mode)[0].item()) for seed in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "logits", "kept"),
+    [
+        # Equals of the second and of the third; zeros of both signs; fewer than are asked for.
+        (GPT2, {"top_k": 2}, [1.0, 2.0, 5.0, 4.0, 4.0, 3.9, 4.0], {2, 3, 4, 6}),
+        (GPT2, {"top_k": 3}, [0.0, -0.0, 2.0, -1.0, 1.0, -0.0], {0, 1, 2, 4, 5}),
+        (GPT2, {"top_k": 3}, [-1.5, -2.5, -1.25, -9.0, -0.5], {0, 2, 4}),
+        (GPT2, {"top_k": 6}, [1.0, 2.0, 1.5, 2.5, 1.0, 2.0], {0, 1, 2, 3, 4, 5}),
+        # Of 8 equals half has the share; of a likely one and four equals, the first of these has it.
+        (LLAMA, {"truncates": True}, [0.0] * 8, set(range(8))),
+        (LLAMA, {"truncates": True}, [-1.0, 0.3, -1.0, -1.0, -1.0, -3.0], {0, 1, 2, 3, 4}),
+        (LLAMA, {"truncates": True}, [-1.0, 3.0, -1.0, -2.0], {1}),
+        (LLAMA, {"greedy": True}, [1.0, 3.0, 3.0, 3.0], {1}),
+    ],
+)
+@pytest.mark.parametrize("device", DEVICES)
+def test_equals_at_a_cut(
+    emulated: Callable[..., NextToken],
+    device: Device,
+    config: T3Config,
+    changes: dict[str, int],
+    logits: list[float],
+    kept: set[int],
+) -> None:
+    """All are kept; of the likeliest the first is drawn."""
+    rules = Rules(0.5, 0.0, 1.0, 0.0, 0.5, 1.0)
+    mode = replace(rules.mode(config), **{"truncates": False, **changes})  # type: ignore[arg-type]
+    found, wanted = (drawn(each, logits, rules, mode, 40) for each in (emulated(device), PLAIN))
+    assert found == wanted
+    assert set(found) == kept
+
+
+@pytest.mark.parametrize(("uniform", "token"), [("0.0f", 2), ("0.99999994f", 5), ("1.0f", 5)])
+def test_ends_of_the_distribution(emulated: Callable[..., NextToken], uniform: str, token: int) -> None:
+    """Neither the least nor the greatest number draws a token that is not kept; rounding may make the latter 1."""
+    number = "uniform_of(random_bits(seed[0], (uint)place[1]))"
+    rules = Rules(0.5, 0.0, 1.0, 0.5, 1.0, 1.0)
+    logits = [-9.0, -9.0, 3.0, -9.0, 3.0, 3.1, -9.0, -9.0]
+    assert drawn(emulated(change=(number, uniform)), logits, rules, rules.mode(LLAMA), 1) == [token]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_numbers_are_those_of_mlx(device: Device) -> None:
+    """Bit for bit."""
+    keys = np.random.RandomState(0).randint(0, 2**32, (500, 2), dtype=np.uint32)
+    keys[:3] = [[0, 0], [2**32 - 1, 2**32 - 1], [7, 0]]
+    body = "if (THREAD < 500) y[THREAD] = uniform_of(random_bits(keys[2 * THREAD], keys[2 * THREAD + 1]));"
+    kernel = Kernel("uniform", ("keys",), ("y",), body, draw.KERNEL.header)
+    (found,) = launcher(device)(kernel, [mx.array(keys)], [((500,), mx.float32)], (1, 1, 1), threads=512)
+    wanted = [mx.random.uniform(shape=(1,), key=mx.array(key)).item() for key in keys]
+    assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_uniform_numbers_are_below_one(device: Device) -> None:
+    """Rounding would make the greatest integers 1."""
+    bits = mx.array([0, 1, 255, 2**31, 2**32 - 129, 2**32 - 128, 2**32 - 1], dtype=mx.uint32)
+    kernel = Kernel("uniform", ("bits",), ("y",), "if (THREAD < 7) y[THREAD] = uniform_of(bits[THREAD]);")
+    kernel = replace(kernel, header=draw.KERNEL.header)
+    (found,) = launcher(device)(kernel, [bits], [((7,), mx.float32)], (1, 1, 1), threads=32)
+    below = float(np.nextafter(np.float32(1), np.float32(0)))
+    assert found.tolist() == [0.0, 2.0**-32, 255 * 2.0**-32, 0.5, below, below, below]
+
+
+@pytest.mark.parametrize("config", [cut(LLAMA, 105), cut(GPT2, 1100)])
+@pytest.mark.parametrize("settings", [{}, {"top_p": 0.5}, {"temperature": 0.0}, {"exact": True}, SETTINGS[2]])
+def test_logits_that_are_no_numbers(
+    emulated: Callable[..., NextToken], config: T3Config, settings: dict[str, float]
+) -> None:
+    """As of a step that was given up: the same tokens as plain operations draw, and they are in the vocabulary."""
+    exact = bool(settings.get("exact"))
+    rules = sampling.rules(config, Sampling(**{k: v for k, v in settings.items() if k != "exact"}), exact=exact)
+    size = config.speech_vocabulary
+    logits = mx.full((rows_of(rules), 1, size), mx.nan)
+    given = mx.array([70, 1]), mx.arange(size) < 9, rules.params(), sampling.seed_array(0), rules.mode(config)
+    found, wanted = emulated()(logits, *given), PLAIN(logits, *given)
+    assert [each.tolist() for each in found] == [each.tolist() for each in wanted]
+    assert found[0].item() == (0 if rules.temperature == 0 else size - 1)
+
+
+MISTAKES = [
+    (cut(LLAMA, 105), {}, "score + guidance * (score - logits[V + id])", "score + guidance * logits[V + id]"),
+    (cut(LLAMA, 105), {}, "logits[V + id]", "logits[id]"),
+    (cut(LLAMA, 105), {}, "if (GREEDY || !PENALTY_LAST)", "if (GREEDY)"),
+    (cut(LLAMA, 105), {}, "low = most + least;", "low = most - 0.01f;"),
+    (cut(LLAMA, 105), {}, "(uint)place[1]", "(uint)place[0]"),
+    (cut(LLAMA, 105), {}, "seed[0]", "seed[1]"),
+    (cut(LLAMA, 105), {}, "i % 4 == 3", "i % 4 == 2"),
+    (cut(LLAMA, 105), {}, "sum <= target", "sum < 0.5f * target"),
+    (cut(LLAMA, 105), {}, "mask = 16; mask > 0", "mask = 8; mask > 0"),
+    (cut(LLAMA, 105), {}, "seen[id] || id == drawn[0]", "id == drawn[0]"),
+    (cut(LLAMA, 105), {}, "place[THREAD] + 1", "place[THREAD]"),
+    (cut(LLAMA, 105), {"temperature": 0.0}, "if (GREEDY || !PENALTY_LAST)", "if (!GREEDY)"),
+    (cut(LLAMA, 105), {"top_p": 0.6, "min_p": 0.0}, "(1.0f - share) * total", "share * total"),
+    (cut(LLAMA, 105), {"temperature": 3.0, "exact": True}, "if (id < SPOKEN)", "if (id < V)"),
+    (cut(GPT2, 1100), {}, "(float)(V - TOP_K)", "(float)(V - 20)"),
+    (cut(GPT2, 1100), {}, "if (!GREEDY) score = score / temperature;", ""),
+    (cut(GPT2, 1100), {}, "scores[i] = penalized(scores[i], seen[id], penalty)", ""),
+    (cut(GPT2, 1100), {"repetition_penalty": 2.0}, "if (GREEDY || !PENALTY_LAST)", "if (1)"),
+    (cut(GPT2, 1100), {"top_p": 0.6}, "rank & 0x80000000u ?", "!(rank & 0x80000000u) ?"),
+]
+
+
+@pytest.mark.parametrize(("config", "settings", "words", "instead"), MISTAKES)
+def test_a_mistake_shows(
+    emulated: Callable[..., NextToken], config: T3Config, settings: dict[str, float], words: str, instead: str
+) -> None:
+    with pytest.raises(AssertionError):
+        compare(emulated(change=(words, instead)), config, 40, **settings)  # type: ignore[arg-type]
+
+
+# Only where every thread takes the same way whatever it reads: the emulator would wait for the others.
+@pytest.mark.parametrize(
+    ("settings", "words", "instead"),
+    [
+        ({"temperature": 0.0}, "room[at.warp] = number;\nSYNC();", "room[at.warp] = number;"),
+        ({}, "WARP_SYNC();\n    float sum", "float sum"),
+        ({}, "runs[lane] = sum;\n    WARP_SYNC();", "runs[lane] = sum;"),
+        ({}, "SYNC();\nif (THREAD == 0) token", "if (THREAD == 0) token"),
+    ],
+)
+def test_a_missing_barrier_shows(
+    emulated: Callable[..., NextToken], settings: dict[str, float], words: str, instead: str
+) -> None:
+    found = []
+    for backward in (False, True):
+        mistaken = emulated(change=(words, instead), backward=backward)
+        try:
+            compare(mistaken, cut(LLAMA, 1100), 8, **settings)  # type: ignore[arg-type]
+        except AssertionError:
+            found.append(backward)
+    assert found
+
+
+@pytest.mark.parametrize("config", [ENGLISH.t3, TURBO.t3])
+def test_it_is_metal(program: Callable[[str], str], config: T3Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By clang's types and address spaces, with the signature that MLX writes."""
+    seen = list[str]()
+    monkeypatch.setattr(draw, "launch", checker(program("clang"), seen))
+    for settings in ({}, {"top_p": 0.5}, {"temperature": 0.0}, {"cfg_weight": 0.0}):
+        rules = sampling.rules(config, Sampling(**settings))
+        list(steps(draw.next_token, config, rules, rules.mode(config), 1))
+    assert seen == [draw.KERNEL.name] * 4
+
+
+@pytest.mark.parametrize("config", [LLAMA, GPT2])
+@pytest.mark.parametrize("sampled", [{}, {"cfg_weight": 0.0, "top_p": 0.7}, {"temperature": 0.0}])
+def test_the_decoder_says_the_same(
+    emulated: Callable[..., NextToken],
+    monkeypatch: pytest.MonkeyPatch,
+    config: T3Config,
+    sampled: dict[str, float],
+) -> None:
+    monkeypatch.setattr(sampling, "TOP_K", 20)
+    model, calls = network(config, seed=2), list[int]()
+
+    def counted(
+        logits: mx.array, place: mx.array, seen: mx.array, params: mx.array, seed: mx.array, mode: SamplingMode
+    ) -> tuple[mx.array, mx.array, mx.array]:
+        calls.append(1)
+        return emulated()(logits, place, seen, params, seed, mode)
+
+    wanted = request(config, limit=12, **sampled)
+    found = tokens(Decoder(model, next_token=counted, compiled=False), wanted)
+    assert found == tokens(Decoder(model), wanted)
+    assert len(calls) >= 11
+
+
+@pytest.mark.parametrize("config", [cut(LLAMA, 105), cut(GPT2, 1100)])
+def test_it_is_chosen_where_it_agrees(
+    emulated: Callable[..., NextToken], config: T3Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert choice.choose_draw(config) is None or not on_cpu()
+    monkeypatch.setattr(agreement, "_found", {})
+    monkeypatch.setattr(choice, "gpu", lambda: "cuda")
+    kernel = emulated()
+    assert choice.choose_draw(config) is kernel
+    assert [each.used for each in agreement.report()] == [True]
+    assert set(choice.draw_differences(kernel, config)) == {0.0}
+    emulated(change=("place[THREAD] + 1", "place[THREAD]"))
+    assert choice.choose_draw(config) is None
+    assert [each.used for each in agreement.report()] == [False]
+    found = choice.draw_differences(emulated(change=("score / penalty", "score")), config)
+    assert max(found) > agreement.MOST_APART
