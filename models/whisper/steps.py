@@ -12,7 +12,7 @@ import numpy as np
 
 from models.backend import mx, note_shape, on_cpu
 from models.layers.decoder_step.cuda import MOST_ROWS
-from models.layers.decoder_step.step import OUTPUTS, own_rows
+from models.layers.decoder_step.step import OUTPUTS, checked, own_rows
 from models.layers.mel import Floats
 from models.native import kernels as native_kernels
 from models.whisper.kernels.choice import choose_step, output_rows
@@ -37,6 +37,13 @@ class Group:
         if list(rows) != list(range(self.past[0].shape[0])):
             order = mx.array(list(rows), dtype=mx.int32)
             self.past = [mx.take(part, order, axis=0) for part in self.past]
+
+
+def read(logits: mx.array) -> Floats:
+    """Wait for logits [..., V]. Raises RuntimeError if a kernel gave their step up: then no column has a number."""
+    found: Floats = np.array(logits)
+    checked(found[..., 0])
+    return found
 
 
 class Steps:
@@ -108,7 +115,7 @@ class Steps:
         if rows > 1:
             past = [mx.repeat(part, rows, axis=0) for part in past]
         mx.eval(logits, past)
-        found = np.array(logits)
+        found = read(logits)
         return Group(memory, past, count), np.repeat(found[:, 1], rows, axis=0), found[:, 0]
 
     def begin_draft(self, ids: Sequence[int], memory: Memory, room: int, start: int) -> tuple[Group, Floats, Floats]:
@@ -123,19 +130,17 @@ class Steps:
         ids = mx.array(list(tokens), dtype=mx.int32)[None]
         hidden, _, group.past = self._decode(ids, mx.array([group.place]), group.past, group.memory)
         group.place += len(tokens)
-        found: Floats = np.array(self.network.decoder.token_embedding.logits(hidden[0]))
-        return found
+        return read(self.network.decoder.token_embedding.logits(hidden[0]))
 
     def continuations(self, rows: Sequence[Sequence[int]], group: Group) -> Floats:
         """Decode tokens [R, n] of all rows of a group, which stays as it is -> the logits [R, n, V] after each."""
         ids = mx.array(np.array(rows, np.int32))
         hidden, _, _ = self._decode(ids, mx.array([group.place]), group.past, group.memory)
-        found: Floats = np.array(self.network.decoder.token_embedding.logits(hidden))
-        return found
+        return read(self.network.decoder.token_embedding.logits(hidden))
 
     def step(self, tokens: Sequence[int], group: Group) -> Floats:
         """Decode one token of each row -> the logits [R, V] of the next."""
-        return np.array(self.send(tokens, group))
+        return read(self.send(tokens, group))
 
     def send(self, tokens: Sequence[int], group: Group) -> mx.array:
         """Decode as `step`, and do not wait for the logits."""
