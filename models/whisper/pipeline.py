@@ -161,18 +161,14 @@ class WhisperRecognizer:
     ) -> Iterator[RecognizedSegment | None]:
         """Recognize part by part until one has text, which is then there early and tells the language; then batches."""
 
-        def decode_windows(memory: Memory, options: DecodingOptions) -> Generator[None, None, list[Decoded]]:
-            found = decode(self.steps, self.tokenizer, memory, options, cancelled)
-            return (yield from _timed(found, timeline, Stage.DECODE))
-
         def recognize(part: RecognitionRequest, start: int, batch: Batch) -> Iterator[RecognizedSegment | None]:
-            for item in self._recognize(part, timeline, cancelled, batch):
+            for item in self._recognize(part, timeline, cancelled, batch if self.max_batch > 1 else None):
                 yield None if item is None else item.moved(start / self.sample_rate)
 
         begun, language, left = False, request.language, list(request.parts)
         while left:
             count = self.max_batch if begun else 1
-            batch, whole = Batch(decode_windows), replace(request, language=language, parts=())
+            batch, whole = self._batch(timeline, cancelled), replace(request, language=language, parts=())
             runs = [recognize(replace(whole, pcm=request.pcm[start:end]), start, batch) for start, end in left[:count]]
             del left[:count]
             for item in batch.together(runs):
@@ -180,10 +176,20 @@ class WhisperRecognizer:
                     begun, language = True, item.language
                 yield item
 
+    def _batch(self, timeline: Timeline, cancelled: IsCancelled) -> Batch:
+        def encode_windows(mels: Sequence[Floats]) -> Generator[None, None, list[Memory]]:
+            return (yield from _timed(self.steps.encode_windows(mels), timeline, Stage.ENCODE))
+
+        def decode_windows(memory: Memory, options: DecodingOptions) -> Generator[None, None, list[Decoded]]:
+            found = decode(self.steps, self.tokenizer, memory, options, cancelled)
+            return (yield from _timed(found, timeline, Stage.DECODE))
+
+        return Batch(encode_windows, decode_windows)
+
     def _recognize(
         self, request: RecognitionRequest, timeline: Timeline, cancelled: IsCancelled, batch: Batch | None = None
     ) -> Iterator[RecognizedSegment | None]:
-        """Recognize one recording; a `batch` decodes its windows with those of others."""
+        """Recognize one recording; a `batch` encodes and decodes its windows with those of others."""
         content = len(request.pcm) // features.HOP
         if not content or not request.pcm.any():
             return
@@ -327,8 +333,11 @@ class _Window:
             frames = features.padded_features(self._mel, seek, size, self._recognizer.config.window)
         else:
             frames = features.short_window(self._mel, seek, size)
-        encoding = self._recognizer.steps.hear(frames[None])
-        self._memory, self._labels = yield from _timed(encoding, self._timeline, Stage.ENCODE)
+        if self._batch is not None:  # models that have one have no labels
+            self._memory = yield from self._batch.encode(frames)
+        else:
+            encoding = self._recognizer.steps.hear(frames[None])
+            self._memory, self._labels = yield from _timed(encoding, self._timeline, Stage.ENCODE)
         self._heard = (seek, size)
 
     def detect(self) -> tuple[str, float]:
