@@ -57,6 +57,7 @@ class Steps:
         self.ahead = not on_cpu()
         self.kernel = choose_step(network) if kernels else None
         self._head = None if self.kernel is None else output_rows(network)
+        self._hear = self._hear_ if on_cpu() else mx.compile(self._hear_)
         self._constants: dict[tuple[int, int, int, int], tuple[mx.array, mx.array]] = {}
         # Most of what a token reads are keys and values of the windows: with rounded weights they have 16 bits, too.
         native = native_kernels.available() and network.dtype == mx.float32
@@ -91,21 +92,29 @@ class Steps:
         """Encode as `encode` -> memories, and log-probabilities [B, frames / 2, n_ctc] of the CTC head, if any."""
         note_shape("whisper", *mel.shape[:2])
         encoder = self.network.encoder
-        x = encoder.embed(mx.array(mel))
-        for block in encoder.blocks:
-            x = block(x)
-            if on_cpu():
+        if on_cpu():
+            x = encoder.embed(mx.array(mel))
+            for block in encoder.blocks:
+                x = block(x)
                 mx.eval(x)
                 yield
-        encoded = encoder.ln_post(x)
+            memory, scores = self._heard(encoder.ln_post(x))
+        else:
+            # Shorter windows have too many lengths to trace each.
+            hear = self._hear if mel.shape[1] == self.config.window else self._hear_
+            memory, scores = hear(mx.array(mel))
+        mx.eval(memory, scores)
+        return memory, None if scores is None else np.array(scores)
+
+    def _hear_(self, mel: mx.array) -> tuple[Memory, mx.array | None]:
+        return self._heard(self.network.encoder(mel))
+
+    def _heard(self, encoded: mx.array) -> tuple[Memory, mx.array | None]:
         memory = [part.astype(self.memory_dtype) for part in self.network.decoder.memories(encoded)]
         if self.network.ctc is None:
-            mx.eval(memory)
             return memory, None
         logits = self.network.ctc(encoded)
-        scores = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        mx.eval(memory, scores)
-        return memory, np.array(scores)
+        return memory, logits - mx.logsumexp(logits, axis=-1, keepdims=True)
 
     def begin(
         self, prompts: Sequence[Sequence[int]], memory: Memory, rows: int, room: int, start: int
