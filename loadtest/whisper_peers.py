@@ -141,7 +141,7 @@ def ours(path: Path, size: str, tokens: int, ranks: Path, kind: str) -> Run:
             return search(heard[0], number)
         count = 0
         for mel in batches(config, number):
-            memories = [drain(steps.encode(window[None])) for window in mel]
+            memories = drain(steps.encode_windows(list(mel)))
             count += search([mx.concatenate(list(parts)) for parts in zip(*memories, strict=True)], 1)
         return count
 

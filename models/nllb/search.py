@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from models.backend import bucket, mx
 from models.contract import Cancelled, IsCancelled
+from models.layers.decoder_step.step import checked
 from models.nllb.steps import DRAFT_BUCKETS, END, PAD, CompiledNetwork, Group
 
 _STEPS_A_TURN = 4  # after so many steps the thread may do other work
@@ -75,14 +76,6 @@ def _check(cancelled: IsCancelled) -> None:
         raise Cancelled("cancelled between steps of translation")
 
 
-def _read(tokens: mx.array) -> npt.NDArray[np.int32]:
-    """Wait for the tokens of a step. Raises RuntimeError if a kernel gave the step up."""
-    found = np.array(tokens)
-    if (found < 0).any():
-        raise RuntimeError("a step of translation was given up: something else held the GPU's processors for seconds")
-    return found
-
-
 def _prompts(sentences: Sequence[SearchTask], rows: int, copies: int = 1) -> mx.array:
     prompts = [sentence.prompt for sentence in sentences for _ in range(copies)]
     spare = [END] * len(prompts[0])
@@ -114,7 +107,7 @@ def greedy(
         if compiled.ahead:
             following, place = compiled.step(tokens[:, None], place, group)
             mx.async_eval(following)
-        for row, token in enumerate(_read(tokens)[: len(live)].tolist()):
+        for row, token in enumerate(checked(np.array(tokens))[: len(live)].tolist()):
             which = live[row]
             if which >= 0 and found[which].append(token, sentences[which]):
                 live[row] = -1
@@ -152,7 +145,7 @@ def _verify(
         draft = draft[: size - start]
     ids = [*sentence.prompt, *draft]
     said = compiled.verify(mx.array([ids + [PAD] * (size - len(ids))], dtype=mx.int32), mx.array([0]), group)
-    for at, token in enumerate(np.array(said)[0].tolist()[start - 1 : len(ids)]):
+    for at, token in enumerate(checked(np.array(said))[0].tolist()[start - 1 : len(ids)]):
         finished = found.append(token, sentence)
         stands = at < len(draft) and draft[at] == token
         found.accepted += stands
@@ -177,7 +170,7 @@ def greedy_no_repeat(
         mx.eval(ids, scores)
         place += feed.shape[1]
         chosen = [END] * group.rows
-        for row, tokens, values in zip(range(len(sentences)), np.array(ids), np.array(scores), strict=False):
+        for row, tokens, values in zip(range(len(sentences)), np.array(ids), checked(np.array(scores)), strict=False):
             banned = _repeats([*sentences[row].prompt, *found[row].tokens], ngram)
             ranked = (int(tokens[k]) for k in np.argsort(-values, kind="stable"))
             chosen[row] = next((token for token in ranked if token not in banned), END)
@@ -278,7 +271,7 @@ def beam(
         best = compiled.best(feed, mx.array([place]), mx.array(order, dtype=mx.int32), group)
         mx.eval(best)
         place += feed.shape[1]
-        ids, scores = np.array(best[0]), np.array(best[1])
+        ids, scores = np.array(best[0]), checked(np.array(best[1]))
         order, chosen, kept = [], [], []
         for slot, which in enumerate(live):
             rows = slice(slot * beams, (slot + 1) * beams)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.backend import mx, on_cpu
+from models.layers.decoder_step.step import checked
 from models.whisper.rules import Floats, TokenRules
 
 State = tuple[mx.array, mx.array, mx.array]
@@ -52,7 +53,7 @@ class DeviceRules:
         chosen = _compiled_likeliest(self._ordered, count)
         tokens, logprobs = chosen(logits, self._never, self._special, *state)
         mx.eval(tokens, logprobs)
-        return np.array(tokens), np.array(logprobs)
+        return np.array(tokens), checked(np.array(logprobs))
 
 
 def _allowed(

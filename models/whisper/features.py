@@ -29,19 +29,22 @@ def log_mel(pcm: Floats, mels: int, silence: int = 0) -> Generator[None, None, F
     """
     bank = MelBank(SAMPLE_RATE, _N_FFT, HOP, mels, 0)
     half = _N_FFT // 2
-    mirrored = np.pad(np.pad(pcm.astype(np.float32), (0, silence)), half, mode="reflect")
+    mirrored = np.pad(np.pad(pcm.astype(np.float32), (0, min(silence, _N_FFT))), half, mode="reflect")
     count = (len(pcm) + silence) // HOP
-    log = np.full((count, mels), np.log10(np.float32(_FLOOR)), np.float32)
+    log = np.empty((count, mels), np.float32)
     heard = count if silence < _N_FFT else min(count, (len(pcm) + half) // HOP + 1)  # frames with a sample of pcm
+    loudest = lowest = np.log10(np.float32(_FLOOR))
     for start in range(0, heard, _BLOCK):
         stop = min(start + _BLOCK, heard)
-        power = bank.power(mirrored[start * HOP : (stop - 1) * HOP + _N_FFT])
-        log[start:stop] = np.log10(np.maximum(bank.apply(power), _FLOOR))
+        energy = bank.spectrogram(mirrored[start * HOP : (stop - 1) * HOP + _N_FFT])
+        np.log10(np.maximum(energy, np.float32(_FLOOR), out=energy), out=log[start:stop])
+        loudest = max(loudest, log[start:stop].max())
         yield
-    if count:
-        np.maximum(log, log.max() - _DECADES, out=log)
-    log += 4
-    log /= 4
+    least, spoken = max(lowest, loudest - _DECADES), log[:heard]
+    np.maximum(spoken, least, out=spoken)
+    spoken += 4
+    spoken /= 4
+    log[heard:] = (least + 4) / 4
     return log
 
 

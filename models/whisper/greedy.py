@@ -8,6 +8,7 @@ import numpy as np
 
 from models.backend import mx
 from models.contract import Cancelled, IsCancelled
+from models.layers.decoder_step.step import checked
 from models.whisper.device_rules import DeviceRules
 from models.whisper.rules import Floats, TokenRules
 from models.whisper.search import STEPS_A_TURN, Sampled, SearchTask
@@ -62,7 +63,7 @@ def greedy(
         if cancelled():
             raise Cancelled("cancelled between steps of recognition")
         following = chooser.next() if number < longest else made
-        tokens, values = np.array(made[0]).tolist(), np.array(made[1])
+        tokens, values = np.array(made[0]).tolist(), checked(np.array(made[1]))
         for row in sorted(live):
             if states[row].append(0, tokens[row], values[row]) or number == tasks[row].limit:
                 live.discard(row)

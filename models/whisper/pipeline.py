@@ -52,6 +52,7 @@ logger = logging.getLogger(__name__)
 MAX_BEAMS = 8
 MAX_BATCH = 8  # parts of a recording that are recognized at once
 _BATCH_BYTES, _GPU_BATCH_BYTES = 1 << 29, 1 << 32  # of what their decoder reads
+_WARM_TOKENS = 4
 SAMPLES = 5  # that are drawn at a temperature above 0
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _DTYPES = {"auto": mx.float32, "float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
@@ -161,18 +162,14 @@ class WhisperRecognizer:
     ) -> Iterator[RecognizedSegment | None]:
         """Recognize part by part until one has text, which is then there early and tells the language; then batches."""
 
-        def decode_windows(memory: Memory, options: DecodingOptions) -> Generator[None, None, list[Decoded]]:
-            found = decode(self.steps, self.tokenizer, memory, options, cancelled)
-            return (yield from _timed(found, timeline, Stage.DECODE))
-
         def recognize(part: RecognitionRequest, start: int, batch: Batch) -> Iterator[RecognizedSegment | None]:
-            for item in self._recognize(part, timeline, cancelled, batch):
+            for item in self._recognize(part, timeline, cancelled, batch if self.max_batch > 1 else None):
                 yield None if item is None else item.moved(start / self.sample_rate)
 
         begun, language, left = False, request.language, list(request.parts)
         while left:
             count = self.max_batch if begun else 1
-            batch, whole = Batch(decode_windows), replace(request, language=language, parts=())
+            batch, whole = self._batch(timeline, cancelled), replace(request, language=language, parts=())
             runs = [recognize(replace(whole, pcm=request.pcm[start:end]), start, batch) for start, end in left[:count]]
             del left[:count]
             for item in batch.together(runs):
@@ -180,10 +177,20 @@ class WhisperRecognizer:
                     begun, language = True, item.language
                 yield item
 
+    def _batch(self, timeline: Timeline, cancelled: IsCancelled) -> Batch:
+        def encode_windows(mels: Sequence[Floats]) -> Generator[None, None, list[Memory]]:
+            return (yield from _timed(self.steps.encode_windows(mels), timeline, Stage.ENCODE))
+
+        def decode_windows(memory: Memory, options: DecodingOptions) -> Generator[None, None, list[Decoded]]:
+            found = decode(self.steps, self.tokenizer, memory, options, cancelled)
+            return (yield from _timed(found, timeline, Stage.DECODE))
+
+        return Batch(encode_windows, decode_windows)
+
     def _recognize(
         self, request: RecognitionRequest, timeline: Timeline, cancelled: IsCancelled, batch: Batch | None = None
     ) -> Iterator[RecognizedSegment | None]:
-        """Recognize one recording; a `batch` decodes its windows with those of others."""
+        """Recognize one recording; a `batch` encodes and decodes its windows with those of others."""
         content = len(request.pcm) // features.HOP
         if not content or not request.pcm.any():
             return
@@ -283,18 +290,50 @@ class WhisperRecognizer:
             accepted = 0
 
     def warm(self, progress: Progress) -> None:
-        """Run a window of noise: encoder, prompt, steps of one row and of many, and alignment."""
-        start = time.perf_counter()
+        """Run windows of noise: encoder, language, prompt, steps and alignment.
+
+        A GPU runs them for every number of windows, hypotheses and samples that is served at once: each may need
+        kernels, or plans of libraries, of its own.
+        """
         pcm: Pcm = np.random.default_rng(0).standard_normal(self.sample_rate).astype(np.float32) * 0.01
-        for beams in (1, 2):
-            window = _Window(self, drain(features.recording(pcm, self.config.n_mels, self.config.window)), Timeline())
-            window.language = self.languages[0]
-            drain(window.hear(0, features.FRAMES_A_SECOND))
-            timed = self.tokenizer.timed
-            options = DecodingOptions(language=window.language, beams=beams, limit=4, timestamps=timed)
-            drain(window.decode(options))
+        mel = drain(features.recording(pcm, self.config.n_mels, self.config.window))
+        cases = self._warm_cases()
+        for done, (windows, options) in enumerate(cases, 1):
+            start = time.perf_counter()
+            self._warm(mel, windows, options)
+            name = f"windows={windows} beams={options.beams} temperature={options.temperature:g}"
+            progress(WarmupStep(name, done, len(cases), time.perf_counter() - start))
+
+    def _warm_cases(self) -> list[tuple[int, DecodingOptions]]:
+        """Return the numbers of windows, and options, to run."""
+        usual = DecodingOptions(language=self.languages[0], limit=_WARM_TOKENS, timestamps=self.tokenizer.timed)
+        if on_cpu():
+            return [(1, usual), (1, replace(usual, beams=2))]
+        one = [
+            *(replace(usual, beams=beams) for beams in range(1, MAX_BEAMS + 1)),
+            replace(usual, temperature=TEMPERATURES[1], best_of=SAMPLES),
+            replace(usual, timestamps=False),  # a prefix is continued so
+        ]
+        if self.tokenizer.official:  # a prompt has more tokens than a kernel has rows
+            one.append(replace(usual, prompt=tuple(self.tokenizer.encode(" a") * self.config.n_text_ctx)))
+        several = [(windows, usual) for windows in range(2, self.max_batch + 1)]
+        most = [(windows, replace(usual, beams=MAX_BEAMS)) for windows, _ in several[:1] + several[-1:]]
+        return [*((1, options) for options in one), *several, *most]
+
+    def _warm(self, mel: Floats, windows: int, options: DecodingOptions) -> None:
+        batch = self._batch(Timeline(), lambda: False) if windows > 1 else None
+
+        def recognize() -> Generator[None, None, None]:
+            window = _Window(self, mel, Timeline(), batch=batch)
+            window.language = options.language
+            yield from window.hear(0, features.FRAMES_A_SECOND)
+            window.detect()
+            yield from window.decode(options)
             window.align(self.tokenizer.encode(" a"), features.FRAMES_A_SECOND)
-        progress(WarmupStep("window", 1, 1, time.perf_counter() - start))
+
+        runs = [recognize() for _ in range(windows)]
+        for _ in runs[0] if batch is None else batch.together(runs):
+            pass
 
 
 class _Window:
@@ -327,8 +366,11 @@ class _Window:
             frames = features.padded_features(self._mel, seek, size, self._recognizer.config.window)
         else:
             frames = features.short_window(self._mel, seek, size)
-        encoding = self._recognizer.steps.hear(frames[None])
-        self._memory, self._labels = yield from _timed(encoding, self._timeline, Stage.ENCODE)
+        if self._batch is not None:  # models that have one have no labels
+            self._memory = yield from self._batch.encode(frames)
+        else:
+            encoding = self._recognizer.steps.hear(frames[None])
+            self._memory, self._labels = yield from _timed(encoding, self._timeline, Stage.ENCODE)
         self._heard = (seek, size)
 
     def detect(self) -> tuple[str, float]:

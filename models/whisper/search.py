@@ -16,7 +16,7 @@ import numpy.typing as npt
 from models.contract import Cancelled, IsCancelled
 from models.whisper.device_rules import DeviceRules
 from models.whisper.rules import Floats, TokenRules, log_sum_exp
-from models.whisper.steps import Memory, Steps
+from models.whisper.steps import Memory, Steps, read
 
 STEPS_A_TURN = 4  # after so many steps the thread may do other work
 _FOLD = 64  # numbers of a row that are one column
@@ -215,7 +215,7 @@ def search(
         if number > 1:
             sent = steps.send([tokens[-1] for tokens in sampled], group)
             if on_device is None:
-                logits = np.array(sent)
+                logits = read(sent)
             else:
                 chosen = on_device.likeliest(sent, on_device.state(sampled), beams[0].choices)
         if chosen is None:

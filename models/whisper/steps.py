@@ -12,7 +12,7 @@ import numpy as np
 
 from models.backend import mx, note_shape, on_cpu
 from models.layers.decoder_step.cuda import MOST_ROWS
-from models.layers.decoder_step.step import OUTPUTS, own_rows
+from models.layers.decoder_step.step import OUTPUTS, checked, own_rows
 from models.layers.mel import Floats
 from models.native import kernels as native_kernels
 from models.whisper.kernels.choice import choose_step, output_rows
@@ -39,6 +39,13 @@ class Group:
             self.past = [mx.take(part, order, axis=0) for part in self.past]
 
 
+def read(logits: mx.array) -> Floats:
+    """Wait for logits [..., V]. Raises RuntimeError if a kernel gave their step up: then no column has a number."""
+    found: Floats = np.array(logits)
+    checked(found[..., 0])
+    return found
+
+
 class Steps:
     """Encoder and decoder of `network` over numpy's arrays."""
 
@@ -50,6 +57,7 @@ class Steps:
         self.ahead = not on_cpu()
         self.kernel = choose_step(network) if kernels else None
         self._head = None if self.kernel is None else output_rows(network)
+        self._hear = self._hear_ if on_cpu() else mx.compile(self._hear_)
         self._constants: dict[tuple[int, int, int, int], tuple[mx.array, mx.array]] = {}
         # Most of what a token reads are keys and values of the windows: with rounded weights they have 16 bits, too.
         native = native_kernels.available() and network.dtype == mx.float32
@@ -65,25 +73,48 @@ class Steps:
         memory, _ = yield from self.hear(mel)
         return memory
 
+    def encode_windows(self, mels: Sequence[Floats]) -> Generator[None, None, list[Memory]]:
+        """Encode windows [frames, mels] of one length -> the memory of each.
+
+        A GPU takes all in one pass, which hardly needs more launches than one window. A CPU, which gains nothing, takes
+        them one by one, so that its turns and its memory are those of one.
+        """
+        if on_cpu():
+            found = []
+            for mel in mels:
+                memory = yield from self.encode(mel[None])
+                found.append(memory)
+            return found
+        memory = yield from self.encode(np.stack(mels))
+        return [[part[at : at + 1] for part in memory] for at in range(len(mels))]
+
     def hear(self, mel: Floats) -> Generator[None, None, tuple[Memory, Floats | None]]:
         """Encode as `encode` -> memories, and log-probabilities [B, frames / 2, n_ctc] of the CTC head, if any."""
         note_shape("whisper", *mel.shape[:2])
         encoder = self.network.encoder
-        x = encoder.embed(mx.array(mel))
-        for block in encoder.blocks:
-            x = block(x)
-            if on_cpu():
+        if on_cpu():
+            x = encoder.embed(mx.array(mel))
+            for block in encoder.blocks:
+                x = block(x)
                 mx.eval(x)
                 yield
-        encoded = encoder.ln_post(x)
+            memory, scores = self._heard(encoder.ln_post(x))
+        else:
+            # Shorter windows have too many lengths to trace each.
+            hear = self._hear if mel.shape[1] == self.config.window else self._hear_
+            memory, scores = hear(mx.array(mel))
+        mx.eval(memory, scores)
+        return memory, None if scores is None else np.array(scores)
+
+    def _hear_(self, mel: mx.array) -> tuple[Memory, mx.array | None]:
+        return self._heard(self.network.encoder(mel))
+
+    def _heard(self, encoded: mx.array) -> tuple[Memory, mx.array | None]:
         memory = [part.astype(self.memory_dtype) for part in self.network.decoder.memories(encoded)]
         if self.network.ctc is None:
-            mx.eval(memory)
             return memory, None
         logits = self.network.ctc(encoded)
-        scores = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        mx.eval(memory, scores)
-        return memory, np.array(scores)
+        return memory, logits - mx.logsumexp(logits, axis=-1, keepdims=True)
 
     def begin(
         self, prompts: Sequence[Sequence[int]], memory: Memory, rows: int, room: int, start: int
@@ -108,7 +139,7 @@ class Steps:
         if rows > 1:
             past = [mx.repeat(part, rows, axis=0) for part in past]
         mx.eval(logits, past)
-        found = np.array(logits)
+        found = read(logits)
         return Group(memory, past, count), np.repeat(found[:, 1], rows, axis=0), found[:, 0]
 
     def begin_draft(self, ids: Sequence[int], memory: Memory, room: int, start: int) -> tuple[Group, Floats, Floats]:
@@ -123,19 +154,17 @@ class Steps:
         ids = mx.array(list(tokens), dtype=mx.int32)[None]
         hidden, _, group.past = self._decode(ids, mx.array([group.place]), group.past, group.memory)
         group.place += len(tokens)
-        found: Floats = np.array(self.network.decoder.token_embedding.logits(hidden[0]))
-        return found
+        return read(self.network.decoder.token_embedding.logits(hidden[0]))
 
     def continuations(self, rows: Sequence[Sequence[int]], group: Group) -> Floats:
         """Decode tokens [R, n] of all rows of a group, which stays as it is -> the logits [R, n, V] after each."""
         ids = mx.array(np.array(rows, np.int32))
         hidden, _, _ = self._decode(ids, mx.array([group.place]), group.past, group.memory)
-        found: Floats = np.array(self.network.decoder.token_embedding.logits(hidden))
-        return found
+        return read(self.network.decoder.token_embedding.logits(hidden))
 
     def step(self, tokens: Sequence[int], group: Group) -> Floats:
         """Decode one token of each row -> the logits [R, V] of the next."""
-        return np.array(self.send(tokens, group))
+        return read(self.send(tokens, group))
 
     def send(self, tokens: Sequence[int], group: Group) -> mx.array:
         """Decode as `step`, and do not wait for the logits."""

@@ -51,7 +51,9 @@ static int ANY(int v) {
   SYNC();
   any[now->block] |= v;
   SYNC();
-  return any[now->block];
+  const int found = any[now->block];
+  SYNC();  // the next call clears it
+  return found;
 }
 static void PART(int thread, int blocks, int *counters) {
   SYNC();

@@ -3,7 +3,8 @@
 // Every block must be resident at once: the grid is no larger than the device's processors. Between a block's arrival
 // and the end of its wait it issues the loads of its next weights: memory is read while blocks wait for each other.
 
-// What a step ends with: each row's likeliest token, or each row's normalized output.
+// What a step ends with: each row's likeliest token, or each row's normalized output. A step without a free place, or
+// with a barrier that had to be given up, ends with -1 or NaN, and without a place for the next.
 #define TOKENS 0
 #define OUTPUTS 1
 
@@ -96,6 +97,9 @@ INLINE void step(Where at, Weights of, Given given, Made made, GLOBAL int *count
     MEET((void)0);
     choose(at, given.rows, at.blocks, x + AT_BEST, of.entries, ANY(failed), made.tokens);
   }
-  if (at.block == 0 && at.index < 16) made.next[at.index] = given.place + given.each;
+  if (at.block == 0) {
+    const int next = ANY(failed) ? given.length : given.place + given.each;
+    if (at.index < 16) made.next[at.index] = next;
+  }
   PART(at.index, at.blocks, counters);
 }

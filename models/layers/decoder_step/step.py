@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from models.backend import mx
 from models.layers.linear import Part
 
 ENDINGS = TOKENS, OUTPUTS = range(2)  # what a step ends with: see step.h
+
+T = TypeVar("T", np.int32, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,20 @@ class Step(Protocol):
             ending: TOKENS or OUTPUTS.
 
         Returns:
-            The likeliest token after each, int32 [B, n], -1 where the step failed; or the last layer's output
-            [B, n, C]; and the next place [1].
+            The likeliest token after each, int32 [B, n], or the last layer's output [B, n, C]; and the next place [1].
+            A step that was given up has tokens of -1, outputs that are no numbers, and a next place without room, so
+            that those that follow it are given up, too.
         """
+
+
+def checked(made: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Return tokens, or numbers made of outputs, that were read. Raises RuntimeError if their step was given up."""
+    if np.any(made < 0 if made.dtype.kind == "i" else np.isnan(made)):
+        raise RuntimeError(
+            "a decoding step has no result: it was given up because something else held the GPU's processors for "
+            "seconds, or the model's numbers do not fit its type"
+        )
+    return made
 
 
 def own_rows(rows: int, length: int) -> mx.array:

@@ -12,7 +12,7 @@ import pytest
 from models.backend import mx, on_cpu
 from models.contract import Cancelled, ModelRequestError, RecognitionRequest, RecognizedSegment
 from models.timeline import Stage, Timeline
-from models.whisper import pipeline
+from models.whisper import pipeline, steps
 from models.whisper.batch import Batch
 from models.whisper.decoding import Decoded, DecodingOptions, decode
 from models.whisper.pipeline import WhisperRecognizer
@@ -83,6 +83,29 @@ def test_each_part_has_the_text_that_it_has_alone(
     assert_equal(found, alone(model, request))
 
 
+def test_a_gpu_encodes_all_windows_in_one_pass(
+    model: WhisperRecognizer, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Segments stay the same; a part of several windows has its later ones alone."""
+    encoded: list[int] = []
+    embed = model.network.encoder.embed
+
+    def counted(mel: mx.array) -> mx.array:
+        encoded.append(mel.shape[0])
+        return embed(mel)
+
+    monkeypatch.setattr(model.network.encoder, "embed", counted)
+    wanted = run(model, REQUEST)
+    assert set(encoded) == {1}
+    passes = len(encoded)
+    encoded.clear()
+    monkeypatch.setattr(steps, "on_cpu", lambda: False)
+    assert_equal(run(model, REQUEST), wanted)
+    assert encoded[:2] == [1, 4]
+    assert sum(encoded) == passes > len(encoded)
+    assert sizes[: len(sizes) // 2] == sizes[len(sizes) // 2 :]
+
+
 @pytest.mark.slow
 def test_higher_temperatures_draw_what_they_draw_alone(model: WhisperRecognizer, sizes: list[int]) -> None:
     request = replace(REQUEST, temperature=None, parts=((0, 8000), (8000, 16_000), (16_000, 24_000)), seed=3)
@@ -139,8 +162,13 @@ def test_cancelled_in_a_batch(model: WhisperRecognizer, sizes: list[int]) -> Non
 
 
 def test_turns_and_order() -> None:
-    """Runs that wait are decoded together, by their options; items come in the order of the runs."""
+    """Runs that wait are encoded, and decoded by their options, together; items come in the order of the runs."""
     calls: list[tuple[str, int]] = []
+
+    def encode_windows(mels: Any) -> Any:
+        yield
+        calls.append(("encoder", len(mels)))
+        return [[mx.zeros((1, 2))] for _ in mels]
 
     def decode_windows(memory: Any, options: DecodingOptions) -> Any:
         yield
@@ -148,17 +176,17 @@ def test_turns_and_order() -> None:
         calls.append((options.language, rows))
         return [Decoded((number,), (), "", 0, 0, 0, 1) for number in range(rows)]
 
-    batch = Batch(decode_windows)
+    batch = Batch(encode_windows, decode_windows)
 
     def part(name: str, *languages: str) -> Iterator[str | None]:
         for number, language in enumerate(languages):
             yield None
-            memory = [mx.zeros((1, 2))]
+            memory = yield from batch.encode(np.zeros((4, 2), np.float32))
             found = yield from batch.decode(memory, DecodingOptions(language=language))
             yield f"{name}{number}{found.tokens[0]}"
 
     items = list(batch.together([part("a", "en", "en"), part("b", "en"), part("c"), part("d", "fr", "en")]))
-    assert calls == [("en", 2), ("fr", 1), ("en", 2)]
+    assert calls == [("encoder", 3), ("en", 2), ("fr", 1), ("encoder", 2), ("en", 2)]
     assert [item for item in items if item is not None] == ["a00", "a10", "b01", "d00", "d11"]
-    # Each encoded something before it waited, and each search paused.
-    assert items.count(None) >= 5 + 3
+    # Each paused before it waited, and so did each pass of the encoder and each search.
+    assert items.count(None) >= 5 + 2 + 3

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
 from models.backend import mx
+from models.whisper import steps
 from models.whisper.network import Whisper
+from models.whisper.steps import Steps
 from models.whisper.weights import load_weights, rename
-from tests.models.whisper.builder import config, network, openai_arrays, to_mx
+from tests.models.whisper.builder import config, drain, network, openai_arrays, to_mx
 from tests.models.whisper.reference import Reference
 
 DIMS = config(n_vocab=2000)
@@ -95,3 +100,27 @@ def test_no_parameter_is_wider_than_asked(dtype: mx.Dtype) -> None:
     assert {array.dtype for _, array in tree_flatten(net.parameters())} == {dtype}
     net.lower()
     assert net.encoder.blocks[0].attn.qkv.bias.dtype == dtype
+
+
+def test_a_gpu_compiles_the_encoder_of_whole_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other lengths, which are many, are not traced."""
+    model, compiled = network(config(), 3), list[int]()
+
+    def compile_(function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(mel: mx.array) -> Any:
+            compiled.append(mel.shape[1])
+            return function(mel)
+
+        return run
+
+    plain = Steps(model)
+    monkeypatch.setattr(steps.mx, "compile", compile_)
+    lengths = (config().window, 40)
+    mels = [np.random.RandomState(0).standard_normal((2, length, 80)).astype(np.float32) for length in lengths]
+    wanted = [drain(plain.encode(mel)) for mel in mels]
+    monkeypatch.setattr(steps, "on_cpu", lambda: False)
+    gpu = Steps(model, kernels=False)
+    for mel, memory in zip(mels, wanted, strict=True):
+        for one, other in zip(drain(gpu.encode(mel)), memory, strict=True):
+            assert np.array_equal(np.array(one), np.array(other))
+    assert compiled == [config().window]

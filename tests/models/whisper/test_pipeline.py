@@ -22,10 +22,11 @@ from models.contract import (
     WeightsError,
     WeightsMissingError,
 )
+from models.layers.decoder_step.cuda import MOST_ROWS
 from models.timeline import Stage, Timeline
-from models.whisper import features
-from models.whisper.decoding import DecodingOptions
-from models.whisper.pipeline import MAX_BEAMS, WhisperRecognizer, _Window, load
+from models.whisper import features, pipeline, steps
+from models.whisper.decoding import DecodingOptions, decode
+from models.whisper.pipeline import MAX_BEAMS, SAMPLES, WhisperRecognizer, _Window, load
 from tests.models.whisper.builder import drain, files, recognizer, sound
 
 
@@ -164,9 +165,42 @@ def test_load(tmp_path: Path, bits: int) -> None:
     spec = ModelSpec("tiny", "whisper", files(tmp_path), dtype="auto", bits=bits)
     found = load(spec)
     assert run(found, REQUEST)
-    steps: list[WarmupStep] = []
-    found.warm(steps.append)
-    assert [(step.done, step.total) for step in steps] == [(1, 1)]
+    progress: list[WarmupStep] = []
+    found.warm(progress.append)
+    assert [(step.done, step.total) for step in progress] == [(1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize("changes", [{}, {"n_vocab": 51864}])
+def test_a_gpu_runs_all_that_is_served_at_once(changes: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = recognizer(seed=5, **changes)
+    found.steps.ahead = True
+    monkeypatch.setattr(pipeline, "on_cpu", lambda: False)
+    monkeypatch.setattr(steps, "on_cpu", lambda: False)
+    encoded: list[int] = []
+    decoded: list[tuple[int, DecodingOptions]] = []
+    hear = found.steps.hear
+
+    def heard(mel: np.ndarray) -> Any:
+        encoded.append(len(mel))
+        return hear(mel)
+
+    def counted(steps_: Any, tokenizer: Any, memory: Any, options: DecodingOptions, *rest: Any) -> Any:
+        decoded.append((memory[0].shape[0], options))
+        return decode(steps_, tokenizer, memory, options, *rest)
+
+    monkeypatch.setattr(found.steps, "hear", heard)
+    monkeypatch.setattr(pipeline, "decode", counted)
+    progress: list[WarmupStep] = []
+    found.warm(progress.append)
+    assert [(step.done, step.total) for step in progress] == [(n + 1, len(decoded)) for n in range(len(decoded))]
+    greedy = {(windows, one.timestamps) for windows, one in decoded if one.beams == 1 and not one.temperature}
+    every = range(1, found.max_batch + 1)
+    assert greedy == {(1, False), *((windows, True) for windows in every)}
+    assert set(encoded) == set(every) > {1}
+    assert {one.beams for windows, one in decoded if windows == 1} == {*range(1, MAX_BEAMS + 1)}
+    assert (found.max_batch, MAX_BEAMS) in {(windows, one.beams) for windows, one in decoded}
+    assert SAMPLES in {one.best_of for _, one in decoded if one.temperature}
+    assert max(len(one.prompt) for _, one in decoded) > MOST_ROWS
 
 
 def test_load_refuses(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +13,12 @@ from models.backend import mx, on_cpu
 from models.layers.decoder_step import cuda, metal
 from models.layers.decoder_step.cuda import CudaStep
 from models.layers.decoder_step.metal import MetalStep
-from models.layers.decoder_step.step import OUTPUTS, Step
+from models.layers.decoder_step.step import OUTPUTS, TOKENS, Step
 from models.layers.decoder_step.weights import pack
 from models.layers.kernels import agreement
 from models.nllb import steps
 from models.nllb.kernels import choice
-from models.nllb.kernels.choice import FAMILY, decoder_weights, differences, shape
+from models.nllb.kernels.choice import FAMILY, decoder_weights, differences, output_rows, shape
 from models.nllb.network import Nllb
 from models.nllb.search import SearchTask, TokenHypothesis, beam, greedy, greedy_no_repeat
 from models.nllb.steps import CompiledNetwork
@@ -164,6 +165,17 @@ def test_no_place_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert case.tokens(step, network().shared.head().tree) == [-1] * 4
 
 
+def test_what_follows_a_step_that_was_given_up_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The columns of a prompt of many rows are launched one by one, and only the last one's tokens are read."""
+    first, gpu_step = Case(network(), 2, 2, place=11), cuda_step(network())
+    gpu(monkeypatch)
+    given = first.past, first.memory, first.mask.astype(mx.bfloat16), first.origin
+    rows = output_rows(network().shared.head().tree)
+    _, place = gpu_step(first.ids, mx.array([11]), *given, rows, TOKENS)
+    made, _ = gpu_step(mx.contiguous(first.ids[:, :1]), place, *given, rows, TOKENS)
+    assert np.array(made).tolist() == [[-1], [-1]]
+
+
 def test_a_layer_at_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(SMALL, d_model=1024, decoder_attention_heads=16, decoder_ffn_dim=4096, decoder_layers=1)
     assert shape(network(config)).warps() == 16
@@ -225,12 +237,39 @@ def test_a_draft_is_followed_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> N
     assert both[0] == both[1]
 
 
-def test_a_step_that_was_given_up_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    searches = Searches(monkeypatch)
-    group = searches.kernel.encode([[5, 6, 2]], searches.head, 12)
-    searches.kernel.kernel = lambda ids, place, *_: (mx.full(ids.shape, -1), place + ids.shape[1])
+class LostStep:
+    """A step that is given up in one call, after `good` others."""
+
+    def __init__(self, model: Nllb, good: int) -> None:
+        self._plain, self._good = PlainStep(model), good
+
+    def __call__(self, ids: mx.array, place: mx.array, *given: Any) -> tuple[mx.array, mx.array]:
+        made, following = self._plain(ids, place, *given)
+        self._good -= 1
+        if self._good != -1:
+            return made, following
+        return mx.full(made.shape, -1 if given[-1] == TOKENS else float("nan"), dtype=made.dtype), following
+
+
+@pytest.mark.parametrize("good", [0, 2])
+@pytest.mark.parametrize(
+    ("search", "more", "beams"),
+    [(greedy, (), 1), (greedy_no_repeat, (2,), 1), (beam, (3,), 3)],
+)
+def test_a_step_that_was_given_up_is_an_error(
+    search: Callable[..., object], more: tuple[object, ...], beams: int, good: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = Searches(monkeypatch, lambda model: LostStep(model, good))
+    group = searches.kernel.encode([[5, 6, 2]], searches.head, 12, beams)
     with pytest.raises(RuntimeError, match="given up"):
-        list(greedy(searches.kernel, group, [SearchTask([5, 6, 2], 150, 9)], lambda: False))
+        list(search(searches.kernel, group, [SearchTask([5, 6, 2], 150, 9)], *more, lambda: False))
+
+
+def test_a_draft_whose_step_was_given_up_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = Searches(monkeypatch, lambda model: LostStep(model, 0))
+    group = searches.kernel.encode([[5, 6, 2]], searches.head, 12)
+    with pytest.raises(RuntimeError, match="given up"):
+        list(greedy(searches.kernel, group, [SearchTask([5, 6, 2], 150, 9, draft=[17, 20])], lambda: False))
 
 
 def test_differences_tell_a_wrong_step() -> None:
