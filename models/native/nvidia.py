@@ -11,7 +11,7 @@ _DRIVER = "libcuda.so.1"
 _LIBRARIES = ("mlx-cuda-12", "mlx-cuda-13")
 
 # CUdevice_attribute's values.
-_PROCESSORS, _MAJOR, _MINOR, _SHARED_BYTES = 16, 75, 76, 97
+_PROCESSORS, _MAJOR, _MINOR = 16, 75, 76
 
 
 @cache
@@ -65,8 +65,3 @@ def architecture() -> str | None:
 def clusters() -> bool:
     """Return whether blocks of a kernel can form clusters, which reach each other's shared memory: Hopper and newer."""
     return (_attribute(_MAJOR) or 0) >= 9
-
-
-def copied_bytes() -> int:
-    """Return the bytes of shared memory of a block that the copy engine can fill; 0 before Hopper, which has it."""
-    return (_attribute(_SHARED_BYTES) or 0) if clusters() else 0

@@ -59,30 +59,3 @@ static void PART(int thread, int blocks, int *counters) {
   SYNC();
   if (thread == 0 && ++counters[1] == blocks) counters[0] = counters[1] = counters[2] = 0;
 }
-
-// Copies by the copy engine: at once, or, if threads run backward, as late as they may.
-struct Arrival {
-  int sent;
-};
-struct SentCopy {
-  Arrival *arrivals;
-  void *to;
-  const void *from;
-  int bytes, turn;
-};
-static std::vector<SentCopy> sent_copies;
-static void BEGIN_ARRIVALS(Arrival *arrivals) { arrivals->sent = 0; }
-static void EXPECT_BYTES(Arrival *arrivals, int) { ++arrivals->sent; }
-static void COPY_BYTES(void *to, const void *from, int bytes, Arrival *arrivals) {
-  if (runs_backward) sent_copies.push_back({arrivals, to, from, bytes, arrivals->sent - 1 & 1});
-  else memcpy(to, from, bytes);
-}
-static void WAIT_ARRIVALS(Arrival *arrivals, int turn) {
-  while (arrivals->sent == 0 || (arrivals->sent - 1 & 1) != turn) yield_now();
-  auto keep = sent_copies.begin();
-  for (const SentCopy &one : sent_copies) {
-    if (one.arrivals == arrivals && one.turn == turn) memcpy(one.to, one.from, one.bytes);
-    else *keep++ = one;
-  }
-  sent_copies.erase(keep, sent_copies.end());
-}

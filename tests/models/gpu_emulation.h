@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <vector>
 
 struct Dim {
   int x, y, z;
@@ -59,13 +58,11 @@ static void *shared_room(int number, size_t bytes) {
 }
 
 static void (*kernel_body)();
-static int runs_backward;
 static void one(int, int) { kernel_body(); }
 
 // Blocks run one after the other, or all at once if they meet. Returns the bytes of shared memory that one block takes.
 static long run(int x, int y, int z, int threads, int backward, int together, void (*of)()) {
   kernel_body = of;
-  runs_backward = backward;
   grid_size = {x, y, z};
   const int each = together ? x * y * z : 1;
   passes = together ? 16 : 1;

@@ -20,7 +20,6 @@ from models.layers.kernels import nvrtc
 FOLDER = Path(os.environ.get("NVRTC_FOLDER", Path(__file__).parents[2] / "build" / "nvrtc")) / "nvidia" / "cu13"
 # Ampere, Hopper, Blackwell; MLX asks for the instructions of one architecture alone from 9.0 on.
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_120a")
-_OF_HOPPER = "__cluster_dims__(", "cp.async.bulk"  # and newer
 _USED = re.compile(r"Used (\d+) registers")
 _SPILLED = re.compile(r"(\d+) bytes spill stores")
 
@@ -70,7 +69,7 @@ class Compiler:
             )
             if text not in self._done:
                 self._done.add(text)
-                able = ARCHITECTURES[1:] if any(word in header for word in _OF_HOPPER) else ARCHITECTURES
+                able = ARCHITECTURES[1:] if "__cluster_dims__(" in header else ARCHITECTURES
                 self.compiled += [self.compile(name, function, text, each, math.prod(threadgroup)) for each in able]
             return [mx.zeros(shape, dtype) for shape, dtype in zip(output_shapes, output_dtypes, strict=True)]
 

@@ -5,7 +5,6 @@
 //                                      bfloat16
 //   PACKED MULTIPLY                    two bfloat16; a product of tiles by a warp's tensor cores
 //   ARRIVE WAIT ANY PART               the barrier: Metal has none
-//   BEGIN_ARRIVALS EXPECT_BYTES COPY_BYTES WAIT_ARRIVALS  copies to shared memory that no fence waits for: Hopper and newer
 
 // Volatile: these stay where they are written, before the barrier that they are to be ahead of.
 INLINE uint4 WEIGHTS(const ushort *from) {
@@ -73,37 +72,6 @@ INLINE void MULTIPLY(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0,
       "{%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
-// Copies to shared memory by the copy engine, of multiples of 16 bytes. One thread begins, says how many bytes come in a
-// turn, and sends them; any thread waits for turn 0, then 1, then 0 ... Others may wait after a barrier of theirs.
-typedef unsigned long long Arrival;
-
-INLINE uint shared_address(const void *at) { return (uint)__cvta_generic_to_shared(at); }
-
-INLINE void BEGIN_ARRIVALS(Arrival *arrivals) {
-  asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(arrivals)) : "memory");
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-INLINE void EXPECT_BYTES(Arrival *arrivals, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(arrivals)), "r"(bytes) : "memory");
-}
-
-INLINE void COPY_BYTES(void *to, const void *from, int bytes, Arrival *arrivals) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-               ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(arrivals))
-               : "memory");
-}
-
-INLINE void WAIT_ARRIVALS(Arrival *arrivals, int turn) {
-  uint done = 0;
-  while (!done)
-    asm volatile(
-        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p, [%1], %2;\nselp.b32 %0, 1, 0, p;\n}"
-        : "=r"(done)
-        : "r"(shared_address(arrivals)), "r"(turn)
-        : "memory");
 }
 
 #define ANY(v) __syncthreads_or(v)

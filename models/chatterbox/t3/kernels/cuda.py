@@ -20,22 +20,11 @@ from dataclasses import fields
 from models.backend import mx
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.cache import Cache
-from models.chatterbox.t3.kernels.source import (
-    PHASES,
-    WARPS,
-    ahead_bytes,
-    constants,
-    exchange_floats,
-    fits,
-    joined,
-    shared_bytes,
-)
+from models.chatterbox.t3.kernels.source import PHASES, WARPS, constants, exchange_floats, fits, joined
 from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
 from models.chatterbox.t3.network import T3
 from models.layers.kernels.device import LANES, Kernel, launch, processors
-from models.native import nvidia
 
-ROOM = "extern __shared__ __align__(16) unsigned char room[];"
 _COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds
 
 
@@ -70,27 +59,20 @@ class CudaStep:
             and all(fits(network.config, batch) for batch in (1, 2))
         )
 
-    def _ahead(self, batch: int) -> int:
-        """Return the bytes of the weights that are copied ahead; 0 where there is no copy engine, or no room."""
-        wanted = ahead_bytes(self.config, self._blocks, self._warps, self._bits)
-        return wanted if wanted + shared_bytes(self.config, batch) <= nvidia.copied_bytes() else 0
-
     def _kernel(self, batch: int) -> Kernel:
         if batch not in self._kernels:
             names = [field.name for field in fields(Weights)]
             layers = range(self.config.layers)
-            ahead = self._ahead(batch)
-            sizes = constants(self.config, batch, self._blocks, bits=self._bits, warps=self._warps, copied=ahead > 0)
+            sizes = constants(self.config, batch, self._blocks, bits=self._bits, warps=self._warps)
             checked = f'static_assert(EXCHANGE_FLOATS == {exchange_floats(self.config, batch, self._blocks)}, "");\n'
             self._kernels[batch] = Kernel(
                 name=f"nightingale_t3_step_{batch}",
                 inputs=(*names, "tokens", "place", "counters", *(f"cache{layer}" for layer in layers)),
                 outputs=("logits", "exchange"),
                 body=body(self.config.layers),
-                header=sizes + joined(*PHASES, *(("ahead.h",) if ahead else ()), "step.h") + checked,
+                header=sizes + joined(*PHASES, "step.h") + checked,
                 in_place=True,
                 bounded=True,
-                shared_bytes=ahead,
             )
         return self._kernels[batch]
 
@@ -125,7 +107,6 @@ def body(layers: int) -> str:
     )
     pointers = "\n".join(f"    caches[{layer}] = (ushort*)cache{layer};" for layer in range(layers))
     return f"""
-  {ROOM}
   SHARED_ARRAY(float, shared, SHARED_FLOATS);
   SHARED_ARRAY(ushort*, caches, LAYERS);
   if (THREAD == 0) {{
@@ -134,6 +115,5 @@ def body(layers: int) -> str:
   SYNC();
   const Where at = {{THREAD, THREAD % LANES, THREAD / LANES, BLOCK_X, BLOCKS_X}};
   const Weights of = {{{weights}}};
-  step(at, of, tokens[0], place[0], place[1], (int)cache0_shape[2], caches, (int*)counters, exchange, logits, shared,
-       room);
+  step(at, of, tokens[0], place[0], place[1], (int)cache0_shape[2], caches, (int*)counters, exchange, logits, shared);
 """

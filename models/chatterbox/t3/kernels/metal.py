@@ -66,7 +66,7 @@ OUT = Phase(
   GLOBAL const Chunk *weight = (GLOBAL const Chunk *)out + (long)layer * HIDDEN * ROW;
   mix_load(at, weight, NONE, HIDDEN, HIDDEN, 0, w, &bias);
   stash_attended(at, (GLOBAL const ushort *)parts, weights, shared);
-  mix(at, w, bias, weight, NONE, HIDDEN, HIDDEN, x, y, 0, shared);
+  mix(at, w, bias, weight, NONE, HIDDEN, HIDDEN, x, y, shared);
 """,
 )
 GATE = Phase(
@@ -86,7 +86,7 @@ DOWN = Phase(
   GLOBAL const Chunk *weight = (GLOBAL const Chunk *)down + ((long)layer * HIDDEN * INNER + piece * WIDE) / CHUNK;
   mix_load(at, weight, NONE, WIDE, INNER, 0, w, &bias);
   stash_inner(at, (GLOBAL const ushort *)inner + piece * WIDE, shared);
-  mix(at, w, bias, weight, NONE, WIDE, INNER, x, y, 0, shared);
+  mix(at, w, bias, weight, NONE, WIDE, INNER, x, y, shared);
 """,
 )
 LOGITS = Phase(

@@ -93,20 +93,16 @@ INLINE void stash_inner(Where at, GLOBAL const ushort *inner, SHARED float *shar
 }
 
 // A product from `width` to HIDDEN that is added to x: four warps a pair of rows, a quarter of both each. Rows of the
-// weights are `stride` apart. `offset` is the bias of the row that a lane writes. `ahead` are the warp's weights of all
-// rounds, or 0: they are loaded.
+// weights are `stride` apart. `offset` is the bias of the row that a lane writes.
 
 INLINE int mix_row(Where at, int round) { return 2 * ((round * (WARPS / 4) + at.warp / 4) * at.blocks + at.block); }
-
-INLINE float mix_offset(Where at, GLOBAL const float *bias, int row) {
-  return BIASED && row < HIDDEN ? FETCH(bias + row + at.lane % 2) : 0.0f;
-}
 
 INLINE void mix_load(Where at, GLOBAL const Chunk *weight, GLOBAL const float *bias, const int width, const int stride,
                      int round, LOCAL uint4 *w, LOCAL float *offset) {
   const int row = mix_row(at, round);
-  *offset = mix_offset(at, bias, row);
+  *offset = 0.0f;
   if (row >= HIDDEN) return;
+  if (BIASED) *offset = FETCH(bias + row + at.lane % 2);
   GLOBAL const Chunk *from = weight + (long)row * (stride / CHUNK) + at.warp % 4 * (width / 1024);
   UNROLL
   for (int c = 0; c < width / 1024; ++c) {
@@ -116,19 +112,13 @@ INLINE void mix_load(Where at, GLOBAL const Chunk *weight, GLOBAL const float *b
 }
 
 INLINE void mix(Where at, LOCAL uint4 *w, float offset, GLOBAL const Chunk *weight, GLOBAL const float *bias,
-                const int width, const int stride, GLOBAL const float *x, GLOBAL float *y, SHARED const Chunk *ahead,
-                SHARED float *shared) {
+                const int width, const int stride, GLOBAL const float *x, GLOBAL float *y, SHARED float *shared) {
   for (int round = 0; 2 * (round * (WARPS / 4) * at.blocks + at.block) < HIDDEN; ++round) {
     const int row = mix_row(at, round), b = at.lane / 2, mine = b * HIDDEN + row + at.lane % 2;
     SHARED float *quarters = shared + QUARTERS + round % 2 * WARPS * 2 * BATCH;
     const int writes = at.warp % 4 == 0 && b < BATCH && row < HIDDEN;
     float before = 0.0f, sums[2 * BATCH];
-    if (ahead) {
-      take(ahead + round * 2 * (width / 1024), 2 * (width / 1024), at.lane, w);
-      if (round) offset = mix_offset(at, bias, row);
-    } else if (round) {
-      mix_load(at, weight, bias, width, stride, round, w, &offset);
-    }
+    if (round) mix_load(at, weight, bias, width, stride, round, w, &offset);
     if (writes) before = FETCH(x + mine);
     UNROLL
     for (int i = 0; i < 2 * BATCH; ++i) sums[i] = 0.0f;

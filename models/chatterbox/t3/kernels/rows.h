@@ -24,7 +24,6 @@
 #define CHUNK 256  // weights that a warp reads at once
 #define ROW (HIDDEN / CHUNK)  // such reads a row
 #define PAIR (2 * ROW)
-#define QUARTER (INNER / 4 / CHUNK)  // such reads of a quarter of an inner row
 #define WIDE (INNER / PIECES)
 #define GATE_PAIRS (GATED ? INNER : INNER / 2)  // pairs of rows of the feed-forward's first product
 #define WIDEST (WIDE > HIDDEN ? WIDE : HIDDEN)
@@ -111,21 +110,6 @@ INLINE uint4 lane_weights(GLOBAL const Chunk *from, int lane) {
 #else
   return WEIGHTS(from->halves + lane * 8);
 #endif
-}
-
-// A lane's weights of `count` chunks in shared memory.
-INLINE void take(SHARED const Chunk *from, const int count, int lane, LOCAL uint4 *w) {
-  UNROLL
-  for (int c = 0; c < count; ++c) {
-#if BITS == 8
-    w[c].x = from[c].bytes[lane * 2];
-    w[c].y = from[c].bytes[lane * 2 + 1];
-    w[c].z = from[c].scales[lane / 8];
-    w[c].w = 0;
-#else
-    w[c] = *(SHARED const uint4 *)(from[c].halves + lane * 8);
-#endif
-  }
 }
 
 #if BITS == 8

@@ -10,7 +10,6 @@ from models.layers.kernels.device import read
 HEAD = 64
 PHASES = ("rows.h", "phases.h", "attention.h")
 WARPS = 16  # a block
-_CHUNK = 256  # weights that a warp reads at once
 _MOST_SPLITS = 8
 _SHARED_BYTES = 48 << 10  # of a block, without asking the driver for more
 
@@ -26,7 +25,7 @@ def fits(config: T3Config, batch: int) -> bool:
         and config.hidden % 1024 == 0
         and config.inner % 1024 == 0
         and batch in (1, 2)
-        and shared_bytes(config, batch) <= _SHARED_BYTES
+        and 4 * batch * max(config.hidden, config.inner) + 1024 <= _SHARED_BYTES
     )
 
 
@@ -44,7 +43,6 @@ def constants(
     warps: int = WARPS,
     pieces: int = 1,
     ahead: tuple[int, int, int] = (1, 1, 1),
-    copied: bool = False,
 ) -> str:
     """Return the definitions that rows.h expects.
 
@@ -56,7 +54,6 @@ def constants(
         warps: of a block.
         pieces: parts of the inner row.
         ahead: reads that are sent ahead for queries, keys and values; for the gate; and for the logits.
-        copied: the feed-forward's weights are copied to shared memory a layer ahead (ahead.h).
     """
     llama, gpt2 = int(config.backbone == "llama"), int(config.backbone == "gpt2")
     values = {
@@ -79,29 +76,8 @@ def constants(
         "GATE_AHEAD": ahead[1],
         "HEAD_AHEAD": ahead[2],
         "PAIRS_AHEAD": max(1, *ahead),
-        "COPIED": int(copied),
-        "GATE_ROUNDS": _rounds(config, blocks, warps)[0],
-        "DOWN_ROUNDS": _rounds(config, blocks, warps)[1],
     }
     return "".join(f"#define {name} {value}\n" for name, value in values.items())
-
-
-def _rounds(config: T3Config, blocks: int, warps: int) -> tuple[int, int]:
-    """Return a warp's tasks in the feed-forward's first product and in the second."""
-    pairs = config.inner if config.backbone == "llama" else config.inner // 2
-    return -(-pairs // (blocks * warps)), -(-config.hidden // (blocks * warps // 2))
-
-
-def ahead_bytes(config: T3Config, blocks: int, warps: int, bits: int) -> int:
-    """Return AHEAD_BYTES of ahead.h."""
-    gate, down = _rounds(config, blocks, warps)
-    chunks = 2 * (gate * config.hidden + down * config.inner // 4) // _CHUNK
-    return warps * (chunks * (_CHUNK + 16 if bits == 8 else 2 * _CHUNK) + 16)
-
-
-def shared_bytes(config: T3Config, batch: int) -> int:
-    """Return the bytes of shared memory that a block takes at most, beside what is copied ahead."""
-    return 4 * batch * max(config.hidden, config.inner) + 1024
 
 
 def exchange_floats(config: T3Config, batch: int, blocks: int) -> int:

@@ -3,7 +3,7 @@
 // Every block must be resident at once: the grid is no larger than the device's processors. Between a block's arrival
 // and the end of its wait it issues the loads of its next weights: memory is read while blocks wait for each other. Not
 // before it arrives: the fence of an arrival waits for what is under way. Hints that bring later weights into L2 cost
-// more than they save (H100: 0.06 ms a token). With COPIED, the feed-forward's weights come by ahead.h. PIECES is 1.
+// more than they save (H100: 0.06 ms a token). PIECES is 1.
 
 typedef struct {
   GLOBAL const ushort *speech, *learned;              // tables [VOCABULARY, HIDDEN], [positions, HIDDEN]
@@ -15,10 +15,9 @@ typedef struct {
 
 // Reads `token`, at row `place` of the caches (`length` rows) and position `position` of speech. `caches` points to one
 // a layer, [BATCH, 2 HEADS, length, 64]; `x` to EXCHANGE_FLOATS of scratch. Without a free row the logits are NaN, as
-// they are when a barrier had to be given up. `room` has AHEAD_BYTES with COPIED.
+// they are when a barrier had to be given up.
 INLINE void step(Where at, Weights of, int token, int place, int position, int length, GLOBAL ushort *SHARED *caches,
-                 GLOBAL int *counters, GLOBAL float *x, GLOBAL float *logits, SHARED float *shared,
-                 SHARED unsigned char *room) {
+                 GLOBAL int *counters, GLOBAL float *x, GLOBAL float *logits, SHARED float *shared) {
   GLOBAL float *query = x + AT_QUERY, *weights = x + AT_WEIGHTS;
   GLOBAL ushort *parts = (GLOBAL ushort *)(x + AT_PARTS), *inner = (GLOBAL ushort *)(x + AT_INNER);
   uint4 w[MOST_AHEAD], kv[2];
@@ -26,13 +25,6 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
   float bias;
   int met = 0, failed = place >= length;
   if (failed) place = position = 0;
-#if COPIED
-  const Ahead ahead = ahead_in(at, room);
-  send_gate(at, ahead, of.gate_up);
-  send_down(at, ahead, of.down);
-#else
-  (void)room;
-#endif
   embed(at, of.speech + (long)token * HIDDEN, of.learned + (long)(ABSOLUTE ? place : position) * HIDDEN, x);
   ARRIVE(at.index, counters, &met, &failed);
   UNROLL
@@ -57,22 +49,8 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
     ARRIVE(at.index, counters, &met, &failed);
     WAIT(at.index, at.blocks, counters, &met, &failed);
     stash_attended(at, parts, weights, shared);
-    mix(at, w, bias, out, terms + AT_OUT_BIAS, HIDDEN, HIDDEN, x, x, 0, shared);
+    mix(at, w, bias, out, terms + AT_OUT_BIAS, HIDDEN, HIDDEN, x, x, shared);
     ARRIVE(at.index, counters, &met, &failed);
-#if COPIED
-    const int row = task(at, 0);
-    if (row < GATE_PAIRS) load_terms(terms + AT_GATE_TERMS, 2 * GATE_PAIRS, row, GATE_PAIRS + row, pairs);
-    WAIT(at.index, at.blocks, counters, &met, &failed);
-    gate_ahead(at, ahead, layer, w, pairs, terms + AT_GATE_TERMS, x, gain + HIDDEN, inner, shared);
-    if (!last) send_gate(at, ahead, gate_up + 2L * GATE_PAIRS * ROW);
-    ARRIVE(at.index, counters, &met, &failed);
-    bias = mix_offset(at, terms + AT_DOWN_BIAS, mix_row(at, 0));
-    WAIT(at.index, at.blocks, counters, &met, &failed);
-    stash_inner(at, inner, shared);
-    WAIT_ARRIVALS(ahead.downs, layer & 1);
-    mix(at, w, bias, down, terms + AT_DOWN_BIAS, INNER, INNER, x, x, ahead.down, shared);
-    if (!last) send_down(at, ahead, down + (long)HIDDEN * (INNER / CHUNK));
-#else
     UNROLL
     for (int round = 0; round < GATE_AHEAD; ++round)
       gate_load(at, gate_up, terms + AT_GATE_TERMS, round, w + round * PAIR, pairs + round);
@@ -82,8 +60,7 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
     mix_load(at, down, terms + AT_DOWN_BIAS, INNER, INNER, 0, w, &bias);
     WAIT(at.index, at.blocks, counters, &met, &failed);
     stash_inner(at, inner, shared);
-    mix(at, w, bias, down, terms + AT_DOWN_BIAS, INNER, INNER, x, x, 0, shared);
-#endif
+    mix(at, w, bias, down, terms + AT_DOWN_BIAS, INNER, INNER, x, x, shared);
     ARRIVE(at.index, counters, &met, &failed);
     if (!last) {
       UNROLL

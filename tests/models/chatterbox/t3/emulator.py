@@ -20,11 +20,9 @@ from models.chatterbox.t3.kernels.cuda import CudaStep
 from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights
-from models.layers.kernels.device import Device, Kernel
+from models.layers.kernels.device import Device
 from models.layers.linear import Projection
 from models.native import kernels as native
-from models.native import nvidia
-from tests.models import emulator
 from tests.models.chatterbox.t3.builder import GPT2, LLAMA, conditioned, official_arrays
 from tests.models.emulator import launcher
 
@@ -56,16 +54,8 @@ def kernel_step(kind: ModuleType, fused: Callable[..., Any], device: Device, **o
     def step(token: int, place: int, position: int, caches: list[npt.NDArray[np.uint16]]) -> Logits:
         given = [mx.zeros(array.shape, dtype=mx.bfloat16) for array in caches]
         written = {id(each): array for each, array in zip(given, caches, strict=True)}
-        run = launcher(device, written=written, **options)
-
-        def launch(kernel: Kernel, *arrays: Any, **more: Any) -> list[mx.array]:
-            own = f"SHARED_ARRAY(uint4, room_, {kernel.shared_bytes // 16 + 1}); auto room = (unsigned char *)room_;"
-            result: list[mx.array] = run(replace(kernel, body=kernel.body.replace(cuda.ROOM, own)), *arrays, **more)
-            return result
-
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kind, "launch", launch)
-            patch.setitem(emulator.SHARED_LIMIT, "cuda", nvidia.copied_bytes() or emulator.SHARED_LIMIT["cuda"])
+            patch.setattr(kind, "launch", launcher(device, written=written, **options))
             logits, _ = fused(mx.array([token]), mx.array([place, position]), [(each,) for each in given])
         return np.array(logits)[:, 0]
 

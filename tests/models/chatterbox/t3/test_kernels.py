@@ -17,7 +17,6 @@ from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
 from models.layers.kernels import agreement
-from models.native import nvidia
 from tests.models.chatterbox.t3 import emulator
 from tests.models.chatterbox.t3.emulator import (
     GPT2_TOLERANCE,
@@ -85,76 +84,6 @@ def test_a_mistake_with_8_bits_shows(words: str, instead: str) -> None:
     model = eight_bits(replace(SMALL, layers=1))
     found, wanted = both(emulated(model, 2, blocks=3, warps=8, change=(words, instead)), model, 2, [4], strict=False)
     assert not error(found, wanted) < 2 * TOLERANCE
-
-
-@pytest.fixture
-def copy_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU that copies to shared memory by itself, of which it has plenty."""
-    monkeypatch.setattr(nvidia, "copied_bytes", lambda: 1 << 24)
-
-
-# Copies are made at once, or as late as they may. Warps with several tasks, with one, and with none.
-@pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize(
-    ("config", "batch", "blocks", "warps", "tolerance"),
-    [
-        (SMALL, 2, 3, 8, TOLERANCE),
-        (SMALL, 1, 33, 4, TOLERANCE),
-        (SMALL, 1, 65, 8, TOLERANCE),
-        (SMALL_GPT2, 1, 3, 8, GPT2_TOLERANCE),
-    ],
-)
-@pytest.mark.usefixtures("copy_engine")
-def test_weights_are_copied_ahead(
-    config: T3Config, batch: int, blocks: int, warps: int, tolerance: float, backward: bool
-) -> None:
-    model = whole_bfloats(config)
-    step = emulated(model, batch, blocks=blocks, warps=warps, backward=backward, change=("send_gate(", "send_gate("))
-    found, wanted = both(step, model, batch)
-    assert error(found, wanted) < tolerance
-
-
-@pytest.mark.usefixtures("copy_engine")
-def test_weights_of_8_bits_are_copied_ahead() -> None:
-    model = eight_bits(SMALL)
-    found, wanted = both(emulated(model, 2, blocks=3, warps=8, backward=True), model, 2)
-    assert error(found, wanted) < TOLERANCE
-
-
-MIX = "mix(at, w, bias, down, terms + AT_DOWN_BIAS, INNER, INNER, x, x, ahead.down, shared);\n"
-SEND = "if (!last) send_down(at, ahead, down + (long)HIDDEN * (INNER / CHUNK));\n"
-
-
-# Read before they are there, overwritten while they are needed, another layer's, another row's.
-@pytest.mark.parametrize(
-    ("backward", "words", "instead"),
-    [
-        (True, "WAIT_ARRIVALS(ahead.gates, layer & 1);", ""),
-        (True, "WAIT_ARRIVALS(ahead.downs, layer & 1);", ""),
-        (False, MIX + SEND, SEND + MIX),
-        (False, "gate_up + 2L * GATE_PAIRS * ROW", "gate_up"),
-        (False, "(long)(GATE_PAIRS + row) * ROW, ROW", "(long)row * ROW, ROW"),
-        (False, "from + INNER / CHUNK, QUARTER", "from, QUARTER"),
-    ],
-)
-@pytest.mark.usefixtures("copy_engine")
-def test_a_mistake_of_copies_shows(backward: bool, words: str, instead: str) -> None:
-    model = whole_bfloats(SMALL)
-    step = emulated(model, 1, blocks=33, warps=4, backward=backward, change=(words, instead))
-    found, wanted = both(step, model, 1, [4], strict=False)
-    assert not error(found, wanted) < 2 * TOLERANCE
-
-
-def test_copies_fit_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An H100 has room for what both models copy; a GPU with less, or without a copy engine, loads it."""
-    model = whole_bfloats(SMALL)
-    for config, batch in ((ENGLISH.t3, 2), (TURBO.t3, 1)):
-        assert source.ahead_bytes(config, 132, 16, 0) + source.shared_bytes(config, batch) < 227 << 10
-    for room, copied in ((227 << 10, True), (80 << 10, False), (0, False)):
-        monkeypatch.setattr(nvidia, "copied_bytes", lambda room=room: room)
-        kernel = CudaStep(model, 512, 132, 16)._kernel(1)
-        assert (kernel.shared_bytes > 0) == copied
-        assert f"#define COPIED {int(copied)}" in kernel.header
 
 
 def test_threads_in_the_other_order_change_nothing() -> None:
