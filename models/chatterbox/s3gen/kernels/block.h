@@ -152,6 +152,17 @@ struct Given {
   const ushort *gain1, *shift1, *qkv;                                              // of the next
 };
 
+// Weights lie one after the other: the block's own, unless there is only what follows, then the next one's.
+INLINE Given given_of(const ushort *state, const ushort *mask, const ushort *weights, const int rows, const bool rest) {
+  const Made from = made((ushort *)state, rows);
+  const ushort *bias = weights + CHANNELS * INNER, *fc1 = bias + 3 * CHANNELS, *fc1_bias = fc1 + WIDE * CHANNELS;
+  const ushort *fc2 = fc1_bias + WIDE, *fc2_bias = fc2 + CHANNELS * WIDE;
+  const ushort *next = rest ? fc2_bias + CHANNELS : weights;
+  return {from.x, from.queries, from.keys, from.values, mask,
+          weights, bias, bias + CHANNELS, bias + 2 * CHANNELS, fc1, fc1_bias, fc2, fc2_bias,
+          next, next + CHANNELS, next + 2 * CHANNELS};
+}
+
 // Rows of x [.., frames, CHANNELS], 16 * TILES for each cluster. `rest`: there is a block to compute, and not only what
 // follows; `ahead`: there is a next block.
 template <int TILES, int SHARE>
@@ -226,6 +237,6 @@ INLINE void block(
   auto next = ahead ? start<OWN_NEXT>(at, ring, of.qkv, rank * OWN_NEXT, CHANNELS) : Feed<at_once(OWN_NEXT)>{};
   if (rest) meet<SHARE>();
   else SYNC();
-  if (rest) stream.template store<OWN>(thread, rank * OWN, to.x + row * CHANNELS);
+  stream.template store<OWN>(thread, rank * OWN, to.x + row * CHANNELS);
   if (ahead) project<TILES, SHARE>(at, next, stream.data, normal, row, frames, of.gain1, of.shift1, to);
 }

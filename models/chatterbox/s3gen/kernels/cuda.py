@@ -11,6 +11,7 @@ which the kernels read them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -43,19 +44,15 @@ Sizes = tuple[int, int, int]
 """Channels, heads, and channels within the feed-forward."""
 
 ROOM = "extern __shared__ __align__(16) unsigned char room[];"
-_MADE = "{(ushort*)y, (ushort*)queries, (ushort*)keys, (ushort*)values}"
-_NEXT = ("gain1", "shift1", "qkv")
-_INPUTS = {
-    "block": (
-        "x", "q", "k", "v", "mask", "out", "out_bias", "gain2", "shift2", "fc1", "fc1_bias", "fc2", "fc2_bias", *_NEXT,
-    ),
-    "resnet": ("x", "conv", "conv_bias", "gain", "shift", "time", "before", "res", "res_bias", *_NEXT),
-}  # fmt: skip
+_INPUTS = {"block": ("state", "mask", "weights", "mode"), "resnet": ("x", "before", "time", "weights", "mode")}
+_GIVEN = {
+    "block": "given_of({state}, {mask}, {weights}, rows, mode[0] != 0)",
+    "resnet": "half_of({x}, {before}, {time}, {weights}, x_shape[2], before_shape[2])",
+}
 _ARGUMENTS = {
-    "block": "x_shape[1], mode[0] != 0, mode[1] != 0",
+    "block": "mask_shape[3], mode[0] != 0, mode[1] != 0",
     "resnet": "x_shape[1], x_shape[2], before_shape[2], mode[0] != 0",
 }
-_GIVEN = {"block": "Given", "resnet": "Half"}
 
 
 def header(name: str, sizes: Sizes) -> str:
@@ -70,9 +67,9 @@ def _read(name: str) -> str:
 
 def body(name: str) -> str:
     """Return the kernel's body."""
-    given = ", ".join(f"(const ushort*){each}" for each in _INPUTS[name])
-    call = f"{name}<TILES, SHARE>(threadIdx.x, blockIdx.x, {_ARGUMENTS[name]}, of, to, room);"
-    return f"{ROOM}\nconst {_GIVEN[name]} of = {{{given}}};\nconst Made to = {_MADE};\n{call}\n"
+    given = _GIVEN[name].format(**{each: f"(const ushort*){each}" for each in _INPUTS[name]})
+    call = f"{name}<TILES, SHARE>(THREAD, BLOCK_X, {_ARGUMENTS[name]}, of, made((ushort*)state_made, rows), room);"
+    return f"{ROOM}\nconst int rows = BLOCKS_X / SHARE * 16 * TILES;\nconst auto of = {given};\n{call}\n"
 
 
 def shared_bytes(name: str, tiles: int, sizes: Sizes) -> int:
@@ -108,8 +105,8 @@ def fits_rows(frames: int) -> bool:
 def _kernel(name: str, sizes: Sizes, tiles: int, share: int) -> Any:
     kernel = Kernel(
         name=f"nightingale_flow_{name}",
-        inputs=(*_INPUTS[name], "mode"),
-        outputs=("y", "queries", "keys", "values"),
+        inputs=_INPUTS[name],
+        outputs=("state_made",),
         body=body(name),
         header=_read("cuda.h") + header(name, sizes),
         bounded=True,
@@ -120,24 +117,19 @@ def _kernel(name: str, sizes: Sizes, tiles: int, share: int) -> Any:
 
 
 def _launch(
-    name: str,
-    inputs: Mapping[str, mx.array],
-    outputs: Mapping[str, tuple[int, ...]],
-    blocks: int,
-    sizes: Sizes,
-    tiles: int,
-    share: int,
-) -> list[mx.array]:
-    """Run the kernel `name` with `blocks` of THREADS, clusters of `share`."""
-    result: list[mx.array] = _kernel(name, sizes, tiles, share)(
+    name: str, inputs: Mapping[str, mx.array], numbers: int, blocks: int, sizes: Sizes, tiles: int, share: int
+) -> mx.array:
+    """Run the kernel `name` with `blocks` of THREADS, clusters of `share`; it makes so many `numbers`."""
+    (result,) = _kernel(name, sizes, tiles, share)(
         inputs=list(inputs.values()),
-        output_shapes=list(outputs.values()),
-        output_dtypes=[mx.bfloat16] * len(outputs),
+        output_shapes=[(numbers,)],
+        output_dtypes=[mx.bfloat16],
         grid=(blocks * THREADS, 1, 1),
         threadgroup=(THREADS, 1, 1),
         template=[("TILES", tiles), ("SHARE", share)],
     )
-    return result
+    made: mx.array = result
+    return made
 
 
 @cache
@@ -178,98 +170,90 @@ def pieces(matrix: mx.array) -> mx.array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """Inputs of a U-Net block's launches beside x: two for the resnet block (none if it is computed otherwise), and one
-    more than there are transformer blocks."""
+    """Weights of a U-Net block's launches.
+
+    Two for the resnet block, or none if it is computed otherwise, and one more than there are transformer blocks.
+    """
 
     sizes: Sizes
-    resnet: Sequence[dict[str, mx.array]]
-    blocks: Sequence[dict[str, mx.array]]
+    resnet: Sequence[mx.array]
+    blocks: Sequence[mx.array]
 
 
 def prepare(resnet: ResnetBlock | None, blocks: Blocks) -> Prepared:
     """Bring a U-Net block's arrays into the kernels' order: copies, evaluated."""
-    sizes = sizes_of(blocks[0])
-    ahead = [
-        {"gain1": block.norm1.weight, "shift1": block.norm1.bias, "qkv": pieces(block.to_qkv.weight)}
+    ahead = [[block.norm1.weight, block.norm1.bias, pieces(block.to_qkv.weight)] for block in blocks]
+    own = [
+        [
+            pieces(block.to_out.weight), block.to_out.bias, block.norm3.weight, block.norm3.bias,
+            pieces(block.fc1.weight), block.fc1.bias, pieces(block.fc2.weight), block.fc2.bias,
+        ]
         for block in blocks
-    ]
-    launches = []
-    own: dict[str, mx.array] = {}
-    for number in range(len(blocks) + 1):
-        if number:
-            block = blocks[number - 1]
-            own = {"out": pieces(block.to_out.weight), "out_bias": block.to_out.bias}
-            own |= {"gain2": block.norm3.weight, "shift2": block.norm3.bias}
-            own |= {"fc1": pieces(block.fc1.weight), "fc1_bias": block.fc1.bias}
-            own |= {"fc2": pieces(block.fc2.weight), "fc2_bias": block.fc2.bias}
-        following = number < len(blocks)
-        launches.append({**own, **ahead[number if following else 0], "mode": _mode(number > 0, following)})
-    for name in launches[1]:
-        launches[0].setdefault(name, launches[1][name])
+    ]  # fmt: skip
+    launches = [_joined(*before, *after) for before, after in zip([[], *own], [*ahead, []], strict=True)]
     halves = []
     if resnet is not None:
-        res = {"res": pieces(resnet.res_conv.weight), "res_bias": resnet.res_conv.bias}
-        for second, causal in ((False, resnet.block1), (True, resnet.block2)):
-            half = {"conv": pieces(causal.conv.weight), "conv_bias": causal.conv.bias}
-            half |= {"gain": causal.norm.weight, "shift": causal.norm.bias}
-            halves.append({**half, **res, **ahead[0], "mode": _mode(second)})
+        res = pieces(resnet.res_conv.weight), resnet.res_conv.bias
+        for each in (resnet.block1, resnet.block2):
+            conv = pieces(each.conv.weight), each.conv.bias, each.norm.weight, each.norm.bias
+            halves.append(_joined(*conv, *res, *ahead[0]))
     mx.eval(halves, launches)
-    return Prepared(sizes, halves, launches)
+    return Prepared(sizes_of(blocks[0]), halves, launches)
+
+
+def _joined(*arrays: mx.array) -> mx.array:
+    return mx.concatenate([array.reshape(-1) for array in arrays])
 
 
 class _Run:
-    """The launches for x [B, F, ...]."""
+    """The launches for sequences of a shape [B, F, ..]. Each makes the state: stream, queries, keys and values."""
 
-    def __init__(self, prepared: Prepared, x: mx.array) -> None:
-        batch, frames, _ = x.shape
+    def __init__(self, prepared: Prepared, batch: int, frames: int) -> None:
         self._sizes = channels, heads, _ = prepared.sizes
         self._share = share(heads)
         self._tiles = tiles(batch * frames, self._share)
-        self._count = batch * frames // (16 * self._tiles) * self._share
-        whole = (batch, heads, frames, HEAD)
-        self._shapes = ((batch, frames, channels), (batch, frames, heads * HEAD), whole, whole)
+        self._blocks = batch * frames // (16 * self._tiles) * self._share
+        self._shape = (batch, frames, channels)
+        self._numbers = batch * frames * (channels + 3 * heads * HEAD)
 
-    def __call__(self, name: str, inputs: dict[str, mx.array], *, stream: bool, ahead: bool) -> list[mx.array]:
-        """Return the stream, queries, keys and values. Those not asked for are undefined."""
-        wanted = (stream, ahead, ahead, ahead)
-        shapes = [shape if asked else (_PLACES,) for shape, asked in zip(self._shapes, wanted, strict=True)]
-        outputs = dict(zip(("y", "queries", "keys", "values"), shapes, strict=True))
-        ordered = {key: inputs[key] for key in (*_INPUTS[name], "mode")}
-        return _launch(name, ordered, outputs, self._count, self._sizes, self._tiles, self._share)
+    def __call__(self, name: str, *inputs: mx.array) -> mx.array:
+        """Return the state. What was not asked for is undefined in it."""
+        given = dict(zip(_INPUTS[name], inputs, strict=True))
+        return _launch(name, given, self._numbers, self._blocks, self._sizes, self._tiles, self._share)
+
+    def stream(self, state: mx.array) -> mx.array:
+        """Return the stream of a state, [B, F, C]."""
+        return state[: math.prod(self._shape)].reshape(self._shape)
 
 
-def attend(prepared: Prepared, x: mx.array, mask: mx.array, made: Sequence[mx.array] = ()) -> mx.array:
+def attend(prepared: Prepared, x: mx.array, mask: mx.array, state: mx.array | None = None) -> mx.array:
     """Pass x [B, F, C] bfloat16 through the transformer blocks; `mask` [1, 1, 1, F] is added to the logits.
 
-    `made` are the first block's queries, keys and values, if `convolve` has made them.
+    `state` is the first block's, if `convolve` has made it of x.
     """
-    run = _Run(prepared, x)
-    q, k, v = made or (x, x, x)
+    run = _Run(prepared, *x.shape[:2])
     last = len(prepared.blocks) - 1
-    for number, given in enumerate(prepared.blocks):
-        if number == 0 and made:
-            continue
-        inputs = {"x": x, "q": q, "k": k, "v": v, "mask": mask, **given}
-        y, q, k, v = run("block", inputs, stream=number > 0, ahead=number < last)
-        x = y if number else x
-    return x
+    if state is None:
+        state = run("block", x, mask, prepared.blocks[0], _mode(False, True))
+    for number, weights in enumerate(prepared.blocks[1:], 1):
+        state = run("block", state, mask, weights, _mode(True, number < last))
+    return run.stream(state)
 
 
-def convolve(prepared: Prepared, x: mx.array, shift: mx.array) -> list[mx.array]:
+def convolve(prepared: Prepared, x: mx.array, shift: mx.array) -> mx.array:
     """Pass x [B, F, I] bfloat16 through the resnet block, I at most 2C and a multiple of 64; `shift` [C] is the time's.
 
-    Returns [B, F, C], and the first transformer block's queries, keys and values.
+    Returns the state: [B, F, C], and the first transformer block's queries, keys and values.
     """
-    run = _Run(prepared, x)
-    first, second = ({"time": shift, "before": x, **half} for half in prepared.resnet)
-    between = run("resnet", {"x": x, **first}, stream=True, ahead=False)[0]
-    return run("resnet", {"x": between, **second}, stream=True, ahead=True)
+    run = _Run(prepared, *x.shape[:2])
+    first, second = prepared.resnet
+    between = run.stream(run("resnet", x, x, shift, first, _mode(False)))
+    return run("resnet", between, x, shift, second, _mode(True))
 
 
 def unet_block_cuda(prepared: Prepared, x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
     """Compute a whole U-Net block by kernels: x [B, F, I] -> [B, F, C]."""
-    x, *made = convolve(prepared, x, shift)
-    return attend(prepared, x, mask, made)
+    return attend(prepared, x, mask, convolve(prepared, x, shift))
 
 
 def unet_block_ops(

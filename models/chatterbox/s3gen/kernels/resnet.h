@@ -9,6 +9,17 @@ struct Half {
   const ushort *gain1, *shift1, *qkv;     // of what comes after
 };
 
+// Weights of a half, one after the other: the convolution's, the map's, and those of the first transformer block.
+INLINE Half half_of(
+    const ushort *x, const ushort *before, const ushort *time, const ushort *weights, const int width,
+    const int before_width
+) {
+  const ushort *bias = weights + 3 * CHANNELS * width, *res = bias + 3 * CHANNELS;
+  const ushort *res_bias = res + CHANNELS * before_width, *next = res_bias + CHANNELS;
+  return {x, weights, bias, bias + CHANNELS, bias + 2 * CHANNELS, time, before, res, res_bias,
+          next, next + CHANNELS, next + 2 * CHANNELS};
+}
+
 // Rows first ... of a sequence x [frames, width] to shared memory; zeros before its start.
 INLINE void fetch(const int thread, const ushort *x, const int first, const int count, const Rows &rows) {
   const int pieces = rows.width / 8;

@@ -233,9 +233,15 @@ struct Stream {
   INLINE_MEMBER float *at(const int row, const int channel) const { return data + (row * (CHANNELS + 4) + channel); }
 };
 
+// What a launch makes of all rows, one after the other: each further array would cost the host a launch's third.
 struct Made {
   ushort *x, *queries, *keys, *values;
 };
+
+INLINE Made made(ushort *state, const int rows) {
+  ushort *queries = state + rows * CHANNELS;
+  return {state, queries, queries + rows * INNER, queries + 2 * rows * INNER};
+}
 
 // Of 64 keys that attention takes at a time, the row of the product with queries that stands for frame `frame`: such that
 // a lane's logits are those of the 16 neighbors whose values it reads.
