@@ -78,7 +78,7 @@ def load(spec: ModelSpec) -> NllbTranslator:
         logger.warning("%s: weights of %d bits are slower on this CPU, not faster", spec.name, spec.bits)
     network = Nllb(config)
     dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
-    load_weights(network, read_arrays(spec.files["weights"], lazy=True), spec.files["weights"], dtype)
+    load_weights(network, read_arrays(spec.files["weights"]), spec.files["weights"], dtype)
     network.lower(weight_bits(spec.dtype, spec.bits))
     # A demonstrator's vocabulary is as short as a shortlist, and not in the order of frequency.
     shortlist = spec.shortlist if coverage is None else 0
