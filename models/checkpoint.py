@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-import mmap
 import pickle
 import struct
 import zipfile
@@ -222,8 +221,7 @@ class _TensorUnpickler(pickle.Unpickler):
     def __init__(self, archive: zipfile.ZipFile, name: str, path: Path) -> None:
         super().__init__(io.BytesIO(archive.read(name)))
         self._archive, self._folder, self._path = archive, name[: -len("data.pkl")], path
-        with path.open("rb") as file:
-            self._file = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        self._file = finite.mapped(path)
         self._cache: dict[str, _Storage] = {}
 
     def find_class(self, module: str, name: str) -> Any:

@@ -42,16 +42,21 @@ def _is_finite(array: Array) -> bool:
     return True
 
 
+def mapped(path: Path) -> memoryview:
+    """Return the bytes of a file. Raises OSError, and ValueError for an empty file."""
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
 def safetensors_floats(path: Path) -> dict[str, Array]:
     """Map the floating-point arrays of a safetensors file by name, flat. Raises ValueError, KeyError or TypeError."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    data = mapped(path)
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(bytes(data[8:start]))
     found = {}
     for name, tensor in header.items():
         kind = None if name == "__metadata__" else _SAFETENSORS.get(tensor["dtype"])
         if kind is not None:
-            start, end = tensor["data_offsets"]
-            found[name] = np.frombuffer(memoryview(data)[8 + length + start : 8 + length + end], kind)
+            begin, end = tensor["data_offsets"]
+            found[name] = np.frombuffer(data[start + begin : start + end], kind)
     return found
