@@ -283,18 +283,25 @@ class WhisperRecognizer:
             accepted = 0
 
     def warm(self, progress: Progress) -> None:
-        """Run a window of noise: encoder, prompt, steps of one row and of many, and alignment."""
-        start = time.perf_counter()
+        """Run a window of noise: encoder and alignment, then prompt and steps of one row and of many."""
         pcm: Pcm = np.random.default_rng(0).standard_normal(self.sample_rate).astype(np.float32) * 0.01
-        for beams in (1, 2):
-            window = _Window(self, drain(features.recording(pcm, self.config.n_mels, self.config.window)), Timeline())
-            window.language = self.languages[0]
-            drain(window.hear(0, features.FRAMES_A_SECOND))
+        mel = drain(features.recording(pcm, self.config.n_mels, self.config.window))
+        window = _Window(self, mel, Timeline())
+        window.language = self.languages[0]
+
+        def search(beams: int) -> None:
             timed = self.tokenizer.timed
-            options = DecodingOptions(language=window.language, beams=beams, limit=4, timestamps=timed)
-            drain(window.decode(options))
+            drain(window.decode(DecodingOptions(language=window.language, beams=beams, limit=4, timestamps=timed)))
+
+        def hear() -> None:
+            drain(window.hear(0, features.FRAMES_A_SECOND))
             window.align(self.tokenizer.encode(" a"), features.FRAMES_A_SECOND)
-        progress(WarmupStep("window", 1, 1, time.perf_counter() - start))
+
+        steps = {"window": hear, "beams=1": partial(search, 1), "beams=2": partial(search, 2)}
+        for done, (name, run) in enumerate(steps.items(), 1):
+            start = time.perf_counter()
+            run()
+            progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))
 
 
 class _Window:

@@ -166,7 +166,18 @@ def test_load(tmp_path: Path, bits: int) -> None:
     assert run(found, REQUEST)
     steps: list[WarmupStep] = []
     found.warm(steps.append)
-    assert [(step.done, step.total) for step in steps] == [(1, 1)]
+    assert [(step.name, step.done, step.total) for step in steps] == [
+        (name, done, 3) for done, name in enumerate(("window", "beams=1", "beams=2"), 1)
+    ]
+
+
+def test_warming_hears_one_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder takes nearly all the time of warming on a CPU: it runs once for all searches."""
+    found = load(ModelSpec("tiny", "whisper", files(tmp_path)))
+    hear, heard = found.steps.hear, []
+    monkeypatch.setattr(found.steps, "hear", lambda mel: heard.append(mel.shape) or hear(mel))
+    found.warm(lambda _step: None)
+    assert len(heard) == 1
 
 
 def test_load_refuses(tmp_path: Path) -> None:
