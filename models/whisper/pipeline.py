@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -297,7 +297,11 @@ class WhisperRecognizer:
             drain(window.hear(0, features.FRAMES_A_SECOND))
             window.align(self.tokenizer.encode(" a"), features.FRAMES_A_SECOND)
 
-        steps = {"window": hear, "beams=1": partial(search, 1), "beams=2": partial(search, 2)}
+        steps: dict[str, Callable[[], None]] = {
+            "window": hear,
+            "beams=1": partial(search, 1),
+            "beams=2": partial(search, 2),
+        }
         for done, (name, run) in enumerate(steps.items(), 1):
             start = time.perf_counter()
             run()
