@@ -113,7 +113,7 @@ class Ours:
         self.size = SIZES[options.model]
         self.network = Nllb(self.size.config)
         dtype = mx.bfloat16 if options.dtype == "bfloat16" and not on_cpu() else mx.float32
-        load_weights(self.network, read_arrays(path, lazy=True), "random", dtype)
+        load_weights(self.network, read_arrays(path), "random", dtype)
         self.network.lower(options.bits)
         self.stages = CompiledNetwork(self.network, padded=not on_cpu(), kernels=not plain)
         self.target = options.target

@@ -120,7 +120,7 @@ def ours(path: Path, size: str, tokens: int, ranks: Path, kind: str) -> Run:
     config = config_of(size)
     network = Whisper(config)
     half = kind in (OURS_HALF, OURS_PLAIN)
-    load_weights(network, read_arrays(path, lazy=True), "random", mx.bfloat16 if half else mx.float32)
+    load_weights(network, read_arrays(path), "random", mx.bfloat16 if half else mx.float32)
     network.lower(8 if kind == OURS else 0)
     steps, tokenizer = Steps(network, kernels=kind != OURS_PLAIN), WhisperTokenizer(ranks, config)
     if kind == OURS_HALF and steps.kernel is None:
@@ -158,7 +158,7 @@ def graphs(path: Path, size: str, tokens: int, ranks: Path) -> Run:
     if reason := missing():
         raise SystemExit(reason)
     config, device = config_of(size), torch.device("cuda")
-    arrays = openai_names(read_arrays(path, lazy=True))
+    arrays = openai_names(read_arrays(path))
     network = Network(
         config, {name: torch.from_numpy(value.copy()).to(device, torch.bfloat16) for name, value in arrays.items()}
     )
@@ -244,7 +244,7 @@ def convert(path: Path, size: str, folder: Path) -> Commands:
         decoder_ffn_dim=4 * width,
     )
     model = WhisperForConditionalGeneration(config)
-    arrays = openai_names(read_arrays(path, lazy=True))
+    arrays = openai_names(read_arrays(path))
     state = {hub_name(name): torch.from_numpy(value.copy()) for name, value in arrays.items()}
     state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]
     missing, extra = model.load_state_dict(state, strict=False)
@@ -316,7 +316,7 @@ def pytorch(path: Path, size: str, tokens: int) -> Run:
     config = config_of(size)
     dims = {name: size for name, size in asdict(config).items() if name != "n_ctc"}  # OpenAI's models have no such head
     model = Theirs(ModelDimensions(**dims)).eval()
-    arrays = openai_names(read_arrays(path, lazy=True))
+    arrays = openai_names(read_arrays(path))
     model.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in arrays.items()})
     positions = model.encoder.positional_embedding
     heard: list[torch.Tensor] = []

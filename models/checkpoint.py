@@ -9,7 +9,9 @@ from __future__ import annotations
 import io
 import math
 import pickle
+import struct
 import zipfile
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,14 +20,14 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from models import loading
+from models import finite, loading
 from models.backend import mx
 from models.contract import WeightsError, WeightsMissingError
 
 Array = npt.NDArray[Any]
 
-# Numbers that are checked at a time.
-_PIECE = 1 << 24
+# Bytes of the header before a file in a zip archive, and where it says how long the name and the rest are.
+_ZIP_HEADER, _ZIP_LENGTHS = 30, 26
 
 _STORAGES: dict[str, Any] = {
     "FloatStorage": np.float32,
@@ -41,13 +43,14 @@ _STORAGES: dict[str, Any] = {
 }
 
 
-def read_arrays(path: str | Path, *, optional: bool = False, lazy: bool = False) -> dict[str, mx.array]:
+def read_arrays(path: str | Path, *, optional: bool = False) -> dict[str, mx.array]:
     """Read every array in `path`, nested names joined with dots (a bare tensor is named "").
+
+    Arrays of safetensors take no memory until they are evaluated.
 
     Args:
         path: A file in safetensors', numpy's (.npz) or PyTorch's format.
         optional: Entries may be None instead of a tensor (PyTorch's format only); they are left out.
-        lazy: Arrays of safetensors take no memory until they are evaluated.
 
     Raises:
         WeightsMissingError: There is no such file.
@@ -56,36 +59,25 @@ def read_arrays(path: str | Path, *, optional: bool = False, lazy: bool = False)
     path = Path(path)
     if not path.is_file():
         raise WeightsMissingError(f"{path} does not exist")
-    lazy = lazy and path.suffix == ".safetensors"
     if path.suffix in (".safetensors", ".npz"):
-        arrays = _load_mlx(path)
-    else:
-        arrays = {name: _to_mlx(array) for name, array in read_torch(path, optional=optional).items()}
-    # To check an array evaluates it: where it shall stay lazy, the file is opened once more.
-    checked = _load_mlx(path) if lazy else dict(arrays)
-    broken = [f"{name} holds NaN or infinity" for name in sorted(arrays) if not _is_finite(checked.pop(name))]
-    raise_problems(broken, str(path))
-    return arrays
+        arrays, stored = _load_mlx(path)
+        raise_problems(finite.broken(stored), str(path))
+        return arrays
+    return _to_mlx(read_torch(path, optional=optional), path)
 
 
-def _load_mlx(path: Path) -> dict[str, mx.array]:
-    """Read a file of safetensors or of numpy's arrays."""
+def _load_mlx(path: Path) -> tuple[dict[str, mx.array], dict[str, Array]]:
+    """Read a file of safetensors or of numpy's arrays; return its arrays, and those of floats as numpy's."""
     try:
         loaded = mx.load(str(path))
-    except (RuntimeError, ValueError, zipfile.BadZipFile) as error:
+        assert isinstance(loaded, dict)  # noqa: S101  (both kinds always are)
+        if path.suffix == ".safetensors":
+            return loaded, finite.safetensors_floats(path)
+        bits = {name: array.view(mx.uint16) for name, array in loaded.items() if array.dtype == mx.bfloat16}
+        floats = {name: array for name, array in loaded.items() if mx.issubdtype(array.dtype, mx.floating)}
+        return loaded, {name: np.asarray(array) for name, array in (floats | bits).items()}
+    except (RuntimeError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise WeightsError(f"{path}: damaged {path.suffix[1:]} file: {error}") from error
-    assert isinstance(loaded, dict)  # noqa: S101  (both kinds always are)
-    return loaded
-
-
-def _is_finite(array: mx.array) -> bool:
-    """Return whether every number of a floating-point array is finite. Else a network would load and be silent."""
-    if not mx.issubdtype(array.dtype, mx.floating):
-        return True
-    flat = array.reshape(-1)
-    loading.step()
-    # Zero times NaN or infinity is NaN, and so is a sum with it. In pieces, as each needs as much memory again.
-    return all(not bool(mx.isnan(mx.sum(flat[start : start + _PIECE] * 0))) for start in range(0, flat.size, _PIECE))
 
 
 def check_shapes(
@@ -109,7 +101,16 @@ def raise_problems(problems: Sequence[str], source: str) -> None:
         raise WeightsError(f"{source}: {shown}")
 
 
-def _to_mlx(array: Array) -> mx.array:
+def _to_mlx(tensors: Mapping[str, Array], path: Path) -> dict[str, mx.array]:
+    """Return the tensors of a PyTorch file as MLX's; tied ones are one array. Raises WeightsError unless finite."""
+    names = {id(array): name for name, array in tensors.items()}
+    raise_problems(finite.broken({name: tensors[name] for name in names.values()}), str(path))
+    made = {key: _one_to_mlx(tensors[name]) for key, name in names.items()}
+    return {name: made[id(array)] for name, array in tensors.items()}
+
+
+def _one_to_mlx(array: Array) -> mx.array:
+    loading.step()
     if array.dtype == np.uint16:  # bfloat16 bits
         return mx.array(array).view(mx.bfloat16)
     return mx.array(array.astype(np.float32) if array.dtype == np.float64 else array)
@@ -134,10 +135,7 @@ def read_torch_parts(path: str | Path, numbers: str, tensors: str) -> tuple[dict
     tree = _read_tree(path)
     if not isinstance(tree, Mapping) or not all(isinstance(tree.get(key), Mapping) for key in (numbers, tensors)):
         raise WeightsError(f"{path}: not a checkpoint with {numbers} and {tensors}")
-    arrays = {name: _to_mlx(array) for name, array in _tensors(tree[tensors], path).items()}
-    broken = [f"{name} holds NaN or infinity" for name, array in arrays.items() if not _is_finite(array)]
-    raise_problems(broken, str(path))
-    return dict(tree[numbers]), arrays
+    return dict(tree[numbers]), _to_mlx(_tensors(tree[tensors], path), path)
 
 
 def _read_tree(path: Path) -> Any:
@@ -185,10 +183,11 @@ def _flatten(tree: Any, prefix: str, found: dict[str, Array], path: Path, seen: 
 
 
 class _Storage:
-    """Typed run of bytes inside the archive."""
+    """Typed run of bytes inside the archive, and the tensors on it by offset, size and stride."""
 
-    def __init__(self, kind: Any, data: bytes) -> None:
+    def __init__(self, kind: Any, data: memoryview) -> None:
         self.values: Array = np.frombuffer(data, dtype=np.uint16 if kind == "bfloat16" else kind)
+        self.tensors: dict[Any, Array] = {}
 
 
 class _StorageType:
@@ -203,9 +202,13 @@ def _rebuild_tensor(
     last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else offset
     if offset < 0 or min((*size, *stride, 0)) < 0 or last >= max(1, len(values)) or math.prod(size) > len(values):
         raise ValueError(f"tensor of shape {size} reaches outside its storage")
-    item = values.dtype.itemsize
-    view = np.lib.stride_tricks.as_strided(values[offset:], size, [s * item for s in stride])
-    return np.ascontiguousarray(view).reshape(size)
+    key = (offset, size, stride)
+    if key not in storage.tensors:
+        item = values.dtype.itemsize
+        view = np.lib.stride_tricks.as_strided(values[offset:], size, [s * item for s in stride])
+        # Other programs than PyTorch may not align their tensors.
+        storage.tensors[key] = np.require(view, requirements=("C", "A")).reshape(size)
+    return storage.tensors[key]
 
 
 def _rebuild_parameter(data: Array, *_rest: Any) -> Array:
@@ -218,6 +221,7 @@ class _TensorUnpickler(pickle.Unpickler):
     def __init__(self, archive: zipfile.ZipFile, name: str, path: Path) -> None:
         super().__init__(io.BytesIO(archive.read(name)))
         self._archive, self._folder, self._path = archive, name[: -len("data.pkl")], path
+        self._file = finite.mapped(path)
         self._cache: dict[str, _Storage] = {}
 
     def find_class(self, module: str, name: str) -> Any:
@@ -237,11 +241,20 @@ class _TensorUnpickler(pickle.Unpickler):
         if kind != "storage" or not isinstance(storage_type, _StorageType):
             self._refuse(f"persistent object {kind!r}")
         if key not in self._cache:
-            storage = _Storage(storage_type.kind, self._archive.read(f"{self._folder}data/{key}"))
+            storage = _Storage(storage_type.kind, self._bytes(self._archive.getinfo(f"{self._folder}data/{key}")))
             if len(storage.values) != count:
                 raise ValueError(f"storage {key} has {len(storage.values)} elements, not {count}")
             self._cache[key] = storage
         return self._cache[key]
+
+    def _bytes(self, info: zipfile.ZipInfo) -> memoryview:
+        """Return the bytes of a stored file of the archive, in the mapped file. Raises ValueError where they differ."""
+        start = info.header_offset + _ZIP_HEADER
+        start += sum(struct.unpack_from("<HH", self._file, info.header_offset + _ZIP_LENGTHS))
+        found = self._file[start : start + info.file_size]
+        if zlib.crc32(found) != info.CRC:
+            raise ValueError(f"{info.filename} is not as it was written")
+        return found
 
     def _refuse(self, what: str) -> NoReturn:
         raise WeightsError(f"{self._path}: refused to load {what}: only tensors are accepted in a checkpoint")

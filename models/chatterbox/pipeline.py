@@ -115,7 +115,7 @@ def _variant(name: str) -> Variant:
 
 def _load_t3(config: ChatterboxConfig, path: str, half: bool, bits: int) -> T3:
     network = T3(config.t3)
-    t3_weights.load_weights(network, read_arrays(path, lazy=True), path, mx.bfloat16 if half else mx.float32)
+    t3_weights.load_weights(network, read_arrays(path), path, mx.bfloat16 if half else mx.float32)
     network.lower(bits)
     return network
 

@@ -37,7 +37,6 @@ from models.nllb.steps import (
     MAX_TOKENS,
     SOURCE_BUCKETS,
     CompiledNetwork,
-    Group,
     length_cap,
 )
 from models.nllb.text import NllbTokenizer, TranslationTokenizer
@@ -78,7 +77,7 @@ def load(spec: ModelSpec) -> NllbTranslator:
         logger.warning("%s: weights of %d bits are slower on this CPU, not faster", spec.name, spec.bits)
     network = Nllb(config)
     dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
-    load_weights(network, read_arrays(spec.files["weights"], lazy=True), spec.files["weights"], dtype)
+    load_weights(network, read_arrays(spec.files["weights"]), spec.files["weights"], dtype)
     network.lower(weight_bits(spec.dtype, spec.bits))
     # A demonstrator's vocabulary is as short as a shortlist, and not in the order of frequency.
     shortlist = spec.shortlist if coverage is None else 0
@@ -355,28 +354,20 @@ class NllbTranslator:
 
     def _warm(self, batch: int, size: int, head: Head) -> None:
         """Run encoder, prompt, step and candidates of one shape; with a batch of one, also drafts of every length."""
-
         longest = length_cap(size, self.config.max_position_embeddings)
-
-        def group() -> Group:
-            return self.compiled.encode([[steps.PAD] * size] * batch, head, longest)
-
+        run = self.compiled.encode([[steps.PAD] * size] * batch, head, longest)
         start = 1 if self.tokenizer.target_first else 2
         prompt, token = np.full((batch, start), steps.END, np.int32), np.full((batch, 1), steps.END, np.int32)
         order = mx.arange(batch)
-        run = group()
         following, place = self.compiled.step(mx.array(prompt), mx.array([0]), run)
         mx.eval(self.compiled.step(following[:, None], place, run), run.past)
-        run = group()
         mx.eval(self.compiled.best(mx.array(prompt), mx.array([0]), order, run))
         mx.eval(self.compiled.best(mx.array(token), mx.array([start]), order, run))
+        if batch == 1 or not self._padded:
+            room = run.past[0].shape[2]
+            for length in [n for n in DRAFT_BUCKETS if n < room] + [room]:
+                draft = mx.full((run.rows, length), steps.PAD, dtype=mx.int32)
+                mx.eval(self.compiled.verify(draft, mx.array([0]), run))
         if batch > 1:
             run.select(list(range(batch // 2)))
             mx.eval(run.past, run.memory)
-        if batch == 1 or not self._padded:
-            run = group()
-            room = run.past[0].shape[2]
-            for length in [n for n in DRAFT_BUCKETS if n < room] + [room]:
-                mx.eval(
-                    self.compiled.verify(mx.full((run.rows, length), steps.PAD, dtype=mx.int32), mx.array([0]), run)
-                )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -290,19 +290,33 @@ class WhisperRecognizer:
             accepted = 0
 
     def warm(self, progress: Progress) -> None:
-        """Run windows of noise: encoder, language, prompt, steps and alignment.
+        """Run windows of noise: encoder and alignment, language, then the searches.
 
-        A GPU runs them for every number of windows, hypotheses and samples that is served at once: each may need
-        kernels, or plans of libraries, of its own.
+        A GPU runs the searches for every number of windows, hypotheses and samples that is served at once: each may
+        need kernels, or plans of libraries, of its own.
         """
         pcm: Pcm = np.random.default_rng(0).standard_normal(self.sample_rate).astype(np.float32) * 0.01
         mel = drain(features.recording(pcm, self.config.n_mels, self.config.window))
+        window = _Window(self, mel, Timeline())
+        window.language = self.languages[0]
+
+        def hear() -> None:
+            drain(window.hear(0, features.FRAMES_A_SECOND))
+            window.align(self.tokenizer.encode(" a"), features.FRAMES_A_SECOND)
+            if not on_cpu():
+                window.detect()
+                window.language = self.languages[0]
+
+        def search(windows: int, options: DecodingOptions) -> None:
+            drain(window.decode(options) if windows == 1 else self._together(mel, windows, options))
+
         cases = self._warm_cases()
-        for done, (windows, options) in enumerate(cases, 1):
+        runs: list[tuple[str, Callable[[], None]]] = [("window", hear)]
+        runs += [(_warm_name(*case), partial(search, *case)) for case in cases]
+        for done, (name, run) in enumerate(runs, 1):
             start = time.perf_counter()
-            self._warm(mel, windows, options)
-            name = f"windows={windows} beams={options.beams} temperature={options.temperature:g}"
-            progress(WarmupStep(name, done, len(cases), time.perf_counter() - start))
+            run()
+            progress(WarmupStep(name, done, len(runs), time.perf_counter() - start))
 
     def _warm_cases(self) -> list[tuple[int, DecodingOptions]]:
         """Return the numbers of windows, and options, to run."""
@@ -320,20 +334,23 @@ class WhisperRecognizer:
         most = [(windows, replace(usual, beams=MAX_BEAMS)) for windows, _ in several[:1] + several[-1:]]
         return [*((1, options) for options in one), *several, *most]
 
-    def _warm(self, mel: Floats, windows: int, options: DecodingOptions) -> None:
-        batch = self._batch(Timeline(), lambda: False) if windows > 1 else None
+    def _together(self, mel: Floats, windows: int, options: DecodingOptions) -> Generator[None, None, None]:
+        """Decode a window so many times as one batch."""
+        batch = self._batch(Timeline(), lambda: False)
 
         def recognize() -> Generator[None, None, None]:
             window = _Window(self, mel, Timeline(), batch=batch)
             window.language = options.language
             yield from window.hear(0, features.FRAMES_A_SECOND)
-            window.detect()
             yield from window.decode(options)
-            window.align(self.tokenizer.encode(" a"), features.FRAMES_A_SECOND)
 
-        runs = [recognize() for _ in range(windows)]
-        for _ in runs[0] if batch is None else batch.together(runs):
-            pass
+        yield from batch.together([recognize() for _ in range(windows)])
+
+
+def _warm_name(windows: int, options: DecodingOptions) -> str:
+    """Return the name of a step of warming: how it differs from one window with one hypothesis."""
+    parts = {"windows": windows if windows > 1 else 0, "beams": options.beams, "temperature": options.temperature}
+    return " ".join(f"{key}={value:g}" for key, value in parts.items() if value)
 
 
 class _Window:

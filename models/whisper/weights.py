@@ -79,7 +79,7 @@ def read_checkpoint(files: Mapping[str, str], name: str) -> tuple[WhisperConfig,
     """
     path = files["weights"]
     if "config" in files:
-        config, arrays = load_config(files["config"]), read_arrays(path, lazy=True)
+        config, arrays = load_config(files["config"]), read_arrays(path)
         quantization = load_quantization(files["config"])
         if quantization is not None:
             arrays = dequantized(arrays, quantization, path)

@@ -19,7 +19,7 @@ import pytest
 
 from loadtest import torch_file
 from loadtest.torch_file import Global, Stored
-from models import checkpoint
+from models import finite
 from models.backend import mx
 from models.checkpoint import read_arrays, read_torch
 from models.contract import WeightsError, WeightsMissingError
@@ -70,12 +70,12 @@ def test_lazy_arrays_take_no_memory_until_they_are_read(tmp_path: Path) -> None:
     path, value = tmp_path / "a.safetensors", mx.arange(1 << 20, dtype=mx.float32)
     mx.save_safetensors(str(path), {"a": value})
     before = mx.get_active_memory()
-    found = read_arrays(path, lazy=True)
+    found = read_arrays(path)
     assert mx.get_active_memory() - before < value.nbytes / 2
     assert bool(mx.array_equal(found["a"], value))
     mx.save_safetensors(str(path), {"a": value * float("nan")})
     with pytest.raises(WeightsError, match="a holds NaN"):
-        read_arrays(path, lazy=True)
+        read_arrays(path)
 
 
 @pytest.mark.parametrize("name", ["model.pth", "model.safetensors"])
@@ -144,6 +144,36 @@ def test_tensors_beyond_their_storage_are_refused(
     )
     with pytest.raises(WeightsError, match=r"a\.pth: damaged or not only tensors"):
         read_torch(path)
+
+
+def test_tensors_that_are_not_aligned_in_the_file(tmp_path: Path) -> None:
+    """PyTorch aligns them; others need not."""
+    value = np.arange(6, dtype=np.float32)
+    for key in ("0", "00", "000", "0000"):
+        path = tmp_path / "a.pth"
+        stored = torch_file.made(Stored("FloatStorage", key, 6), 0, (2, 3), (3, 1))
+        write_checkpoint(path, {"w": stored}, {key: value.tobytes()})
+        assert np.array(read_arrays(path)["w"]).tolist() == value.reshape(2, 3).tolist()
+
+
+def test_tied_tensors_take_memory_once(tmp_path: Path) -> None:
+    """Translation models have one matrix under four names, a gigabyte of it."""
+    path, size = tmp_path / "a.pth", 1 << 20
+    tree = {name: tensor("FloatStorage", size, 0, (size,), (1,)) for name in "abc"}
+    write_checkpoint(path, tree | {"d": tensor("FloatStorage", size, 2, (3,), (1,))}, {"0": bytes(4 * size)})
+    before = mx.get_active_memory()
+    found = read_arrays(path)
+    assert {name: array.shape for name, array in found.items()} == {"a": (size,), "b": (size,), "c": (size,), "d": (3,)}
+    assert mx.get_active_memory() - before < 1.5 * 4 * size
+
+
+def test_a_changed_number_is_refused(tmp_path: Path) -> None:
+    """The archive's checksums are compared, also those of numbers."""
+    path = write_checkpoint(tmp_path / "a.pth", {"w": tensor("FloatStorage", 4, 0, (4,), (1,))}, {"0": b"\x01" * 16})
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"\x01" * 16, b"\x01" * 15 + b"\x02"))
+    with pytest.raises(WeightsError, match="archive/data/0 is not as it was written"):
+        read_arrays(path)
 
 
 @pytest.mark.parametrize("data", [bytes(15), bytes(4)])
@@ -333,7 +363,7 @@ def test_numbers_that_are_none_are_refused_with_their_array(tmp_path: Path, valu
 
 
 def test_every_piece_of_a_large_array_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "_PIECE", 7)
+    monkeypatch.setattr(finite, "_PIECE", 7)
     for place in (0, 6, 7, 13, 19):
         array = mx.zeros((20,))
         array[place] = float("nan")

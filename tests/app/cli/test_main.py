@@ -493,6 +493,13 @@ def test_version_and_list_do_not_start_mlx(environment):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_server_imports_no_parsers_of_documents(environment):
+    """A process of its own reads documents."""
+    code = "import sys, app.server.serve; sys.exit(str({'docx', 'lxml', 'pysubs2', 'markdown_it'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "set()"
+
+
 def test_unexpected_failure_is_one_line_too(monkeypatch, capsys):
     def broken(*_: object) -> int:
         raise RuntimeError("a bug\nwith two lines")

@@ -70,6 +70,18 @@ def test_no_new_shape_after_warming(padded: NllbTranslator, monkeypatch: pytest.
     assert len(warm) > 50
 
 
+def test_each_bucket_is_encoded_once(padded: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode, seen = padded.compiled.encode, list[tuple[int, int]]()
+
+    def noted(sources: list[list[int]], *given: Any) -> Any:
+        seen.append((len(sources), len(sources[0])))
+        return encode(sources, *given)
+
+    monkeypatch.setattr(padded.compiled, "encode", noted)
+    padded.warm(lambda _step: None)
+    assert len(seen) == len(set(seen)) > 10
+
+
 def test_every_bucket_is_reported(padded: NllbTranslator) -> None:
     steps: list[WarmupStep] = []
     padded.warm(steps.append)

@@ -165,9 +165,20 @@ def test_load(tmp_path: Path, bits: int) -> None:
     spec = ModelSpec("tiny", "whisper", files(tmp_path), dtype="auto", bits=bits)
     found = load(spec)
     assert run(found, REQUEST)
-    progress: list[WarmupStep] = []
-    found.warm(progress.append)
-    assert [(step.done, step.total) for step in progress] == [(1, 2), (2, 2)]
+    steps: list[WarmupStep] = []
+    found.warm(steps.append)
+    assert [(step.name, step.done, step.total) for step in steps] == [
+        (name, done, 3) for done, name in enumerate(("window", "beams=1", "beams=2"), 1)
+    ]
+
+
+def test_warming_hears_one_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder takes nearly all the time of warming on a CPU: it runs once for all searches."""
+    found = load(ModelSpec("tiny", "whisper", files(tmp_path)))
+    hear, heard = found.steps.hear, []
+    monkeypatch.setattr(found.steps, "hear", lambda mel: heard.append(mel.shape) or hear(mel))
+    found.warm(lambda _step: None)
+    assert len(heard) == 1
 
 
 @pytest.mark.parametrize("changes", [{}, {"n_vocab": 51864}])
@@ -192,7 +203,8 @@ def test_a_gpu_runs_all_that_is_served_at_once(changes: dict[str, int], monkeypa
     monkeypatch.setattr(pipeline, "decode", counted)
     progress: list[WarmupStep] = []
     found.warm(progress.append)
-    assert [(step.done, step.total) for step in progress] == [(n + 1, len(decoded)) for n in range(len(decoded))]
+    count = len(decoded) + 1  # and the window
+    assert [(step.done, step.total) for step in progress] == [(n, count) for n in range(1, count + 1)]
     greedy = {(windows, one.timestamps) for windows, one in decoded if one.beams == 1 and not one.temperature}
     every = range(1, found.max_batch + 1)
     assert greedy == {(1, False), *((windows, True) for windows in every)}
