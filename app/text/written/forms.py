@@ -185,7 +185,6 @@ class WrittenForms:
         if noun is None:
             return " ".join(said)
         single = value < 2 if self._french or self._portuguese else value == 1 and not fraction
-        single = single and (value == 1 or self._french or bool(fraction))
         link = (words.of,) if value and value % 1_000_000 == 0 and not fraction else ()
         return " ".join((*said, *link, noun.one if single else noun.many))
 
@@ -314,6 +313,7 @@ _QUEENS: Final = frozenset(
     """
     Isabel Elisabeth Élisabeth Elisabetta Isabella Catalina Catherine Caterina Catarina Maria María Cristina Cleopatra
     Margarita Margherita Margarida Marguerite Victoria Vittoria Vitória Ana Anna Juana Giovanna Joana Blanca Urraca
+    Elizabeth Elizabete Beatriz Beatrice Leonor Eleonora Aliénor Sofía Sofia Teodora Inés Inês Petronila Berenguela
     """.split()  # noqa: SIM905
 )
 _MONARCHS: Final = _QUEENS | frozenset(
@@ -327,6 +327,11 @@ _MONARCHS: Final = _QUEENS | frozenset(
     Urbain Innocent Clément Benoît Nicolas Alexandre Édouard Georges Richard Jacques Guillaume Frédéric Léopold Ramsès
     Leone Gregorio Innocenzo Benedetto Sisto Giulio Bonifacio Adriano Nicola Alessandro Edoardo Giorgio Riccardo Giacomo
     Guglielmo Federico Ferdinando Amedeo Ramses Dario Ciro Serse Tolomeo Julio Bonifacio Celestino Ferdinand Alphonse
+    Balduino Teobaldo Roberto Robert Manfredo Ottone Otón Oto Rodolfo Rodolphe Massimiliano Maximiliano Casimiro
+    Ladislao Segismundo Sigismondo Iván Ivan Esteban Stefano Étienne Estêvão Harold Malcolm Roger Ruggero Tancredi
+    Darío Jerjes Ptolomeo Antíoco Seleuco Teodorico Alarico Clodoveo Clovis Chilpéric Pepino Pépin Lotario Lothaire
+    Silvestro Silvestre Martín Martino Martin Eugenio Eugène Calixto Callisto Marcelo Marcello Nicolau Bonifácio
+    Júlio Inocêncio Leão Alexandre Ricardo Fernando Rei Zogu Faruk Faruq Fuad Selim Solimán Murad Mehmed Bayaceto
     Albert Alberto Baudouin Rainier Hassan Mohamed Abdalá Hussein Carlo Óscar Gustavo Haakon Harald Olaf Cristián
     """.split()  # noqa: SIM905
 )

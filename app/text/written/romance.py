@@ -39,6 +39,12 @@ _PHONES: Final = {
     "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}"
     r"|\d{3}\.\d{3}\.\d{3}-\d\d|\d\d\.\d{3}\.\d{3}(?:/\d{4})?-\d\d?|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
 }
+_BARE: Final = word_set(
+    "kg km cm mm mg ml cl dl hl hg kW kWh MW MWh GW GHz MHz kHz Hz kB KB MB GB TB Go Mo To dB kcal km² m² m³ cm² °C °F"
+)
+"""Units that are read without a number, after one of these words."""
+_ONE_UNIT: Final = ("al", "il", "el", "le", "au", "du", "un", "por", "par", "per", "um", "ao", "do", "o", "cada", "ogni")
+_MANY_UNITS: Final = ("en", "in", "em", "de", "di", "los", "les", "os", "i", "des", "dei", "quantos", "quanti", "pocos")
 _LADIES: Final = word_set("Isabel Leonor Beatriz Inês Ester Raquel Carmen Irene Alice Judite Matilde Luz Mercedes")
 
 
@@ -54,6 +60,8 @@ class RomanceForms(QuantityForms):
         long_days = "|".join(_DAYS_LONG.split())
         greek = "".join(sign for sign in more.signs if sign.isalpha())
         signs = "".join(sign for sign in more.signs if not sign.isalpha())
+        bare = either(unit for unit in words.units if unit in _BARE)
+        befores = "|".join(rf"(?<=\b{word}\s)" for word in (*_ONE_UNIT, *_MANY_UNITS))
         base = super()._groups()
         # "El XX Congreso": an article is no name of a monarch.
         base["roman"] = base["roman"].replace(r"\b(?P<rw>", rf"\b(?!(?:{_ARTICLES})\s)(?P<rw>", 1)
@@ -107,7 +115,7 @@ class RomanceForms(QuantityForms):
             "clock": base.pop("clock"),
             "ratio": r"(?<![\w:.,])(?P<ra>\d{1,3}):(?P<rb>\d{1,3}(?:[. ]\d{3}){0,2})(?![\w:]|[.,]\d)",
             "power": r"(?P<pw>(?<![\w.,])\d+(?:[.,]\d+)?|(?<!\w)(?![ckm]?m[²³])[A-Za-zα-ω]{1,2}|\))"
-            r"(?P<px>⁻?[⁰¹²³⁴-⁹]{1,3}|\^[-−]?\d{1,3}|\^[a-z])(?!\w)",
+            r"(?P<px>⁻?[⁰¹²³⁴-⁹]{1,3}(?![⁺⁻])|\^[-−]?\d{1,3}|\^[a-z])(?!\w)",
             "root": r"(?P<ro>√)\s?(?=[\w(])",
             "greek": rf"(?P<gr>(?<![^\W\d])[{greek}](?![^\W\d_]{{2}})|[{signs}])",
             "coefficient": rf"(?<![\w.,])(?P<cf>\d{{1,4}})(?=[{greek}])",
@@ -119,6 +127,7 @@ class RomanceForms(QuantityForms):
             "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)(?:k|(?<=\d\d)K|(?P<km>M))(?![\w/€$£])",
             "years": r"(?<![\w.,/-])(?P<y1>1[5-9]\d\d|20\d\d)(?P<ys>[-–])(?P<y3>\d\d)(?![\w/-]|[.,]\d)",
             "height": rf"(?<![\w.,])(?P<hm>\d{{1,4}})(?P<hu>m|{money})(?P<hc>\d\d)(?!\w|[.,]\d)",
+            "bare_unit": rf"(?:{befores})(?P<bu>{bare})(?!\w|\s?\d|/)",
             "less": r"(?P<le>(?:(?<=\b[a-z])-(?=\d)|(?<=\b[a-z]\s)-(?=\s\d)|(?<=[²³]\s)-(?=\s)))",
             "divided": r"(?<=\d)\s(?P<dv>:)\s(?=\d+\s?=)",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})[xX](?=\s[a-zà-ÿ])",
@@ -204,7 +213,7 @@ class RomanceForms(QuantityForms):
         ion = match["io"]
         if not ion:
             return said
-        count = {"²": 2, "³": 3}.get(ion[0])
+        count = {"²": 2, "³": 3, "⁴": 4}.get(ion[0])
         sign = self._words.signs["+"] if ion[-1] == "⁺" else self._words.minus
         return " ".join(filter(None, (said, self._numbers.cardinal(count) if count else "", sign)))
 
@@ -308,8 +317,27 @@ class RomanceForms(QuantityForms):
         value = roman(match["nr"] or "")
         if value is None:
             return said
-        ordinal = self._tag == "it" and said.startswith("secol")
+        ordinal = self._tag == "it" and said.startswith(("secol", "scen", "att"))
         return f"{said} {self._numbers.ordinal(value) if ordinal else self._numbers.cardinal(value)}"
+
+    def _numeral(self, match: re.Match[str]) -> str | None:
+        before = match.string[: match.start()].split()
+        return self._of_play(match["br"], before[-1] if before else "") or super()._numeral(match)
+
+    def _roman(self, match: re.Match[str]) -> Found | None:
+        said = self._of_play(match["rn"], match["rw"])
+        return (match.start("rn"), match.end(), said) if said else super()._roman(match)
+
+    def _of_play(self, numeral: str, noun: str) -> str | None:
+        """Return the ordinal of an act or a scene in Italian; None: the numeral is read in another way."""
+        value = roman(numeral)
+        if value is None or self._tag != "it" or noun.lower() not in ("atto", "scena"):
+            return None
+        return self._numbers.ordinal(value, "f" if noun.endswith("a") else "m")
+
+    def _bare_unit(self, match: re.Match[str]) -> str:
+        noun = self._words.units[match["bu"]]
+        return noun.many if match.string[: match.start()].split()[-1].lower() in _MANY_UNITS else noun.one
 
     def _unnumbered(self, match: re.Match[str]) -> Found:
         last = not match.string[match.end() :].strip()

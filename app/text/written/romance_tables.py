@@ -70,6 +70,8 @@ ROMANCE: Final = {
             "num.=número; No.=número; Cap.=capítulo; cap.=capítulo; pág=página; tel=teléfono; Tel=teléfono; "
             "ext.=extensión; "
             "Ext.=extensión; cód.=código; CP=código postal; C.P.=código postal; hab.=habitación; §=párrafo; #=número; "
+            "figs.=figuras; tabs.=tablas; arts.=artículos; Arts.=artículos; caps.=capítulos; vols.=volúmenes; "
+            "núms.=números; eds.=ediciones; "
             "Nro.=número; nro.=número; int.=interior; lám.=lámina; cel.=celular; Cel.=celular; máx=máximo; mín=mínimo"
         ),
         number_sign="número",
@@ -145,6 +147,7 @@ ROMANCE: Final = {
             "nr.=numero; Nr.=numero; num.=numero; pag=pagina; max=massimo; min=minimo; sez.=sezione; par.=paragrafo; "
             "§=paragrafo; #=numero; CAP=cap; c.=comma; co.=comma; lett.=lettera; ed.=edizione; all.=allegato; "
             "vers.=versione; cell.=cellulare; Cell.=cellulare; sec.=secolo; secc.=secoli; h.=ore; s.=secolo; "
+            "figg.=figure; tabb.=tabelle; sezz.=sezioni; nn.=numeri; "
             "q.=quota; l.=legge; civ.=civico; min.=minimo"
         ),
         number_sign="numero",
@@ -186,6 +189,7 @@ ROMANCE: Final = {
             "lt.=lote; Lt.=lote; cj.=conjunto; Cj.=conjunto; sl.=sala; Sl.=sala; n.=número; N.=número; num.=número; "
             "fl.=folha; fls.=folhas; inc.=inciso; §=parágrafo; #=número; cel.=celular; Cel.=celular; "
             "tel=telefone; Tel=telefone; séc=século; sécs.=séculos; Séc.=século; máx=máximo; mín=mínimo; "
+            "figs.=figuras; tabs.=tabelas; caps.=capítulos; núms.=números; "
             "cx.=caixa; proc.=processo; Proc.=processo; ed.=edição; al.=alínea;"
         ),
         number_sign="número",
