@@ -186,9 +186,12 @@ class WrittenForms:
             return " ".join(said)
         single = value < 2 if self._french or self._portuguese else value == 1 and not fraction
         link = (words.of,) if value and value % 1_000_000 == 0 and not fraction else ()
-        return " ".join((*said, *link, noun.one if single else noun.many))
+        counted = noun.one if single else noun.many
+        if link and self._french and counted[0] in "aeiouéhy":
+            return f"{' '.join(said)} d'{counted}"
+        return " ".join((*said, *link, counted))
 
-    def _money(self, match: re.Match[str]) -> str | None:
+    def _money(self, match: re.Match[str]) -> Found | str | None:
         said = self._amount(match)
         if match["mu"] and said:
             said = f"{said} {self._words.per} {self._words.units[match['mu']].one}"

@@ -33,18 +33,32 @@ _ARTICLES: Final = "El|La|Los|Las|En|Del|Al|Il|Lo|Le|Les|I|Nel|Dal|O|A|Os|As|No|
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _PHONES: Final = {
     "es": r"(?<![\w.,])[6789]\d{8}(?![\w,]|\.\d)",
-    "fr-fr": r"(?<![\w.,])0[1-9](?:[ .-]?\d{2}){4}(?!\w|[.,]\d)",
+    "fr-fr": r"(?<![\w.,])0(?:[1-9](?:[ .-]?\d{2}){4}| 8\d\d(?: \d\d){3})(?!\w|[.,]\d)",
     "it": r"(?<![\w.,])(?:3\d{2}[ .-]?\d{3}[ .-]?\d{3,4}|800[ .-]\d{3}[ .-]\d{3}"
     r"|0\d{1,3}(?:[ .-]\d{2,4}){2,4})(?!\w|[.,]\d)",
     "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}"
     r"|\d{3}\.\d{3}\.\d{3}-\d\d|\d\d\.\d{3}\.\d{3}(?:/\d{4})?-\d\d?|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
 }
+_RANGED: Final = word_set(
+    "página artículo capítulo figura page article chapitre figure pagina articolo capitolo artigo"
+)
+"""Nouns that are plural before a range of numbers."""
+_ITALIAN_PLURALS: Final = {"pagina": "pagine", "articolo": "articoli", "capitolo": "capitoli"}
+_RANGE: Final = re.compile(r":?\s?\d+\s?[-–]\s?\d")
+_AGREEING: Final = word_set("máximo mínimo massimo minimo incluido incluso escluso adjunto")
+"""Adjectives that stand as abbreviations after a noun."""
+_RATES: Final = re.compile(r"\s?(?:pessoa|dia|mês|hora|noite|semana|ano|unidade|metro|quilo|kg|m²)(?!\w)")
+_FOLDERS: Final = (
+    "rama carpeta directorio ruta repositorio branche dossier répertoire branch ramo cartella directory repository "
+    "pasta diretório repositório"
+)
+"""Nouns before a path."""
 _BARE: Final = word_set(
     "kg km cm mm mg ml cl dl hl hg kW kWh MW MWh GW GHz MHz kHz Hz kB KB MB GB TB Go Mo To dB kcal km² m² m³ cm² °C °F"
 )
 """Units that are read without a number, after one of these words."""
-_ONE_UNIT: Final = ("al", "il", "el", "le", "au", "du", "un", "por", "par", "per", "um", "ao", "do", "o", "cada", "ogni")
-_MANY_UNITS: Final = ("en", "in", "em", "de", "di", "los", "les", "os", "i", "des", "dei", "quantos", "quanti", "pocos")
+_ONE_UNIT: Final = word_set("al il el le au du un por par per um ao do o cada ogni")
+_MANY_UNITS: Final = word_set("en in em de di los les os i des dei quantos quanti pocos")
 _LADIES: Final = word_set("Isabel Leonor Beatriz Inês Ester Raquel Carmen Irene Alice Judite Matilde Luz Mercedes")
 
 
@@ -60,8 +74,10 @@ class RomanceForms(QuantityForms):
         long_days = "|".join(_DAYS_LONG.split())
         greek = "".join(sign for sign in more.signs if sign.isalpha())
         signs = "".join(sign for sign in more.signs if not sign.isalpha())
+        rates = either(unit for unit in words.units if re.fullmatch(r"[a-z]{2,}\.", unit))
+        in_folder = "|".join(rf"(?<=\b{word}\s)" for word in _FOLDERS.split())
         bare = either(unit for unit in words.units if unit in _BARE)
-        befores = "|".join(rf"(?<=\b{word}\s)" for word in (*_ONE_UNIT, *_MANY_UNITS))
+        befores = "|".join(rf"(?<=\b{word}\s)" for word in sorted(_ONE_UNIT | _MANY_UNITS))
         base = super()._groups()
         # "El XX Congreso": an article is no name of a monarch.
         base["roman"] = base["roman"].replace(r"\b(?P<rw>", rf"\b(?!(?:{_ARTICLES})\s)(?P<rw>", 1)
@@ -83,7 +99,8 @@ class RomanceForms(QuantityForms):
             r"(?<![\w.,])(?:\+\d{1,3}(?:\s?\(0\))?(?:[ .-]?\(?\d{1,9}\)?){1,6}|\(\d{2,4}\)\s?9?\s?\d{3,5}[ -]\d{3,4}"
             r"|0\d{1,4}[ /-]\d{5,8}|\d{5}-\d{3,4})(?![\w,-]|\.\d)"
         )
-        base["money"] = base["money"].replace(rf"(?:/(?P<mu>{units}))?", r"(?:\s?/\s?(?P<mu>[a-zà-ÿ]{1,12}[²³]?))?")
+        each = rf"(?:\s?/\s?(?P<mu>(?:{rates})|[a-zà-ÿ]{{1,12}}[²³]?))?"
+        base["money"] = base["money"].replace(rf"(?:/(?P<mu>{units}))?", each)
         base["unit"] = base["unit"].replace(
             "(?:/(?P<up>h|s|m²|kg|l))?", rf"(?:/(?P<up>{units})|/(?P<ux>\d{{1,4}})\s?(?P<uy>{units}))?"
         )
@@ -91,6 +108,7 @@ class RomanceForms(QuantityForms):
             "address": base.pop("address"),
             "path": r"(?<![\w/])(?P<pt>(?:[A-Z]:\\|~/|\.{1,2}/|/(?=\w+/))[\w.\\/-]{2,200})"
             rf"|(?<![\w/.])(?:[\w-]{{1,40}}/){{1,8}}[\w-]{{1,64}}\.(?:{addresses.FILES})(?!\w)"
+            rf"|(?:{in_folder})(?P<rp>\w{{1,40}}(?:/[\w-]{{1,40}}){{1,8}})(?!\w)"
             r"|(?<![\w.])(?P<sn>[A-Za-z0-9]{1,40}(?:_[A-Za-z0-9]{1,40}){1,8})(?!\w)",
             "account": letters.PATTERNS["account"],
             "iso": base.pop("iso"),
@@ -114,7 +132,7 @@ class RomanceForms(QuantityForms):
             "phone": rf"(?P<p>{_PHONES[self._tag]})",
             "clock": base.pop("clock"),
             "ratio": r"(?<![\w:.,])(?P<ra>\d{1,3}):(?P<rb>\d{1,3}(?:[. ]\d{3}){0,2})(?![\w:]|[.,]\d)",
-            "power": r"(?P<pw>(?<![\w.,])\d+(?:[.,]\d+)?|(?<!\w)(?![ckm]?m[²³])[A-Za-zα-ω]{1,2}|\))"
+            "power": r"(?P<pw>(?<![\w.,])\d+(?:[.,]\d+)?|(?<!\w)(?P<pk>\d{1,3})?(?![ckdhm]?m[²³])[A-Za-zα-ω]{1,2}|\))"
             r"(?P<px>⁻?[⁰¹²³⁴-⁹]{1,3}(?![⁺⁻])|\^[-−]?\d{1,3}|\^[a-z])(?!\w)",
             "root": r"(?P<ro>√)\s?(?=[\w(])",
             "greek": rf"(?P<gr>(?<![^\W\d])[{greek}](?![^\W\d_]{{2}})|[{signs}])",
@@ -127,6 +145,7 @@ class RomanceForms(QuantityForms):
             "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)(?:k|(?<=\d\d)K|(?P<km>M))(?![\w/€$£])",
             "years": r"(?<![\w.,/-])(?P<y1>1[5-9]\d\d|20\d\d)(?P<ys>[-–])(?P<y3>\d\d)(?![\w/-]|[.,]\d)",
             "height": rf"(?<![\w.,])(?P<hm>\d{{1,4}})(?P<hu>m|{money})(?P<hc>\d\d)(?!\w|[.,]\d)",
+            "variable": r"(?<![\w'’.])(?:y(?=\s?[=+−×<>≤≥])|(?<=[=+−×<>≤≥]\s)y(?!\w))",
             "bare_unit": rf"(?:{befores})(?P<bu>{bare})(?!\w|\s?\d|/)",
             "less": r"(?P<le>(?:(?<=\b[a-z])-(?=\d)|(?<=\b[a-z]\s)-(?=\s\d)|(?<=[²³]\s)-(?=\s)))",
             "divided": r"(?<=\d)\s(?P<dv>:)\s(?=\d+\s?=)",
@@ -154,7 +173,7 @@ class RomanceForms(QuantityForms):
         return {
             **first,
             "short": short,
-            "initial": r"(?<![\w.])(?P<it>[A-ZÀ-Ý])\.-?(?=\s?[A-ZÀ-Ý][\w.])",
+            "initial": r"(?<![\w.])(?!(?:[A-ZÀ-Ý]\.){2,6}\s\d)(?P<it>[A-ZÀ-Ý])\.-?(?=\s?[A-ZÀ-Ý][\w.])",
             **base,
             "spaced": r"(?<![\w.,])(?P<sp>[1-9]\d?(?: \d{3})+)(?=\s(?P<sy>[a-zà-ÿ]{4,20})(?!\w))"
             if not self._french
@@ -182,7 +201,7 @@ class RomanceForms(QuantityForms):
         if self._tag == "it":
             return {
                 "clock_dot": r"(?:(?<=\balle )|(?<=\bdalle )|(?<=\bore )|(?<=\ble ))"
-                r"(?P<hd>[01]?\d|2[0-4])[.,](?P<md2>[0-5]\d)(?!\d|[.,]\d)",
+                r"(?P<hd>[01]?\d|2[0-4])[.,](?P<md2>[0-5]\d)(?!\d|[.,]\d)(?:\sh(?!\w))?",
                 "hour": r"(?<=all')(?P<hr>1)(?![\d:h]|[.,]\d)",
                 "centuries": rf"(?<!\w)(?P<rm>{_ROMAN})(?=(?:\s?[-–]\s?|\s(?:e|al|o|ed)\s){_ROMAN}\s(?:secolo|sec\.))",
                 "century_after": rf"(?<!\w)(?P<ca2>{_ROMAN})\s(?P<ca3>sec\.)",
@@ -191,12 +210,12 @@ class RomanceForms(QuantityForms):
             }
         return {
             "hour": r"(?:(?<=\ba la )|(?<=\ba las )|(?<=\bde la )|(?<=\bes la ))(?P<hr>2?1)(?![\d:hªº/]|[.,]\d|\s?h)",
-            "clock_dot": r"(?<=\blas )(?P<hd>[01]?\d|2[0-4])\.(?P<md2>[0-5]\d)(?![\d.,])",
+            "clock_dot": r"(?<=\blas )(?P<hd>[01]?\d|2[0-4])\.(?P<md2>[0-5]\d)(?!\d|[.,]\d)(?:\sh(?!\w))?",
         }
 
     def _path(self, match: re.Match[str]) -> Found | str:
         names = {**self._words.address, "\\": self._backslash}
-        if match["sn"]:
+        if match["sn"] or match["rp"]:
             return addresses.words(match.group(), names, self._numbers)
         text = match.group().rstrip(".")
         return match.start(), match.start() + len(text), addresses.words(text, names, self._numbers)
@@ -312,8 +331,26 @@ class RomanceForms(QuantityForms):
             return self._numbers.ordinal(value)
         return self._numbers.cardinal(value)
 
+    def _short(self, match: re.Match[str]) -> Found:
+        first, last, said = super()._short(match)
+        if match["a"] == "p/" and _RATES.match(match.string, match.end()):
+            said = "por"
+        return first, last, self._inflected(said, match)
+
+    def _inflected(self, said: str, match: re.Match[str]) -> str:
+        """Return the words of an abbreviation: the plural of pages, the feminine of what follows a feminine noun."""
+        if said in _RANGED and _RANGE.match(match.string, match.end()):
+            return _ITALIAN_PLURALS.get(said, f"{said}s")
+        before = match.string[: match.start()].split()[-1:]
+        if said not in _AGREEING or not before or not match.string[match.start() - 1].isspace():
+            return said
+        if before[0].isupper() and self._tag != "it":
+            return said
+        noun = self._words.abbreviations.get(before[0], before[0]).lower()
+        return f"{said[:-1]}a" if self._feminine(noun) else said
+
     def _numbered(self, match: re.Match[str]) -> str:
-        said = self._before_number[match["nb"]]
+        said = self._inflected(self._before_number[match["nb"]], match)
         value = roman(match["nr"] or "")
         if value is None:
             return said
@@ -334,6 +371,9 @@ class RomanceForms(QuantityForms):
         if value is None or self._tag != "it" or noun.lower() not in ("atto", "scena"):
             return None
         return self._numbers.ordinal(value, "f" if noun.endswith("a") else "m")
+
+    def _variable(self, match: re.Match[str]) -> str:
+        return self._more.single.get("y", "y")
 
     def _bare_unit(self, match: re.Match[str]) -> str:
         noun = self._words.units[match["bu"]]

@@ -97,6 +97,7 @@ class QuantityForms(TimeForms):
             power = " ".join(filter(None, (more.power, self._words.minus if exponent != value else "", said)))
         if base == ")":
             return match.start("px"), match.end(), power
+        base = base.removeprefix(match["pk"] or "")
         greek = [more.signs.get(letter) for letter in base]
         if base[0].isdecimal():
             read = self._read(base)
@@ -104,6 +105,8 @@ class QuantityForms(TimeForms):
             read = " ".join(name or letter for name, letter in zip(greek, base, strict=True))
         else:
             read = self._letters.spell(base)
+        if match["pk"]:
+            read = f"{self._numbers.cardinal(int(match['pk']))} {read}"
         return match.start(), match.end(), f"{read} {power}"
 
     def _coefficient(self, match: re.Match[str]) -> str:
@@ -247,11 +250,14 @@ class QuantityForms(TimeForms):
             return "un'" if noun[0] in "aeiou" else "una"
         return "uno" if re.match(r"s[^aeiouàèìòù]|z|gn|ps|x|y", noun) else "un"
 
-    def _money(self, match: re.Match[str]) -> str | None:
+    def _money(self, match: re.Match[str]) -> Found | None:
         said = self._amount(match)
-        if match["mu"] and said:
+        if said is None:
+            return None
+        if match["mu"]:
             said = f"{said} {self._each(match['mu'])}"
-        return f"{self._words.minus} {said}" if match["mm"] and said else said
+        last = match.group().endswith(".") and not match.string[match.end() :].strip()
+        return match.start(), match.end() - last, f"{self._words.minus} {said}" if match["mm"] else said
 
     def _prices(self, match: re.Match[str]) -> str:
         noun = self._words.money[match["mrc"] or match["mra"]].noun

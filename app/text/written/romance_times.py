@@ -182,6 +182,8 @@ class TimeForms(WrittenForms):
         digits = re.sub(r"\D", "", match["p"])
         if self._tag in ("it", "pt-br"):
             return self._numbers.digits(digits)
+        if match["p"].startswith("0 8"):
+            return " ".join(self._numbers.cardinal(int(group)) for group in match["p"].split())
         size = 3 if self._tag == "es" else 2
         groups = [digits[i : i + size] for i in range(0, len(digits), size)]
         return " ".join(
