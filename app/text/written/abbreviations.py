@@ -53,8 +53,8 @@ def _numbered(tag: str) -> re.Pattern[str] | None:
 
 
 # "petit déj. en sus": a short word before small letters is more often cut short than the last of a sentence.
-_SHORT: Final = re.compile(r"(?<![\w.'’])[a-zà-ÿ]{1,4}\.$")
-_NUMBER: Final = re.compile(r"(?:de\s)?\d|[IVX]+(?!\w)|[A-Z](?!\w)|(?:e|y|et)\s|[(+]\d")
+_SHORT: Final = re.compile(r"(?:(?<![\w.'’])|(?<=\d))[a-zà-ÿ]{1,4}\.$")
+_NUMBER: Final = re.compile(r"(?:de\s)?\d|[IVX]+(?!\w)|[A-Z](?!\w)|(?:e|y|et|a|à|al|au|ao|até)\s|[(+]\d|[-–]")
 _BEFORE_DATE: Final = re.compile(r"(?:\d\s(?:de\s)?|\b(?:el|los|le|ce|il|lo|na|no|este|esta|questo|desde|jusqu'à)\s)$")
 
 

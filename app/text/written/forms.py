@@ -32,6 +32,10 @@ def either(keys: Iterable[str]) -> str:
     return "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
 
 
+def _value(number: str) -> float:
+    return float(re.sub(r"[ .\u00a0\u202f](?=\d{3}(?:\D|$))", "", number).replace(",", "."))
+
+
 Found = tuple[int, int, str]
 """First and last place of a form, and its words."""
 
@@ -83,7 +87,7 @@ class WrittenForms:
             "fraction": rf"(?:\b(?P<fw>{either(words.dated.split())})\s)?(?<![\w.,/])(?P<fn>\d{{1,2}})/"
             r"(?P<fd>\d{1,2})(?![\w/]|[.,]\d)",
             "scaled": rf"(?<![\w.,])(?:(?P<xc>{money}){_GAP}(?P<xa>{number})\s?(?P<xb>{scales})"
-            rf"|(?P<xn>{number})\s?(?P<x>{scales})\.?\s?(?:{words.of}\s)?(?P<xm>{money}))(?!\w)",
+            rf"|(?P<xn>{number})\s?(?P<x>{scales})\.?\s?(?:{words.of}\s|d['’])?(?P<xm>{money}))(?!\w)",
             "money": rf"(?:(?P<mm>(?<!\w)[-−–])?(?:(?P<c1>{money}){_GAP}(?P<n1>{number})"
             rf"|(?<![\w.,])(?P<n2>{number}){_GAP}(?P<c2>{money})))(?:/(?P<mu>{units}))?(?!\w)",
             "percent": rf"(?P<pm>(?<!\w)[-−–])?(?<![\w.,])(?P<pn>{number}){_GAP}%",
@@ -248,7 +252,7 @@ class WrittenForms:
         if max(len(first), len(last)) > _LONGEST:
             return None
         words = self._words
-        if float(first.replace(",", ".")) >= float(last.replace(",", ".")):
+        if _value(first) >= _value(last):
             score = unit is None and max(len(first), len(last)) < 3 and " " not in match.group().rstrip()
             return f"{self._read(first)} {(words.to if words.of else 'zu')} {self._read(last)}" if score else None
         noun = words.money[unit].noun if unit in words.money else words.units.get(unit or "")
@@ -274,6 +278,8 @@ class WrittenForms:
         if not value or not self._numbers.ends_so(ending, value):
             return None
         feminine = ending in ("ª", "re", "ère", "nde") or ending.endswith("a")
+        if ending in ("nd", "nde"):
+            return "seconde" if feminine else "second"
         plural = "s" if ending in ("ers", "es", "èmes") else ""
         return self._numbers.ordinal(value, "f" if feminine else "m", short=ending == "er") + plural
 

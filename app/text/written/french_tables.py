@@ -23,7 +23,7 @@ FRENCH: Final = Words(
     money_link="",
     money=parse_money("""
 €/EUR euro euros m - centime centimes
-$/USD/US$ dollar dollars m - cent cents
+$/USD/US$/$US dollar dollars m - cent cents
 £/GBP livre livres f - penny pence
 ¥/JPY yen yens m
 R$/BRL réal réaux m
@@ -136,10 +136,13 @@ gr gramme grammes m
 kgs kilo kilos m
 mL millilitre millilitres m
 kn nœud nœuds m
+pts point points m
+cc centimètre_cube centimètres_cubes m
 °_C degré_Celsius degrés_Celsius m
 """),
     per="par",
     abbreviations=parse_abbreviations("""
+r.=rue; port.=portable;
 temp.=température; compr.=comprimé; gél.=gélule; adr.=adresse; anc.=ancien; arrdt=arrondissement; bibl.=bibliothèque;
 circ.=circulaire; c/o=chez; dépt=département; fol.=folio; ibid.=ibidem; id.=idem; i.e.=c'est-à-dire;
 introd.=introduction; loc. cit.=loco citato; obs.=observation; préf.=préface; qté=quantité; Qté=quantité; s.d.=sans
@@ -199,6 +202,7 @@ M million millions m
 Md milliard milliards m
 Mds milliard milliards m
 k mille mille m
+K mille mille m
 """),
     parts={2: ("demi", "demis"), 3: ("tiers", "tiers"), 4: ("quart", "quarts")},
     dated="le au du",

@@ -129,6 +129,8 @@ gr. grammo grammi m
 mL millilitro millilitri m
 gtt goccia gocce f
 conf. confezione confezioni f
+p.p. punto_percentuale punti_percentuali m
+cc centimetro_cubo centimetri_cubi m
 °_C grado_centigrado gradi_centigradi m
 """),
     per="per",
@@ -197,6 +199,10 @@ c.da=contrada
     numbered="capitolo tomo parte atto sezione articolo fase tipo livello titolo volume libro scena cap. vol. art.",
     scales=parse_nouns("""
 k mila mila m
+K mila mila m
+M milione milioni m
+Mln milione milioni m
+Mld miliardo miliardi m
 mln milione milioni m
 mld miliardo miliardi m
 milione milione milioni m

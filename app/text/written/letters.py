@@ -29,7 +29,8 @@ PATTERNS: Final = {
 }
 """Expressions of the groups of `RomanceForms`."""
 _RUNS: Final = re.compile(r"\d+|[^\W\d_]")
-_LOWERED: Final = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+LOWERED: Final = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+"""Subscript digits to plain ones."""
 _LONGEST: Final = 4  # digits of a code that are read as one number
 # Words of these languages are syllables of a beginning, vowels and an end; at the end of a word there may be more.
 _VOWELS: Final = "aeiouyàâäáãéèêëíìïîóòôõöúùûüœæ"
@@ -42,7 +43,7 @@ _END: Final = (
 _SPEAKABLE: Final = re.compile(rf"(?:{_BEGINNING}[{_VOWELS}]{{1,4}}{_INSIDE})+{_END}")
 _SAID: Final = word_set("USP INPS UNAM")
 """Acronyms that could be spelled, but are not."""
-_SPELLED: Final = word_set("ICMS IPTU IPVA INSS FGTS PSOE ONG ONGS RER OMS UEFA CEE CSIC OVH")
+_SPELLED: Final = word_set("ICMS IPTU IPVA INSS FGTS PSOE ONG ONGS RER OMS UEFA CEE CSIC OVH USA EUA CHU")
 """Acronyms that could be said as words, but are not."""
 
 
@@ -56,7 +57,7 @@ class Letters:
 
     def spell(self, text: str) -> str:
         """Return the names of letters, and numbers of up to four digits; longer ones digit by digit."""
-        runs = _RUNS.findall(text.translate(_LOWERED))
+        runs = _RUNS.findall(text.translate(LOWERED))
         alone = sum(not run.isdecimal() for run in runs) == 1
         return " ".join(self._run(run, alone=alone) for run in runs)
 
@@ -74,6 +75,8 @@ class Letters:
 
     def is_spelled(self, text: str, *, alone: bool) -> bool:
         """Return whether capitals are said letter by letter. `alone`: no other word in capitals stands beside them."""
+        if text.lower() in self._short:
+            return False
         if len(text) == 2:
-            return alone and text.lower() not in self._short
+            return alone
         return text in _SPELLED or (text not in _SAID and not _SPEAKABLE.fullmatch(text.lower()))

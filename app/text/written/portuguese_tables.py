@@ -128,6 +128,8 @@ gr. grama gramas m
 mL mililitro mililitros m
 kgs quilo quilos m
 qtos. quarto quartos m
+p.p. ponto_percentual pontos_percentuais m
+cc cilindrada cilindradas f
 °_C grau_Celsius graus_Celsius m
 """),
     per="por",
@@ -190,6 +192,7 @@ tri trilhão trilhões m
 trilhão trilhão trilhões m
 trilhões trilhão trilhões m
 k mil mil m
+K mil mil m
 mi milhão milhões m
 bi bilhão bilhões m
 milhão milhão milhões m

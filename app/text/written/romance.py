@@ -24,7 +24,7 @@ _CAPITAL_WORD: Final = re.compile(r"[A-ZÀ-ÖØ-Ý]{2,}(?:['’][A-ZÀ-ÖØ-Ý]+
 _CENTURIES: Final = re.compile(r"(?:secol[oi]|[Ss]ecc?\.)\s(?:[IVX]+(?:\s?[-–,]\s?|\s(?:e|o|ed|al)\s))?$")
 _COUNTED: Final = (
     "edición|aniversario|congreso|legislatura|jornadas?|encuentro|torneo|festival|edizione|anniversario|congresso"
-    "|convegno|giornata|edição|aniversário|encontro|jornada|torneio|semana|settimana|concurso|concorso|premio|prêmio"
+    "|convegno|guerra|trimestre|trim|semestre|sessione|sesión|sessão|república|repubblica|convención|giornata|edição|aniversário|encontro|jornada|torneio|semana|settimana|concurso|concorso|premio|prêmio"
 )
 """Nouns in small letters that a Roman numeral before them counts."""
 _ONES: Final = "Guerr[ae]|República|Congres[os]+|Concilio|Festival|Jornadas?|Bienal|Cumbre|Guerra|Copa|Torneo|Edición"
@@ -44,10 +44,14 @@ _RANGED: Final = word_set(
 )
 """Nouns that are plural before a range of numbers."""
 _ITALIAN_PLURALS: Final = {"pagina": "pagine", "articolo": "articoli", "capitolo": "capitoli"}
-_RANGE: Final = re.compile(r":?\s?\d+\s?[-–]\s?\d")
+_RANGE: Final = re.compile(r":?\s?(\d{1,6})\s?[-–]\s?(\d{1,6})")
 _AGREEING: Final = word_set("máximo mínimo massimo minimo incluido incluso escluso adjunto")
 """Adjectives that stand as abbreviations after a noun."""
 _RATES: Final = re.compile(r"\s?(?:pessoa|dia|mês|hora|noite|semana|ano|unidade|metro|quilo|kg|m²)(?!\w)")
+_INITIAL: Final = re.compile(r"[A-Z]\.")
+_INITIALS: Final = re.compile(r"(?<![\w.])(?:[A-ZÀ-Ý]\.|Drs?|Prs?|Mes?|Mmes?|Mlles?|Prof\.)\s?$")
+_SAINT: Final = re.compile(r"\s?([A-Z][a-zà-ÿ]+)")
+_OPEN: Final = "AEIOU"
 _FOLDERS: Final = (
     "rama carpeta directorio ruta repositorio branche dossier répertoire branch ramo cartella directory repository "
     "pasta diretório repositório"
@@ -82,7 +86,8 @@ class RomanceForms(QuantityForms):
         # "El XX Congreso": an article is no name of a monarch.
         base["roman"] = base["roman"].replace(r"\b(?P<rw>", rf"\b(?!(?:{_ARTICLES})\s)(?P<rw>", 1)
         base["date"] = (
-            r"(?<![\d/.,-])(?P<d2>\d{1,2})(?P<s2>[/.-])(?P<m2>\d{1,2})(?P=s2)(?P<y2>\d{4}|\d\d)(?![\d/-]|[.,]\d)"
+            r"(?<![\d/.,-])(?P<d2>\d{1,2})(?P<s2>[/.-])(?P<m2>\d{1,2})(?P=s2)(?P<y2>\d{4}|\d\d)"
+            r"(?P<dt>\s?[-–]\s?(?=\d{1,2}[/.]\d{1,2}[/.]\d\d))?(?![\d/-](?<!\s\d)|[.,]\d)"
         )
         base["fraction"] = (
             rf"(?:\b(?P<fw>{either([*words.dated.split(), *words.dated.title().split()])}"
@@ -94,7 +99,20 @@ class RomanceForms(QuantityForms):
             r"(?:\s?h(?:s|rs)?\b|\s?(?P<ap>[ap])\.?\s?m\b(?:\.(?!\s*$))?|(?!\w))"
             r"(?P<ct>\s?[-–]\s?(?=\d{1,2}[:hH]))?"
         )
-        base["ordinal"] = base["ordinal"].replace(r"(?<!\w)(?P<o>", r"(?<![\w,])(?P<o>")
+        base["sign"] = (
+            r"(?:(?<=\d)\s?(?P<g>x|[+=×÷<>≈±≤≥·−]|(?<=\s)-(?=\s\d+(?:[.,]\d+)?\s?=))\s?(?=[\d-])"
+            r"|(?:(?<=[\d)])|(?<=\b[a-zα-ω])|(?<=\d[a-zα-ω]))\s?(?!<\w{1,10}>)(?P<g3>[×÷<>≈±≤≥])\s?(?=[\d√(-]|[a-zα-ω](?!\w)))"
+            r"|(?<![\w<>=-])(?P<g2>[×÷≈±≤≥]|[<>](?!3(?!\d)))(?=\s?\d)"
+        )
+        base["ordinal"] = (
+            base["ordinal"].replace(r"(?<!\w)(?P<o>", r"(?<![\w,])(?P<o>") + r"(?:(?<=[a-z])\.(?=\s[a-zà-ÿ]))?"
+        )
+        thousands = r"\d{1,3}(?:[ .\u00a0\u202f]\d{3})+" if self._french else r"\d{1,3}(?:\.\d{3})+"
+        base["range"] = base["range"].replace(r"\d+(?:[.,]\d+)?", rf"{thousands}|\d+(?:[.,]\d+)?")
+        base["percent"] += r"(?P<pr>\s?[-–]\s?(?=\d+(?:[.,]\d+)?\s?%))?"
+        base["range"] = base["range"].replace(
+            r"(?![\w/-])(?!\.\d)", r"(?:/(?P<re>[a-zà-ÿ]{1,12}[²³]?))?(?![\w/-])(?!\.\d)"
+        )
         base["dial"] = (
             r"(?<![\w.,])(?:\+\d{1,3}(?:\s?\(0\))?(?:[ .-]?\(?\d{1,9}\)?){1,6}|\(\d{2,4}\)\s?9?\s?\d{3,5}[ -]\d{3,4}"
             r"|0\d{1,4}[ /-]\d{5,8}|\d{5}-\d{3,4})(?![\w,-]|\.\d)"
@@ -102,7 +120,7 @@ class RomanceForms(QuantityForms):
         each = rf"(?:\s?/\s?(?P<mu>(?:{rates})|[a-zà-ÿ]{{1,12}}[²³]?))?"
         base["money"] = base["money"].replace(rf"(?:/(?P<mu>{units}))?", each)
         base["unit"] = base["unit"].replace(
-            "(?:/(?P<up>h|s|m²|kg|l))?", rf"(?:/(?P<up>{units})|/(?P<ux>\d{{1,4}})\s?(?P<uy>{units}))?"
+            "(?:/(?P<up>h|s|m²|kg|l))?", rf"(?:/(?P<up>{units}|[a-zà-ÿ]{{3,12}})|/(?P<ux>\d{{1,4}})\s?(?P<uy>{units}))?"
         )
         first = {
             "address": base.pop("address"),
@@ -111,20 +129,21 @@ class RomanceForms(QuantityForms):
             rf"|(?:{in_folder})(?P<rp>\w{{1,40}}(?:/[\w-]{{1,40}}){{1,8}})(?!\w)"
             r"|(?<![\w.])(?P<sn>[A-Za-z0-9]{1,40}(?:_[A-Za-z0-9]{1,40}){1,8})(?!\w)",
             "account": letters.PATTERNS["account"],
-            "iso": base.pop("iso"),
+            "iso": base.pop("iso").replace("-(?P<m>", "(?P<is>[-/])(?P<m>").replace("-(?P<d>", "(?P=is)(?P<d>"),
             "date": base.pop("date"),
             "abbreviated": rf"(?<![\w.,/-])(?:(?P<md0>\d{{1,2}})\s?[-–]\s?)?(?P<md>\d{{1,2}})"
             rf"(?:er|º|°)?(?:{link})(?P<mn>{months})"
-            rf"(?:\.|(?=(?:{link}){years})|(?<=[/-]\w{{3}})(?!\w))(?:(?:{link})(?P<my>{years})(?!\d))?",
+            rf"(?:\.|(?=(?:{link}){years})|(?<=[/-]\w{{3}})(?!\w))(?:(?:{link})(?P<my>{years}|(?<=-)\d\d)(?![\d-]))?",
             "month_name": rf"(?<!\w)(?P<mn2>{months})\.?(?=\s(?:de\s)?{years}(?!\d))",
             "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:y|e|et|a|à)\s)(?P<w2>{days})(?:\.|(?!\w))",
+            "month_pair": rf"(?<!\w)(?P<mp1>{months})\.?\s?[-–/]\s?(?P<mp2>{months})(?:\.|(?!\w))",
             "weekday": rf"(?<!\w)(?P<w3>{days})(?:\.(?=,?\s\d)|(?=,?\s\d{{1,2}}/\d))"
             rf"|(?:(?<=\bel )|(?<=\ble )|(?<=\bil )|(?<=\bna )|(?<=\bno ))(?P<w4>{days})\.(?=\s[a-zà-ÿ])",
             "date_pair": r"(?<![\w/.,])(?P<p1>\d{1,2})/(?P<p2>\d{1,2})(?P<pl>\s(?:a|al|au|à|até|ao)\s)(?P<p3>\d{1,2})"
             r"/(?P<p4>\d{1,2})(?![\w/]|[.,]\d)",
             "month_of": r"(?<![\w/.,])(?P<mo>0[1-9]|1[0-2])/(?P<moy>(?:19|20)\d\d)(?![\w/])",
             "duration": r"(?<![\w.,:])(?P<dh>\d{1,3})(?P<dg>\s?)h\s?(?P<dm>\d{1,2})"
-            r"\s?(?:min|mn|m|['′])(?!\w)(?:\.(?!\s*$))?",
+            r"\s?(?:min|mn|m|['′])(?!\w)(?:\.(?!\s*$))?(?:\s?(?P<ds>[0-5]?\d)\s?(?:s(?!\w)|[\"″]|''))?",
             "short_duration": r"(?<![\w.,:])(?P<sm2>\d{1,3})\s?min\s?(?P<ss2>\d{1,2})"
             r"(?P<sx2>\s?s(?:eg|ec)?(?!\w))?(?!\w|[.,]\d)",
             "elapsed": r"(?<![\d:])(?P<eh>\d{1,2}):(?P<em>[0-5]\d):(?P<es>[0-5]\d)(?![\d:])"
@@ -134,6 +153,7 @@ class RomanceForms(QuantityForms):
             "ratio": r"(?<![\w:.,])(?P<ra>\d{1,3}):(?P<rb>\d{1,3}(?:[. ]\d{3}){0,2})(?![\w:]|[.,]\d)",
             "power": r"(?P<pw>(?<![\w.,])\d+(?:[.,]\d+)?|(?<!\w)(?P<pk>\d{1,3})?(?![ckdhm]?m[²³])[A-Za-zα-ω]{1,2}|\))"
             r"(?P<px>⁻?[⁰¹²³⁴-⁹]{1,3}(?![⁺⁻])|\^[-−]?\d{1,3}|\^[a-z])(?!\w)",
+            "subscript": r"(?<!\w)(?:(?P<lg>log)|(?P<sv>[A-Za-zα-ω]))(?P<sd>[₀-₉]{1,3})(?!\w)",
             "root": r"(?P<ro>√)\s?(?=[\w(])",
             "greek": rf"(?P<gr>(?<![^\W\d])[{greek}](?![^\W\d_]{{2}})|[{signs}])",
             "coefficient": rf"(?<![\w.,])(?P<cf>\d{{1,4}})(?=[{greek}])",
@@ -141,8 +161,10 @@ class RomanceForms(QuantityForms):
             "mixed": r"(?<![\w.,/])(?:(?P<mw>\d{1,3})\s?)?(?:(?P<mf>[½⅓⅔¼¾⅛])"
             r"|(?(mw)(?<=\s))(?P<mt>[1-9])/(?P<mb>[2-9]))"
             rf"(?![\w/]|[.,]\d)(?:\s?(?P<mu2>{units})(?!\w)|\s(?P<mx>[a-zà-ÿ]{{3,20}}))?",
+            "pages": r"(?<![\w.,])(?P<pgn>\d{1,3}(?:\.\d{3})?)\s(?:pp?|págs?|pagg?)\.(?!\s?\d|\s?m\.)",
             "per_thousand": rf"(?<![\w.,])(?P<pt2>{NUMBER})\s?‰",
-            "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)(?:k|(?<=\d\d)K|(?P<km>M))(?![\w/€$£])",
+            "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)(?:k|(?<=\d\d)K|(?P<km>M))(?![\w/€$£])"
+            rf"|(?<![\w.,])(?P<kp>{NUMBER})\s?(?P<ks>{either(words.scales)})(?=\s(?:de\s|di\s|d['’])(?!{money}))",
             "years": r"(?<![\w.,/-])(?P<y1>1[5-9]\d\d|20\d\d)(?P<ys>[-–])(?P<y3>\d\d)(?![\w/-]|[.,]\d)",
             "height": rf"(?<![\w.,])(?P<hm>\d{{1,4}})(?P<hu>m|{money})(?P<hc>\d\d)(?!\w|[.,]\d)",
             "variable": r"(?<![\w'’.])(?:y(?=\s?[=+−×<>≤≥])|(?<=[=+−×<>≤≥]\s)y(?!\w))",
@@ -151,13 +173,14 @@ class RomanceForms(QuantityForms):
             "divided": r"(?<=\d)\s(?P<dv>:)\s(?=\d+\s?=)",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})[xX](?=\s[a-zà-ÿ])",
             "meridiem": r"(?<![\w:.,])(?P<mh>1[0-2]|[1-9])\s?(?P<ma>[ap])m(?!\w)",
-            "minutes": r"(?<![\w.,'])(?P<mq>\d{1,3})(?:['′](?P<sq>[0-5]?\d)(?:[\"″]|'')|′|'(?=[\s,.;)]|$))",
+            "minutes": r"(?<![\w.,'])(?P<mq>\d{1,3})(?:['′]\s?(?P<sq>[0-5]?\d)(?:[\"″]|'')|′|'(?=[\s,.;)]|$))",
             "roman_range": rf"(?<![\w-])(?P<ra1>{_ROMAN})\s?[-–]\s?(?P<ra2>{_ROMAN})(?![\w-])",
             "prices": rf"(?:(?<!\w)(?P<mrc>{money})\s?)?(?<![\w.,-])(?P<mr1>{NUMBER})\s?(?P<mra>{money})?\s?[-–]\s?"
-            rf"(?(mrc)(?:{money})?|(?(mra)|(?!)))\s?(?P<mr2>{NUMBER})\s?(?(mra)(?:{money}))(?![\w-])",
+            rf"(?(mrc)(?:{money})?|(?(mra)|(?!)))\s?(?P<mr2>{NUMBER})\s?(?(mra)(?:{money}))(?:/(?P<mre>[a-zà-ÿ]{{1,12}}[²³]?))?"
+            r"(?![\w-])",
             "inches": r"(?<![\w.,])(?P<in>\d{1,3}(?:[.,]\d)?)[\"″](?=[\s.,;)]|$)",
             **self._own_groups(units),
-            "product": rf"(?<![\w.,])(?P<x1>{NUMBER})[x×](?P<x2>{NUMBER})(?:[x×](?P<x3>{NUMBER}))?"
+            "product": rf"(?<![\w.,])(?P<x1>{NUMBER})[xX×](?P<x2>{NUMBER})(?:[xX×](?P<x3>{NUMBER}))?"
             rf"(?:\s?(?P<xu>{units}))?(?![\w=])",
             "roman_first": rf"(?<![\w.])(?P<rf>[IVX]{{2,7}}|[IVX](?=\s(?:{_ONES})(?!\w)))"
             r"(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{3,}))"
@@ -173,7 +196,7 @@ class RomanceForms(QuantityForms):
         return {
             **first,
             "short": short,
-            "initial": r"(?<![\w.])(?!(?:[A-ZÀ-Ý]\.){2,6}\s\d)(?P<it>[A-ZÀ-Ý])\.-?(?=\s?[A-ZÀ-Ý][\w.])",
+            "initial": r"(?<![\w.])(?!(?:[A-ZÀ-Ý]\.){2,6}(?!\s?[A-ZÀ-Ý]))(?P<it>[A-ZÀ-Ý])\.-?(?=\s?[A-ZÀ-Ý][\w.])",
             **base,
             "spaced": r"(?<![\w.,])(?P<sp>[1-9]\d?(?: \d{3})+)(?=\s(?P<sy>[a-zà-ÿ]{4,20})(?!\w))"
             if not self._french
@@ -195,6 +218,7 @@ class RomanceForms(QuantityForms):
             }
         if self._french:
             return {
+                "ordinal_range": rf"(?<!\w)(?P<og1>{_ROMAN})(?:er|re|e|ème)\s?[-–]\s?(?={_ROMAN}(?:e|ème)(?!\w))",
                 "french_ordinal": rf"(?<!\w)(?P<fo1>{_ROMAN})(?:er|ère|re|e|ème)s?(?P<fs>\ss\.)?(?!\w)",
                 "each_of": r"(?<=\d[hj])(?P<eo>/)(?=\d)",
             }
@@ -288,6 +312,10 @@ class RomanceForms(QuantityForms):
         last = not match.string[match.end() :].strip()
         return match.start(), match.end() - last, f"{said} siècle"
 
+    def _ordinal_range(self, match: re.Match[str]) -> str | None:
+        value = roman(match["og1"])
+        return None if value is None else f"{self._numbers.ordinal(value)} {self._words.to}"
+
     def _each_of(self, match: re.Match[str]) -> str:
         return self._more.out_of
 
@@ -333,13 +361,27 @@ class RomanceForms(QuantityForms):
 
     def _short(self, match: re.Match[str]) -> Found:
         first, last, said = super()._short(match)
+        if self._tag == "it" and match["a"] == "S." and (name := _SAINT.match(match.string, match.end())):
+            return first, name.end() if name[1][0] in _OPEN else last, self._saint(name[1])
+        if _INITIAL.fullmatch(match["a"]) and _INITIALS.search(match.string, 0, match.start()):
+            return first, match.end(), match["a"][0].lower()  # "I. D. Pérez": no title
         if match["a"] == "p/" and _RATES.match(match.string, match.end()):
             said = "por"
         return first, last, self._inflected(said, match)
 
+    @staticmethod
+    def _saint(name: str) -> str:
+        """Return "san" in the form that a name takes; with the name where it is elided."""
+        if name[0] in _OPEN:
+            return f"sant'{name}"
+        if re.match(r"S[^aeiouàèìòù]|Z", name):
+            return "santo"
+        return "santa" if name.endswith("a") and name not in ("Luca", "Nicola", "Mattia", "Barnaba") else "san"
+
     def _inflected(self, said: str, match: re.Match[str]) -> str:
         """Return the words of an abbreviation: the plural of pages, the feminine of what follows a feminine noun."""
-        if said in _RANGED and _RANGE.match(match.string, match.end()):
+        pages = _RANGE.match(match.string, match.end())
+        if said in _RANGED and pages is not None and int(pages[1]) < int(pages[2]):
             return _ITALIAN_PLURALS.get(said, f"{said}s")
         before = match.string[: match.start()].split()[-1:]
         if said not in _AGREEING or not before or not match.string[match.start() - 1].isspace():
@@ -371,6 +413,13 @@ class RomanceForms(QuantityForms):
         if value is None or self._tag != "it" or noun.lower() not in ("atto", "scena"):
             return None
         return self._numbers.ordinal(value, "f" if noun.endswith("a") else "m")
+
+    def _subscript(self, match: re.Match[str]) -> str:
+        number = self._numbers.cardinal(int(match["sd"].translate(letters.LOWERED)))
+        if match["lg"]:
+            return f"{self._more.logarithm} {number} {self._words.of}"
+        name = match["sv"]
+        return f"{self._more.signs.get(name) or self._more.single.get(name, name)} {number}"
 
     def _variable(self, match: re.Match[str]) -> str:
         return self._more.single.get("y", "y")

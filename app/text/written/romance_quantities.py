@@ -7,7 +7,7 @@ from typing import Final
 
 from app.text.word_sets import word_set
 from app.text.written.forms import Found, either
-from app.text.written.romance_times import TimeForms
+from app.text.written.romance_times import NUMBERED, TimeForms
 from app.text.written.words import Gender, Noun
 
 _SUPERSCRIPTS: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
@@ -81,11 +81,27 @@ class QuantityForms(TimeForms):
         ends = _FEMININE[self._tag]
         return not any(map(_MASCULINE.search, stems)) and any(map(ends.search, stems))
 
+    def _range(self, match: re.Match[str]) -> str | None:
+        """Read a range. The number of a law or an article with a hyphen is none: article 14-1, law 2015-29."""
+        first, last = match["r1"], match["r2"]
+        before = match.string[max(0, match.start() - 20) : match.start()]
+        if first.isdecimal() and last.isdecimal() and int(first) > int(last) and NUMBERED.search(before):
+            return self._hyphened(int(first), int(last))
+        said = super()._range(match)
+        return f"{said} {self._each(match['re'])}" if said and match["re"] else said
+
+    def _percent(self, match: re.Match[str]) -> str:
+        if match["pr"] is None:
+            return super()._percent(match)
+        minus = f"{self._words.minus} " if match["pm"] else ""
+        return f"{minus}{self._read(match['pn'])} {self._words.to}"
+
     def _ratio(self, match: re.Match[str]) -> str:
         return f"{self._read(match['ra'])} {self._words.to} {self._read(match['rb'].replace(' ', '.'))}"
 
     def _versus(self, match: re.Match[str]) -> str:
-        return f"{self._read(match['va'])} {self._words.to} {self._read(match['vb'])}"
+        drive = match["va"] + match["vb"] == "44" and " " not in match.group()
+        return f"{self._read(match['va'])} {self._more.by if drive else self._words.to} {self._read(match['vb'])}"
 
     def _power(self, match: re.Match[str]) -> Found:
         base, exponent = match["pw"], match["px"].translate(_SUPERSCRIPTS).lstrip("^").replace("−", "-")
@@ -172,10 +188,18 @@ class QuantityForms(TimeForms):
         noun = unit.one if count == 1 else unit.many
         return match.start(), last, f"{self._numbers.cardinal(count, unit.gender)} {noun} {tail}"
 
+    def _pages(self, match: re.Match[str]) -> Found:
+        noun = {"es": Noun("página", "páginas", "f"), "fr-fr": Noun("page", "pages", "f")}.get(self._tag)
+        noun = noun or (Noun("pagina", "pagine", "f") if self._tag == "it" else Noun("página", "páginas", "f"))
+        last = not match.string[match.end() :].strip()
+        return match.start(), match.end() - last, f"{self._read(match['pgn'], noun)}"
+
     def _per_thousand(self, match: re.Match[str]) -> str:
         return f"{self._read(match['pt2'])} {self._more.per_thousand}"
 
     def _thousands(self, match: re.Match[str]) -> str:
+        if match["ks"]:
+            return f"{self._read(match['kp'], self._words.scales[match['ks']])}"
         scale = "M" if match["km"] else "mil" if "mil" in self._words.scales else "k"
         noun = self._words.scales.get(scale) or self._words.scales["mila" if scale == "k" else "milioni"]
         said = self._read(match["kn"], noun)
@@ -217,6 +241,8 @@ class QuantityForms(TimeForms):
         return f"{self._numbers.cardinal(int(number), gender) if number.isdecimal() else self._read(number)} {noun}"
 
     def _sign(self, match: re.Match[str]) -> str:
+        if match["g3"]:
+            return self._words.signs[match["g3"]]
         if match["g"] == "x" or (match["g"] == "×" and self._is_size(match)):
             return self._more.by if self._is_size(match) or self._tag in ("es", "it") else self._words.signs["×"]
         return super()._sign(match)
@@ -263,7 +289,8 @@ class QuantityForms(TimeForms):
         noun = self._words.money[match["mrc"] or match["mra"]].noun
         first = match["mr1"]
         start = self._numbers.cardinal(int(first), noun.gender) if first.isdecimal() else self._read(first)
-        return f"{start} {self._words.to} {self._read(match['mr2'], noun)}"
+        said = f"{start} {self._words.to} {self._read(match['mr2'], noun)}"
+        return f"{said} {self._each(match['mre'])}" if match["mre"] else said
 
     def _each(self, unit: str) -> str:
         noun = self._words.units.get(unit)

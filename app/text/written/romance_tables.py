@@ -15,7 +15,8 @@ class Romance:
 
     `letters` are the names of a to z, `single` those of letters that are words when they stand alone. `days` and
     `months` are abbreviations, without a full stop. `numbered` are abbreviations that are read before a number.
-    `number_sign` is the word of "nº". `squared`, `cubed` and `power` follow a base. `halves` are those of a masculine
+    `number_sign` is the word of "nº". `squared`, `cubed` and `power` follow a base, and the base follows
+    `logarithm`. `halves` are those of a masculine
     and a feminine noun: half a liter, half a cup; `and_half` those after a whole number. `short_words` are words of
     two letters, which in capitals are no acronyms.
     """
@@ -30,6 +31,7 @@ class Romance:
     cubed: str
     power: str
     root: str
+    logarithm: str
     signs: dict[str, str]
     by: str
     times: str
@@ -79,6 +81,7 @@ ROMANCE: Final = {
         cubed="al cubo",
         power="elevado a",
         root="raíz cuadrada de",
+        logarithm="logaritmo en base",
         signs=parse_pairs(
             f"{_GREEK}{_GREEK_TOO}; ∞=infinito; ≠=distinto de; ∈=pertenece a; ∑=sumatorio de; ∛=raíz cúbica de"
         ),
@@ -108,7 +111,7 @@ ROMANCE: Final = {
             "bât.=bâtiment; "
             "Bât.=bâtiment; apt.=appartement; appt.=appartement; app.=appartement; esc.=escalier; ét.=étage; "
             "ex.=exemple; no=numéro; No=numéro; N°=numéro; tél=téléphone; Tél=téléphone; §=paragraphe; al.=alinéa; "
-            "BP=boîte postale; #=numéro; max=maximum; min=minimum; s.=siècle; "
+            "BP=boîte postale; CP=code postal; Apt=appartement; #=numéro; max=maximum; min=minimum; s.=siècle; "
             "éd.=édition; ann.=annexe"
         ),
         number_sign="numéro",
@@ -116,6 +119,7 @@ ROMANCE: Final = {
         cubed="au cube",
         power="puissance",
         root="racine carrée de",
+        logarithm="logarithme en base",
         signs=parse_pairs(
             f"{_GREEK.replace('alfa', 'alpha').replace('épsilon', 'epsilon')}{_GREEK_TOO}; ∞=infini; "
             "≠=différent de; ∈=appartient à; ∑=somme de; ∛=racine cubique de"
@@ -148,13 +152,14 @@ ROMANCE: Final = {
             "§=paragrafo; #=numero; CAP=cap; c.=comma; co.=comma; lett.=lettera; ed.=edizione; all.=allegato; "
             "vers.=versione; cell.=cellulare; Cell.=cellulare; sec.=secolo; secc.=secoli; h.=ore; s.=secolo; "
             "figg.=figure; tabb.=tabelle; sezz.=sezioni; nn.=numeri; "
-            "q.=quota; l.=legge; civ.=civico; min.=minimo"
+            "q.=quota; C.P.=casella postale; l.=legge; civ.=civico; min.=minimo"
         ),
         number_sign="numero",
         squared="al quadrato",
         cubed="al cubo",
         power="elevato a",
         root="radice quadrata di",
+        logarithm="logaritmo in base",
         signs=parse_pairs(
             f"{_GREEK.replace('épsilon', 'epsilon')}{_GREEK_TOO.replace('theta', 'teta').replace('phi', 'fi')}; "
             "∞=infinito; ≠=diverso da; ∈=appartiene a; ∑=sommatoria di; ∛=radice cubica di"
@@ -168,7 +173,7 @@ ROMANCE: Final = {
         and_half=("e mezzo", "e mezza"),
         short_words=word_set(
             "ad ah ai al ci da dà di do ed eh fa fu fa gi ha ho il in io la là le li lì lo ma me mi ne né no oh ok "
-            "se sé si sì sa so su sta te ti tu un va ve vi vo ex po"
+            "se sé si sì sa so su sta te ti tu un va ve vi vo ex po usa"
         ),
     ),
     "pt-br": Romance(
@@ -197,6 +202,7 @@ ROMANCE: Final = {
         cubed="ao cubo",
         power="elevado a",
         root="raiz quadrada de",
+        logarithm="logaritmo na base",
         signs=parse_pairs(
             f"{_GREEK.replace('épsilon', 'épsilon')}{_GREEK_TOO.replace('theta', 'teta').replace('phi', 'fi')}; "
             "∞=infinito; ≠=diferente de; ∈=pertence a; ∑=somatório de; ∛=raiz cúbica de"

@@ -11,6 +11,10 @@ from app.text.written.romance_tables import ROMANCE
 from app.text.written.words import Noun
 
 _LAW: Final = re.compile(r"(?:n\.?[º°]|n[úu]m\.?|[Ll]ey|[Ll]ei|[Dd]ecreto|[Ll]egge|[Rr]esolu\w+)\s?$")
+NUMBERED: Final = re.compile(
+    r"\b(?:art\.|art[ií]c\w+|n[º°.]|n\.º|n[úu]m\.|loi|ley|legge|lei|d[ée]cret\w*)\s$", re.IGNORECASE
+)
+"""Words before the number of a law or an article, in which a hyphen is no range."""
 _AT: Final = re.compile(r"\b(?:las?|alle|all'|dalle|le|ore)\s?$")
 
 
@@ -36,10 +40,13 @@ class TimeForms(WrittenForms):
     def _date(self, match: re.Match[str]) -> str | None:
         year = match["y2"]
         full = int(year) if len(year) == 4 else int(year) + (2000 if int(year) < 50 else 1900)
-        return self._on(int(match["d2"]), int(match["m2"]), full)
+        said = self._on(int(match["d2"]), int(match["m2"]), full)
+        return f"{said} {self._words.to}" if said and match["dt"] else said
 
     def _abbreviated(self, match: re.Match[str]) -> Found | None:
         day, name, year = int(match["md"]), self._months[match["mn"]], match["my"]
+        if year and len(year) == 2:
+            year = str(int(year) + (2000 if int(year) < 50 else 1900))
         if not 1 <= day <= 31:
             return None
         link = self._words.link
@@ -50,6 +57,11 @@ class TimeForms(WrittenForms):
 
     def _month_name(self, match: re.Match[str]) -> str:
         return self._months[match["mn2"]]
+
+    def _month_pair(self, match: re.Match[str]) -> Found:
+        last = match.group().endswith(".") and not match.string[match.end() :].strip()
+        said = f"{self._months[match['mp1']]} {self._words.to} {self._months[match['mp2']]}"
+        return match.start(), match.end() - last, said
 
     def _month_of(self, match: re.Match[str]) -> str | None:
         if _LAW.search(match.string[max(0, match.start() - 20) : match.start()]):
@@ -89,6 +101,8 @@ class TimeForms(WrittenForms):
             return match.start(), match.end(), " ".join(filter(None, (self._day_names[weekday], *said)))
         if zero:
             return None
+        if top == bottom == "50":
+            return match.start("fn"), match.end(), " ".join([self._numbers.cardinal(value)] * 2)
         if value in (10, 20, 100) and int(top) <= value:
             read = (self._numbers.cardinal(int(top)), self._more.out_of, self._numbers.cardinal(value))
             return match.start("fn"), match.end(), " ".join(read)
@@ -129,12 +143,15 @@ class TimeForms(WrittenForms):
     def _duration(self, match: re.Match[str]) -> str:
         link = "" if match["dg"] else self._more.duration_link
         hours, minutes = self._hours(int(match["dh"])), self._count(int(match["dm"]), "min")
-        return " ".join(filter(None, (hours, link, minutes)))
+        seconds = self._count(int(match["ds"]), "s") if match["ds"] else ""
+        return " ".join(filter(None, (hours, "" if seconds else link, minutes, seconds)))
 
     def _unit(self, match: re.Match[str]) -> str | Found:
         said = super()._unit(match)
-        if self._tag == "es" and match["u"] == "hab." and int(re.sub(r"\D.*", "", match["un"])) < _MOST_ROOMS:
+        if self._tag == "es" and match["u"].lower() == "hab." and int(re.sub(r"\D.*", "", match["un"])) < _MOST_ROOMS:
             said = f"{self._read(match['un'], Noun('habitación', 'habitaciones', 'f'))}"
+        if match["up"] and match["up"] not in self._words.units:
+            said = f"{said} {self._each(match['up'])}"
         if match["ux"]:
             said = f"{said} {self._words.per} {self._count(int(match['ux']), match['uy'])}"
         if self._tag == "it" and isinstance(said, str) and said.startswith("una ora"):
@@ -174,9 +191,14 @@ class TimeForms(WrittenForms):
 
     def _years(self, match: re.Match[str]) -> str | None:
         first, last = int(match["y1"]), int(match["y3"])
+        if NUMBERED.search(match.string[max(0, match.start() - 20) : match.start()]):
+            return self._hyphened(first, last)
         if last <= first % 100:
             return None
         return f"{self._numbers.cardinal(first)} {self._words.to} {self._numbers.cardinal(last)}"
+
+    def _hyphened(self, first: int, last: int) -> str:
+        return f"{self._numbers.cardinal(first)} {self._words.address['-']} {self._numbers.cardinal(last)}"
 
     def _phone(self, match: re.Match[str]) -> str:
         digits = re.sub(r"\D", "", match["p"])

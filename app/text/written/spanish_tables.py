@@ -140,10 +140,15 @@ mts. metro metros m
 mts metro metros m
 cms centímetro centímetros m
 amp. ampolla ampollas f
+pp punto_porcentual puntos_porcentuales m
+p.p. punto_porcentual puntos_porcentuales m
+cc centímetro_cúbico centímetros_cúbicos m
 °_C grado_centígrado grados_centígrados m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+Srs.=señores; blq.=bloque; Stgo.=Santiago; Ltda.=limitada; S.A. de C.V.=ese a de ce uve; S. A. de C. V.=ese a de ce
+uve; nov.=noviembre; oct.=octubre; dic.=diciembre; ene.=enero; febr.=febrero; sept.=septiembre;
 temp.=temperatura; pol. ind.=polígono industrial; Pol. Ind.=polígono industrial; pers.=persona; tfnos.=teléfonos;
 tels.=teléfonos; bda.=barriada; urb.=urbanización; esq.=esquina; plta.=planta; sr.=señor; sra.=señora; srta.=señorita;
 sres.=señores; dr.=doctor; dra.=doctora; dña.=doña; lic.=licenciado; ing.=ingeniero; secr.=secretario;
@@ -206,6 +211,8 @@ cf.=confróntese; Uds=ustedes
 billones billón billones m
 billón billón billones m
 k mil mil m
+K mil mil m
+mill millón millones m
 millón millón millones m
 millones millón millones m
 M millón millones m
