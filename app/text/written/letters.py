@@ -23,7 +23,7 @@ PATTERNS: Final = {
     r"(?:(?:(?<![A-Z])[A-Z]{1,3}(?![A-Z])|(?<!\d)\d{1,9}(?!\d))(?:-(?=\w))?){2,8})(?![\w@]|-\w|[.,:]\d)"
     r"|(?<![\w.,/@#-])(?P<co2>[a-zA-Z]\d{1,4}|\d{1,4}[a-zA-Z])(?!\w|[.,:/]\d|\s\d)"
     r"|(?<![\w.,/@#-])(?P<co3>[A-Z]{1,3}(?:[ -]))(?=\d{1,4}(?![\w.,:/-]))"
-    r"|(?<![\w.,/@#-])(?P<co4>[A-Z]{4,6}\d{1,4})(?![\w-])",
+    r"|(?<![\w.,/@#-])(?P<co4>[A-Z]{4,12}\d{1,4})(?![\w-])",
     "dotted": rf"(?<![\w.])(?P<dl>(?:[{_CAPITALS}]\.){{2,6}})(?![{_CAPITALS}a-z])",
     "capitals": rf"(?<![\w.-])(?P<ca>[{_CAPITALS}]{{2,6}})(?P<cx>-[A-Z](?!\w))?(?P<cs>s)?(?![\w.]\w|\w|['’])",
 }
@@ -68,6 +68,11 @@ class Letters:
         # espeak-ng says the name of most letters that stand alone.
         letter = run.lower()
         return self._single.get(letter, letter) if alone else self._names.get(letter, letter)
+
+    def code_word(self, text: str) -> str:
+        """Return a word in capitals with a number at its end: SUMMER25."""
+        word = text.rstrip("0123456789")
+        return self.spell(text) if self.is_spelled(word, alone=True) else f"{word} {self.spell(text[len(word) :])}"
 
     def account(self, text: str) -> str:
         """Return letters and digits one by one."""

@@ -12,7 +12,7 @@ from app.text.word_sets import word_set
 from app.text.written import addresses, letters
 from app.text.written.forms import NUMBER, Found, either
 from app.text.written.numbers import roman
-from app.text.written.romance_quantities import QuantityForms
+from app.text.written.romance_quantities import NO_NOUNS, QuantityForms
 
 _ROMAN: Final = r"[IVX]{1,7}"
 _DAYS_LONG: Final = (
@@ -30,6 +30,10 @@ _COUNTED: Final = (
 _ONES: Final = "Guerr[ae]|República|Congres[os]+|Concilio|Festival|Jornadas?|Bienal|Cumbre|Guerra|Copa|Torneo|Edición"
 """Nouns that a numeral of one letter before them counts."""
 _ARTICLES: Final = "El|La|Los|Las|En|Del|Al|Il|Lo|Le|Les|I|Nel|Dal|O|A|Os|As|No|Na|Da|Do|Au|Du|Ce|Este|Questo"
+_BEFORE_ORDINAL: Final = (
+    "la La el El il Il al del lo Lo o O a A os as do da no na ao à dal nel nella della alla un una um"
+)
+"""Articles before a Roman numeral that counts a noun."""
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _PHONES: Final = {
     "es": r"(?<![\w.,])[6789]\d{8}(?![\w,]|\.\d)",
@@ -79,6 +83,8 @@ class RomanceForms(QuantityForms):
         greek = "".join(sign for sign in more.signs if sign.isalpha())
         signs = "".join(sign for sign in more.signs if not sign.isalpha())
         rates = either(unit for unit in words.units if re.fullmatch(r"[a-z]{2,}\.", unit))
+        articles = "|".join(rf"(?<=\b{word}\s)" for word in _BEFORE_ORDINAL.split())
+        measured = "|".join(rf"(?<=\d\s{unit})|(?<=\d{unit})" for unit in ("mm", "cm", "dm", "m", "km"))
         in_folder = "|".join(rf"(?<=\b{word}\s)" for word in _FOLDERS.split())
         bare = either(unit for unit in words.units if unit in _BARE)
         befores = "|".join(rf"(?<=\b{word}\s)" for word in sorted(_ONE_UNIT | _MANY_UNITS))
@@ -185,6 +191,8 @@ class RomanceForms(QuantityForms):
             "roman_first": rf"(?<![\w.])(?P<rf>[IVX]{{2,7}}|[IVX](?=\s(?:{_ONES})(?!\w)))"
             r"(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{3,}))"
             rf"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{{2,}}|(?:{_COUNTED})(?!\w))))",
+            "roman_noun": rf"(?:{articles})(?P<rv>[IVX]{{2,7}})\s(?=(?P<rz>[a-zà-ÿ]{{4,20}})(?!\w))",
+            "between": rf"(?:{measured})\s?(?P<bw>[xX×])\s?(?=\d+(?:[.,]\d+)?\s?(?:{units})(?!\w))",
             "numbered": rf"(?<![\w.])(?P<nb>{either(self._before_number)})"
             r"(?::?\s?(?P<nr>[IVX]+)(?![\w–-])|(?=:?\s?(?:\d|[IVX]+[–-]|[A-Z](?![\w.])|[(+]{1,2}\d)))",
         }
@@ -265,9 +273,9 @@ class RomanceForms(QuantityForms):
             text = match["co3"]
             known = roman(text[:-1]) is not None and text[-1] == " "
             return None if known or (len(text) == 2 and text[-1] == " ") else self._spelled_before(match)
-        if match["co4"] and not self._letters.is_spelled(match["co4"].rstrip("0123456789"), alone=True):
-            return None
-        return self._letters.spell(match["co"] or match["co2"] or match["co4"])
+        if match["co4"]:
+            return self._letters.code_word(match["co4"])
+        return self._letters.spell(match["co"] or match["co2"])
 
     def _spelled_before(self, match: re.Match[str]) -> str | None:
         text = match["co3"]
@@ -341,7 +349,17 @@ class RomanceForms(QuantityForms):
         return None if said is None else (match.start(), match.end() - last, f"{said} secolo")
 
     def _roman_first(self, match: re.Match[str]) -> Found | None:
-        value, noun = roman(match["rf"]), match["rx"] or match["ry"]
+        return self._ordinal_before(match, match["rf"], match["rx"] or match["ry"])
+
+    def _roman_noun(self, match: re.Match[str]) -> Found | None:
+        return None if match["rz"] in NO_NOUNS else self._ordinal_before(match, match["rv"], match["rz"])
+
+    def _between(self, match: re.Match[str]) -> str:
+        return self._more.by
+
+    def _ordinal_before(self, match: re.Match[str], numeral: str, noun: str) -> Found | None:
+        """Return the ordinal of a Roman numeral by the gender of the noun after it."""
+        value = roman(numeral)
         if value is None:
             return None
         if value > _LONGEST_NUMERAL and self._tag == "es":

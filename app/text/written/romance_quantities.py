@@ -56,7 +56,7 @@ _MASCULINE: Final = re.compile(
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _NOUN: Final = re.compile(r"\s(mil\s)?([a-zà-ÿ]{3,20})(?![\w'])")
 _LONGEST: Final = 15  # digits that are read as one number
-_NO_NOUNS: Final = word_set(
+NO_NOUNS: Final = word_set(
     "más mais menos tras após plus moins più meno por par per para pour con com avec sin sem sans como comme come que "
     "del della dei delle degli des sur sobre sopra entre tra fra fois además está está estão son são sont será fue foi "
     "ogni cada chaque seul hasta desde depuis depois dopo après puis poi mais sino segundo según contra dans "
@@ -88,6 +88,11 @@ class QuantityForms(TimeForms):
         if first.isdecimal() and last.isdecimal() and int(first) > int(last) and NUMBERED.search(before):
             return self._hyphened(int(first), int(last))
         said = super()._range(match)
+        if said is None and match["ru"] is None and re.fullmatch(r"[1-9]\d{1,2}[-–][1-9]\d{1,2}", match.group()):
+            # A score of basketball: the numbers are near each other.
+            return f"{self._read(first)} {self._words.to} {self._read(last)}" if int(first) < 2 * int(last) else None
+        if said and match["re"] == "h" and match["ru"] == "km" and self._french:
+            return f"{said} à l'heure"
         return f"{said} {self._each(match['re'])}" if said and match["re"] else said
 
     def _percent(self, match: re.Match[str]) -> str:
@@ -154,7 +159,7 @@ class QuantityForms(TimeForms):
         if unit is not None:
             return self._mixed_unit(match, unit, top, bottom)
         whole, noun = match["mw"], match["mx"] or ""
-        counts = bool(noun) and noun not in _NO_NOUNS
+        counts = bool(noun) and noun not in NO_NOUNS
         plural = self._tag == "it" and whole not in (None, "1")
         feminine = counts and (noun[-1] == "e" if plural else self._feminine(noun))
         if not whole:
@@ -256,7 +261,7 @@ class QuantityForms(TimeForms):
         number = match["n"]
         plain = number.replace(".", "") if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", number) else number
         found = _NOUN.match(match.string, match.end())
-        if found is None or found[2] in _NO_NOUNS or number[0] == "0" or not plain.isdecimal() or len(plain) > _LONGEST:
+        if found is None or found[2] in NO_NOUNS or number[0] == "0" or not plain.isdecimal() or len(plain) > _LONGEST:
             return self._read(number)
         value, noun = int(plain), found[2]
         if self._tag == "it":
