@@ -15,7 +15,7 @@ from app.text.written import addresses
 from app.text.written.abbreviations import LAST_TOO, pattern
 from app.text.written.numbers import Numbers, roman
 from app.text.written.tables import WORDS
-from app.text.written.words import Noun
+from app.text.written.words import Money, Noun
 
 # A number: thousands in groups, or plain digits; and a fraction.
 NUMBER: Final = (
@@ -202,8 +202,9 @@ class WrittenForms:
         return f"{self._words.minus} {said}" if match["mm"] and said else said
 
     def _amount(self, match: re.Match[str]) -> str | None:
-        money = self._words.money[match["c1"] or match["c2"]]
-        number = match["n1"] or match["n2"]
+        return self._sum(match["n1"] or match["n2"], self._words.money[match["c1"] or match["c2"]])
+
+    def _sum(self, number: str, money: Money) -> str | None:
         cents = re.search(r"[.,](\d\d)$", number)
         if cents is None:
             return self._read(number, money.noun)

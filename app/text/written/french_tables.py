@@ -138,6 +138,9 @@ mL millilitre millilitres m
 kn nœud nœuds m
 pts point points m
 cc centimètre_cube centimètres_cubes m
+ppp point_par_pouce points_par_pouce m
+Mpx mégapixel mégapixels m
+Mpix mégapixel mégapixels m
 °_C degré_Celsius degrés_Celsius m
 """),
     per="par",

@@ -131,6 +131,8 @@ gtt goccia gocce f
 conf. confezione confezioni f
 p.p. punto_percentuale punti_percentuali m
 cc centimetro_cubo centimetri_cubi m
+Mpx megapixel megapixel m
+MP megapixel megapixel m
 °_C grado_centigrado gradi_centigradi m
 """),
     per="per",

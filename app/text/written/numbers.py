@@ -85,6 +85,8 @@ class Numbers:
         said: str = str(num2words(value, lang=self._language, to="ordinal"))
         if self._tag == "fr-fr":
             return "première" if value == 1 and gender == "f" else said
+        if self._tag == "es":
+            said = said.replace("quadra", "cuadra")
         if short and self._tag == "es":
             return re.sub(r"(primer|tercer)o$", r"\1", said)
         return re.sub(r"o\b", "a", said) if gender == "f" else said

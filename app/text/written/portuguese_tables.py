@@ -130,6 +130,8 @@ kgs quilo quilos m
 qtos. quarto quartos m
 p.p. ponto_percentual pontos_percentuais m
 cc cilindrada cilindradas f
+Mpx megapixel megapixels m
+MP megapixel megapixels m
 °_C grau_Celsius graus_Celsius m
 """),
     per="por",

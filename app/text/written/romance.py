@@ -115,6 +115,14 @@ class RomanceForms(QuantityForms):
         )
         thousands = r"\d{1,3}(?:[ .\u00a0\u202f]\d{3})+" if self._french else r"\d{1,3}(?:\.\d{3})+"
         base["range"] = base["range"].replace(r"\d+(?:[.,]\d+)?", rf"{thousands}|\d+(?:[.,]\d+)?")
+        coins = either(code for code in words.money if re.fullmatch("[A-Z]{3}", code))
+        american = rf"(?:\d{{1,3}}(?:,\d{{3}})+(?:\.\d\d)?|{NUMBER})" if self._gendered else NUMBER
+        if self._tag == "es":  # 3'50 €
+            american = rf"(?:\d{{1,4}}'\d{{1,2}}|{american})"
+            for kind in ("unit", "percent"):
+                base[kind] = base[kind].replace(NUMBER, rf"(?:\d{{1,4}}'\d{{1,2}}|{NUMBER})")
+        base["money"] = base["money"].replace(NUMBER, american)
+        base["ordinal"] = base["ordinal"].replace(r"(?!\w)(?!(?<=°)", r"(?![a-zà-ÿCF-Z\d_]|[ABDE]\w)(?!(?<=°)")
         base["percent"] += r"(?P<pr>\s?[-–]\s?(?=\d+(?:[.,]\d+)?\s?%))?"
         base["range"] = base["range"].replace(
             r"(?![\w/-])(?!\.\d)", r"(?:/(?P<re>[a-zà-ÿ]{1,12}[²³]?))?(?![\w/-])(?!\.\d)"
@@ -126,7 +134,9 @@ class RomanceForms(QuantityForms):
         each = rf"(?:\s?/\s?(?P<mu>(?:{rates})|[a-zà-ÿ]{{1,12}}[²³]?))?"
         base["money"] = base["money"].replace(rf"(?:/(?P<mu>{units}))?", each)
         base["unit"] = base["unit"].replace(
-            "(?:/(?P<up>h|s|m²|kg|l))?", rf"(?:/(?P<up>{units}|[a-zà-ÿ]{{3,12}})|/(?P<ux>\d{{1,4}})\s?(?P<uy>{units}))?"
+            "(?:/(?P<up>h|s|m²|kg|l))?",
+            rf"(?:/(?P<up>{units}|[a-zà-ÿ]{{3,12}})|/(?P<ux>\d{{1,4}})\s?(?!(?P=u)(?!\w))(?P<uy>{units})"
+            r"|(?P<ut>\s?[-–]\s?(?=\d+(?:[.,]\d+)?\s?(?P=u)(?!\w)))|\.(?=\s[a-zà-ÿ(]|,))?",
         )
         first = {
             "address": base.pop("address"),
@@ -181,6 +191,7 @@ class RomanceForms(QuantityForms):
             "meridiem": r"(?<![\w:.,])(?P<mh>1[0-2]|[1-9])\s?(?P<ma>[ap])m(?!\w)",
             "minutes": r"(?<![\w.,'])(?P<mq>\d{1,3})(?:['′]\s?(?P<sq>[0-5]?\d)(?:[\"″]|'')|′|'(?=[\s,.;)]|$))",
             "roman_range": rf"(?<![\w-])(?P<ra1>{_ROMAN})\s?[-–]\s?(?P<ra2>{_ROMAN})(?![\w-])",
+            "money_code": rf"(?:US)?[$€£]\s?(?P<mcn>{american})\s(?P<mcc>{coins})(?!\w)",
             "prices": rf"(?:(?<!\w)(?P<mrc>{money})\s?)?(?<![\w.,-])(?P<mr1>{NUMBER})\s?(?P<mra>{money})?\s?[-–]\s?"
             rf"(?(mrc)(?:{money})?|(?(mra)|(?!)))\s?(?P<mr2>{NUMBER})\s?(?(mra)(?:{money}))(?:/(?P<mre>[a-zà-ÿ]{{1,12}}[²³]?))?"
             r"(?![\w-])",

@@ -8,7 +8,7 @@ from typing import Final
 from app.text.word_sets import word_set
 from app.text.written.forms import Found, either
 from app.text.written.romance_times import NUMBERED, TimeForms
-from app.text.written.words import Gender, Noun
+from app.text.written.words import Gender, Money, Noun
 
 _SUPERSCRIPTS: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _VULGAR: Final = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅛": (1, 8)}
@@ -56,6 +56,12 @@ _MASCULINE: Final = re.compile(
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _NOUN: Final = re.compile(r"\s(mil\s)?([a-zà-ÿ]{3,20})(?![\w'])")
 _LONGEST: Final = 15  # digits that are read as one number
+_CALLED: Final = re.compile(
+    r"\b(?:tel|teléfono|telefono|telefone|tfno|tél|téléphone|fax|cell?|cell?ular\w*|m[óo]v|móvil|llam\w* al?|whatsapp|fone"
+    r"|ligue|chiam\w*|appel\w*)[.:]*\s$",
+    re.IGNORECASE,
+)
+"""Words before a telephone number."""
 NO_NOUNS: Final = word_set(
     "más mais menos tras após plus moins più meno por par per para pour con com avec sin sem sans como comme come que "
     "del della dei delle degli des sur sobre sopra entre tra fra fois además está está estão son são sont será fue foi "
@@ -70,7 +76,7 @@ class QuantityForms(TimeForms):
     """Numbers and money. Methods are safe on any thread."""
 
     def _read(self, number: str, noun: Noun | None = None) -> str | None:
-        said = super()._read(number, noun)
+        said = super()._read(number.replace("'", ","), noun)
         return re.sub(r"(cent|vingt)s (?=mille\b)", r"\1 ", said) if said and self._french else said
 
     def _feminine(self, noun: str) -> bool:
@@ -87,6 +93,8 @@ class QuantityForms(TimeForms):
         before = match.string[max(0, match.start() - 20) : match.start()]
         if first.isdecimal() and last.isdecimal() and int(first) > int(last) and NUMBERED.search(before):
             return self._hyphened(int(first), int(last))
+        if _CALLED.search(before) and match["ru"] is None:
+            return self._dial(match)
         said = super()._range(match)
         if said is None and match["ru"] is None and re.fullmatch(r"[1-9]\d{1,2}[-–][1-9]\d{1,2}", match.group()):
             # A score of basketball: the numbers are near each other.
@@ -307,9 +315,17 @@ class QuantityForms(TimeForms):
 
     def _amount(self, match: re.Match[str]) -> str | None:
         money = self._words.money[match["c1"] or match["c2"]]
-        number = match["n1"] or match["n2"]
+        return self._coins(match["n1"] or match["n2"], money)
+
+    def _money_code(self, match: re.Match[str]) -> str | None:
+        return self._coins(match["mcn"], self._words.money[match["mcc"]])
+
+    def _coins(self, number: str, money: Money) -> str | None:
+        number = number.replace("'", ",")
+        if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d\d)?", number):
+            number = number.replace(",", "")
         if money.hundredth is None or not re.fullmatch(r"0[.,]\d\d", number) or number.endswith("00"):
-            return super()._amount(match)
+            return self._sum(number, money)
         value = int(number[-2:])
         noun = money.hundredth
         return f"{self._numbers.cardinal(value, noun.gender)} {noun.one if value == 1 else noun.many}"

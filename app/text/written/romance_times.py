@@ -147,6 +147,11 @@ class TimeForms(WrittenForms):
         return " ".join(filter(None, (hours, "" if seconds else link, minutes, seconds)))
 
     def _unit(self, match: re.Match[str]) -> str | Found:
+        if match["ut"]:  # the unit follows the second number, too
+            number, minus = match["un"], f"{self._words.minus} " if match["um"] else ""
+            gender = self._words.units[match["u"]].gender
+            start = self._numbers.cardinal(int(number), gender) if number.isdecimal() else self._read(number)
+            return f"{minus}{start} {self._words.to}"
         said = super()._unit(match)
         if self._tag == "es" and match["u"].lower() == "hab." and int(re.sub(r"\D.*", "", match["un"])) < _MOST_ROOMS:
             said = f"{self._read(match['un'], Noun('habitación', 'habitaciones', 'f'))}"

@@ -23,7 +23,7 @@ SPANISH: Final = Words(
     money_link="con",
     money=parse_money("""
 €/EUR euro euros m - céntimo céntimos
-$/USD/US$ dólar dólares m - centavo centavos
+$/USD/US$/U$S dólar dólares m - centavo centavos
 £/GBP libra libras f - penique peniques
 ¥/JPY yen yenes m
 R$/BRL real reales m
@@ -143,10 +143,15 @@ amp. ampolla ampollas f
 pp punto_porcentual puntos_porcentuales m
 p.p. punto_porcentual puntos_porcentuales m
 cc centímetro_cúbico centímetros_cúbicos m
+ppp punto_por_pulgada puntos_por_pulgada m
+Mpx megapíxel megapíxeles m
+MP megapíxel megapíxeles m
 °_C grado_centígrado grados_centígrados m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+Vds.=ustedes; Sras.=señoras; SS. AA. RR.=sus altezas reales; SS.AA.RR.=sus altezas reales; n/ref.=nuestra referencia;
+s/ref.=su referencia;
 Srs.=señores; blq.=bloque; Stgo.=Santiago; Ltda.=limitada; S.A. de C.V.=ese a de ce uve; S. A. de C. V.=ese a de ce
 uve; nov.=noviembre; oct.=octubre; dic.=diciembre; ene.=enero; febr.=febrero; sept.=septiembre;
 temp.=temperatura; pol. ind.=polígono industrial; Pol. Ind.=polígono industrial; pers.=persona; tfnos.=teléfonos;
