@@ -145,6 +145,7 @@ Mpix mégapixel mégapixels m
 """),
     per="par",
     abbreviations=parse_abbreviations("""
+et al.=et al;
 r.=rue; port.=portable;
 temp.=température; compr.=comprimé; gél.=gélule; adr.=adresse; anc.=ancien; arrdt=arrondissement; bibl.=bibliothèque;
 circ.=circulaire; c/o=chez; dépt=département; fol.=folio; ibid.=ibidem; id.=idem; i.e.=c'est-à-dire;

@@ -137,6 +137,7 @@ MP megapixel megapixel m
 """),
     per="per",
     abbreviations=parse_abbreviations("""
+et al.=et al;
 temp.=temperatura; pers.=persona; conf.=confezione; q.tà=quantità; qta=quantità; app.=appartamento;
 appto=appartamento; b.go=borgo; B.go=borgo; ch.mo=chiarissimo; Ch.mo=chiarissimo; cons.=consigliere; fatt.=fattura;
 f.to=firmato; F.to=firmato; ibid.=ibidem; id.=idem; lab.=laboratorio; m.llo=maresciallo; op. cit.=opera citata;

@@ -136,6 +136,7 @@ MP megapixel megapixels m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+et al.=et al;
 temp.=temperatura; conj.=conjunto; Conj.=conjunto; ass.=assinado; esq.=esquina; lj.=loja; and.=andar; Tv.=travessa;
 Est.=estrada; Alm.=almirante; Mal.=marechal; Mons.=monsenhor; Fr.=frei; Univ.=universidade; Fac.=faculdade;
 Inst.=instituto; Dir.=diretor; coord.=coordenador; Bel.=bacharel; op. cit.=obra citada; ibid.=ibidem; id.=idem;

@@ -34,6 +34,12 @@ _BEFORE_ORDINAL: Final = (
     "la La el El il Il al del lo Lo o O a A os as do da no na ao à dal nel nella della alla un una um"
 )
 """Articles before a Roman numeral that counts a noun."""
+_FEMININE_ARTICLES: Final = {
+    "es": word_set("la una esta"),
+    "fr-fr": word_set("la une cette"),
+    "it": word_set("la una alla della nella dalla questa"),
+    "pt-br": word_set("a uma na da à esta"),
+}
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _PHONES: Final = {
     "es": r"(?<![\w.,])[6789]\d{8}(?![\w,]|\.\d)",
@@ -43,6 +49,8 @@ _PHONES: Final = {
     "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}"
     r"|\d{3}\.\d{3}\.\d{3}-\d\d|\d\d\.\d{3}\.\d{3}(?:/\d{4})?-\d\d?|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
 }
+_BEFORE_DAYS: Final = "el los le les il i la na no nas nos ao aos à às cada ogni chaque este esta ce questo"
+"""Words before an abbreviated day of the week."""
 _RANGED: Final = word_set(
     "página artículo capítulo figura page article chapitre figure pagina articolo capitolo artigo"
 )
@@ -85,6 +93,7 @@ class RomanceForms(QuantityForms):
         rates = either(unit for unit in words.units if re.fullmatch(r"[a-z]{2,}\.", unit))
         articles = "|".join(rf"(?<=\b{word}\s)" for word in _BEFORE_ORDINAL.split())
         measured = "|".join(rf"(?<=\d\s{unit})|(?<=\d{unit})" for unit in ("mm", "cm", "dm", "m", "km"))
+        before_days = "|".join(rf"(?<=\b{word} )" for word in _BEFORE_DAYS.split())
         in_folder = "|".join(rf"(?<=\b{word}\s)" for word in _FOLDERS.split())
         bare = either(unit for unit in words.units if unit in _BARE)
         befores = "|".join(rf"(?<=\b{word}\s)" for word in sorted(_ONE_UNIT | _MANY_UNITS))
@@ -129,7 +138,7 @@ class RomanceForms(QuantityForms):
         )
         base["dial"] = (
             r"(?<![\w.,])(?:\+\d{1,3}(?:\s?\(0\))?(?:[ .-]?\(?\d{1,9}\)?){1,6}|\(\d{2,4}\)\s?9?\s?\d{3,5}[ -]\d{3,4}"
-            r"|0\d{1,4}[ /-]\d{5,8}|\d{5}-\d{3,4})(?![\w,-]|\.\d)"
+            r"|0\d{1,4}[ /-]\d{5,8}|\d{5}-\d{3,4})(?![\w-]|[.,]\d)"
         )
         each = rf"(?:\s?/\s?(?P<mu>(?:{rates})|[a-zà-ÿ]{{1,12}}[²³]?))?"
         base["money"] = base["money"].replace(rf"(?:/(?P<mu>{units}))?", each)
@@ -151,10 +160,11 @@ class RomanceForms(QuantityForms):
             rf"(?:er|º|°)?(?:{link})(?P<mn>{months})"
             rf"(?:\.|(?=(?:{link}){years})|(?<=[/-]\w{{3}})(?!\w))(?:(?:{link})(?P<my>{years}|(?<=-)\d\d)(?![\d-]))?",
             "month_name": rf"(?<!\w)(?P<mn2>{months})\.?(?=\s(?:de\s)?{years}(?!\d))",
-            "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:y|e|et|a|à)\s)(?P<w2>{days})(?:\.|(?!\w))",
+            "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:[ye]|et|[aà])\s(?:(?:el|il|la|le)\s)?)"
+            rf"(?P<w2>{days})(?:\.|(?!\w))",
             "month_pair": rf"(?<!\w)(?P<mp1>{months})\.?\s?[-–/]\s?(?P<mp2>{months})(?:\.|(?!\w))",
             "weekday": rf"(?<!\w)(?P<w3>{days})(?:\.(?=,?\s\d)|(?=,?\s\d{{1,2}}/\d))"
-            rf"|(?:(?<=\bel )|(?<=\ble )|(?<=\bil )|(?<=\bna )|(?<=\bno ))(?P<w4>{days})\.(?=\s[a-zà-ÿ])",
+            rf"|(?:{before_days})(?P<w4>{days})(?:\.(?=[,;:)]|\s[a-zà-ÿ(])|(?=\.$))",
             "date_pair": r"(?<![\w/.,])(?P<p1>\d{1,2})/(?P<p2>\d{1,2})(?P<pl>\s(?:a|al|au|à|até|ao)\s)(?P<p3>\d{1,2})"
             r"/(?P<p4>\d{1,2})(?![\w/]|[.,]\d)",
             "month_of": r"(?<![\w/.,])(?P<mo>0[1-9]|1[0-2])/(?P<moy>(?:19|20)\d\d)(?![\w/])",
@@ -170,7 +180,7 @@ class RomanceForms(QuantityForms):
             "power": r"(?P<pw>(?<![\w.,])\d+(?:[.,]\d+)?|(?<!\w)(?P<pk>\d{1,3})?(?![ckdhm]?m[²³])[A-Za-zα-ω]{1,2}|\))"
             r"(?P<px>⁻?[⁰¹²³⁴-⁹]{1,3}(?![⁺⁻])|\^[-−]?\d{1,3}|\^[a-z])(?!\w)",
             "subscript": r"(?<!\w)(?:(?P<lg>log)|(?P<sv>[A-Za-zα-ω]))(?P<sd>[₀-₉]{1,3})(?!\w)",
-            "root": r"(?P<ro>√)\s?(?=[\w(])",
+            "root": r"(?P<ro>√)\s?(?:\((?=[^()]{1,40}\)))?(?=[\w(])",
             "greek": rf"(?P<gr>(?<![^\W\d])[{greek}](?![^\W\d_]{{2}})|[{signs}])",
             "coefficient": rf"(?<![\w.,])(?P<cf>\d{{1,4}})(?=[{greek}])",
             "amperes": rf"(?<![\w.,])(?P<am>{NUMBER})\s?A(?!\w|\s[A-Z\d])",
@@ -286,6 +296,8 @@ class RomanceForms(QuantityForms):
             return None if known or (len(text) == 2 and text[-1] == " ") else self._spelled_before(match)
         if match["co4"]:
             return self._letters.code_word(match["co4"])
+        if match["co5"]:
+            return self._letters.spell(match["co5"])
         return self._letters.spell(match["co"] or match["co2"])
 
     def _spelled_before(self, match: re.Match[str]) -> str | None:
@@ -375,8 +387,11 @@ class RomanceForms(QuantityForms):
             return None
         if value > _LONGEST_NUMERAL and self._tag == "es":
             return match.start(), match.end() - 1, self._numbers.cardinal(value)
-        feminine = self._feminine(noun.lower()) and not self._french
-        return match.start(), match.end() - 1, self._numbers.ordinal(value, "f" if feminine else "m")
+        article = match.string[: match.start()].split()[-1:]
+        named = {word.lower() for word in article} & _FEMININE_ARTICLES[self._tag]
+        feminine = bool(named) or (self._feminine(noun.lower()) and not self._french)
+        said = self._numbers.ordinal(value, "f" if feminine else "m", short=not feminine)
+        return match.start(), match.end() - 1, said
 
     def _roman_alone(self, match: re.Match[str]) -> str | None:
         value = roman(match["rl"])

@@ -57,8 +57,8 @@ _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numera
 _NOUN: Final = re.compile(r"\s(mil\s)?([a-zà-ÿ]{3,20})(?![\w'])")
 _LONGEST: Final = 15  # digits that are read as one number
 _CALLED: Final = re.compile(
-    r"\b(?:tel|teléfono|telefono|telefone|tfno|tél|téléphone|fax|cell?|cell?ular\w*|m[óo]v|móvil|llam\w* al?|whatsapp|fone"
-    r"|ligue|chiam\w*|appel\w*)[.:]*\s$",
+    r"\b(?:tel|teléfono|telefono|telefone|tfno|tél|téléphone|fax|cell?|cell?ular\w*|m[óo]v|móvil|llam\w* al?"
+    r"|whatsapp|fone|ligue|chiam\w*|appel\w*)[.:]*\s$",
     re.IGNORECASE,
 )
 """Words before a telephone number."""

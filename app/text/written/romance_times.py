@@ -22,6 +22,12 @@ def _capitalized(forms: dict[str, str]) -> dict[str, str]:
     return {**forms, **{form[0].upper() + form[1:]: said for form, said in forms.items()}}
 
 
+def _after_plural(match: re.Match[str]) -> bool:
+    """Return whether an article in the plural stands before a form."""
+    before = match.string[: match.start()].split()[-1:]
+    return bool(before) and before[0].lower() in ("los", "les", "nos", "nas", "aos", "às")
+
+
 _MOST_ROOMS: Final = 20  # "3 hab." are rooms, "300 hab." inhabitants
 
 
@@ -71,14 +77,19 @@ class TimeForms(WrittenForms):
         return " ".join(filter(None, said))
 
     def _day_pair(self, match: re.Match[str]) -> Found | str:
-        words = match["ws"].strip()
+        words, many = match["ws"].strip(), _after_plural(match)
         between = self._words.to if words in ("-", "–", "/") else words
-        said = f"{self._day_names[match['w1']]} {between} {self._day_names[match['w2']]}"
+        said = f"{self._named_day(match['w1'], many)} {between} {self._named_day(match['w2'], many)}"
         last = match.group().endswith(".") and not match.string[match.end() :].strip()
         return match.start(), match.end() - last, said
 
     def _weekday(self, match: re.Match[str]) -> str:
-        return self._day_names[match["w3"] or match["w4"]]
+        return self._named_day(match["w3"] or match["w4"], _after_plural(match))
+
+    def _named_day(self, short: str, many: bool) -> str:
+        """Return the name of an abbreviated day; `many`: of several of them."""
+        name = self._day_names[short]
+        return f"{name}s" if many and name[-1] in "aoi" else name
 
     def _date_pair(self, match: re.Match[str]) -> str | None:
         words, dates = self._words, []

@@ -150,6 +150,7 @@ MP megapíxel megapíxeles m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+et al.=et al;
 Vds.=ustedes; Sras.=señoras; SS. AA. RR.=sus altezas reales; SS.AA.RR.=sus altezas reales; n/ref.=nuestra referencia;
 s/ref.=su referencia;
 Srs.=señores; blq.=bloque; Stgo.=Santiago; Ltda.=limitada; S.A. de C.V.=ese a de ce uve; S. A. de C. V.=ese a de ce
