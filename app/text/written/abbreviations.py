@@ -74,6 +74,8 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
     # "U.S.A.": nothing stands between the letters.
     if stem == before and stem.endswith(".") and after[0].isalnum():
         return True
+    if stem.endswith(".") and following[0] in ",;:)":
+        return True
     if stem == before and re.search(r"\s\.$", stem) and after[0] in "/\\":
         return True  # "./build"
     for match in pattern(tag).finditer(before + after):

@@ -141,10 +141,14 @@ cc centimètre_cube centimètres_cubes m
 ppp point_par_pouce points_par_pouce m
 Mpx mégapixel mégapixels m
 Mpix mégapixel mégapixels m
+mol mole moles f
+mmol millimole millimoles f
 °_C degré_Celsius degrés_Celsius m
 """),
     per="par",
     abbreviations=parse_abbreviations("""
+voit.=voiture; éq.=équation; n.d.l.r.=note de la rédaction; N.D.L.R.=note de la rédaction; NDLR=note de la rédaction;
+S. M.=sa majesté; S.M.=sa majesté; S. E.=son excellence;
 et al.=et al;
 r.=rue; port.=portable;
 temp.=température; compr.=comprimé; gél.=gélule; adr.=adresse; anc.=ancien; arrdt=arrondissement; bibl.=bibliothèque;

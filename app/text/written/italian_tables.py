@@ -133,10 +133,14 @@ p.p. punto_percentuale punti_percentuali m
 cc centimetro_cubo centimetri_cubi m
 Mpx megapixel megapixel m
 MP megapixel megapixel m
+mol mole moli f
+mmol millimole millimoli f
 °_C grado_centigrado gradi_centigradi m
 """),
     per="per",
     abbreviations=parse_abbreviations("""
+carr.=carrozza; bin.=binario; sg.=seguente; ss.=seguenti; n.d.r.=nota del redattore; N.d.R.=nota del redattore;
+eq.=equazione; S.M.=sua maestà; sq.=seguente;
 et al.=et al;
 temp.=temperatura; pers.=persona; conf.=confezione; q.tà=quantità; qta=quantità; app.=appartamento;
 appto=appartamento; b.go=borgo; B.go=borgo; ch.mo=chiarissimo; Ch.mo=chiarissimo; cons.=consigliere; fatt.=fattura;

@@ -24,7 +24,9 @@ PATTERNS: Final = {
     r"|(?<![\w.,/@#-])(?P<co2>[a-zA-Z]\d{1,4}|\d{1,4}[a-zA-Z])(?!\w|[.,:/]\d|\s\d)"
     r"|(?<![\w.,/@#-])(?P<co3>[A-Z]{1,3}(?:[ -]))(?=\d{1,4}(?![\w.,:/-]))"
     r"|(?<![\w.,/@#-])(?P<co5>(?=\w*[A-Z])(?=\w*[a-z])[A-Za-z]{1,3}\d{1,4}[A-Za-z]{1,3}(?:\d{1,4}[A-Za-z]{0,3})?)(?![\w-])"
-    r"|(?<![\w.,/@#-])(?P<co4>[A-Z]{4,12}\d{1,4})(?![\w-])",
+    r"|(?<![\w.,/@#-])(?P<co4>[A-Z]{4,12}\d{1,4})(?![\w-])"
+    r"|(?<![\w.,/@#])(?P<co6>[a-zà-ÿ]{2,12}\d{1,4})(?![\w-]|[.,]\d)"
+    r"|(?<![\w.,/@#-])(?P<co7>(?=\d*[A-Z])(?=[A-Z]*\d)[A-Z\d]{6,24})(?![\w-])",
     "dotted": rf"(?<![\w.])(?P<dl>(?:[{_CAPITALS}]\.){{2,6}})(?![{_CAPITALS}a-z])",
     "capitals": rf"(?<![\w.-])(?P<ca>[{_CAPITALS}]{{2,6}})(?P<cx>-[A-Z](?!\w))?(?P<cs>s)?(?![\w.]\w|\w|['’])",
 }
@@ -42,9 +44,11 @@ _END: Final = (
     r"|[nr]gt?s?|ux|xt|ff|tt|pp)?"
 )
 _SPEAKABLE: Final = re.compile(rf"(?:{_BEGINNING}[{_VOWELS}]{{1,4}}{_INSIDE})+{_END}")
-_SAID: Final = word_set("USP INPS UNAM")
+_SAID: Final = word_set("USP INPS UNAM ASL")
 """Acronyms that could be spelled, but are not."""
-_SPELLED: Final = word_set("ICMS IPTU IPVA INSS FGTS PSOE ONG ONGS RER OMS UEFA CEE CSIC OVH USA EUA CHU")
+_SPELLED: Final = word_set(
+    "ICMS IPTU IPVA INSS FGTS PSOE ONG ONGS RER OMS UEFA CEE CSIC OVH USA EUA CHU UTI IBGE IPI ISS AOC IUT UMP IGN OGM"
+)
 """Acronyms that could be said as words, but are not."""
 
 

@@ -132,10 +132,13 @@ p.p. ponto_percentual pontos_percentuais m
 cc cilindrada cilindradas f
 Mpx megapixel megapixels m
 MP megapixel megapixels m
+mol mol mols m
+mmol milimol milimols m
 °_C grau_Celsius graus_Celsius m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+segs.=seguintes; N. do E.=nota do editor; N. do T.=nota do tradutor; eq.=equação; plat.=plataforma; polt.=poltrona;
 et al.=et al;
 temp.=temperatura; conj.=conjunto; Conj.=conjunto; ass.=assinado; esq.=esquina; lj.=loja; and.=andar; Tv.=travessa;
 Est.=estrada; Alm.=almirante; Mal.=marechal; Mons.=monsenhor; Fr.=frei; Univ.=universidade; Fac.=faculdade;

@@ -1,6 +1,6 @@
 """Written forms of Spanish, French, Italian and Portuguese beside those of every language.
 
-Their expressions; Roman numerals, acronyms and codes, abbreviations before numbers.
+Their expressions; acronyms, codes and paths.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from app.text.word_sets import word_set
 from app.text.written import addresses, letters
 from app.text.written.forms import NUMBER, Found, either
 from app.text.written.numbers import roman
-from app.text.written.romance_quantities import NO_NOUNS, QuantityForms
+from app.text.written.romance_abbreviations import AbbreviationForms
 
 _ROMAN: Final = r"[IVX]{1,7}"
 _DAYS_LONG: Final = (
@@ -20,8 +20,6 @@ _DAYS_LONG: Final = (
     "lunedì martedì mercoledì giovedì venerdì sabato domenica segunda terça quarta quinta sexta segunda-feira "
     "terça-feira quarta-feira quinta-feira sexta-feira"
 )
-_CAPITAL_WORD: Final = re.compile(r"[A-ZÀ-ÖØ-Ý]{2,}(?:['’][A-ZÀ-ÖØ-Ý]+)?")
-_CENTURIES: Final = re.compile(r"(?:secol[oi]|[Ss]ecc?\.)\s(?:[IVX]+(?:\s?[-–,]\s?|\s(?:e|o|ed|al)\s))?$")
 _COUNTED: Final = (
     "edición|aniversario|congreso|legislatura|jornadas?|encuentro|torneo|festival|edizione|anniversario|congresso"
     "|convegno|guerra|trimestre|trim|semestre|sessione|sesión|sessão|república|repubblica|convención|giornata|edição|aniversário|encontro|jornada|torneio|semana|settimana|concurso|concorso|premio|prêmio"
@@ -34,36 +32,16 @@ _BEFORE_ORDINAL: Final = (
     "la La el El il Il al del lo Lo o O a A os as do da no na ao à dal nel nella della alla un una um"
 )
 """Articles before a Roman numeral that counts a noun."""
-_FEMININE_ARTICLES: Final = {
-    "es": word_set("la una esta"),
-    "fr-fr": word_set("la une cette"),
-    "it": word_set("la una alla della nella dalla questa"),
-    "pt-br": word_set("a uma na da à esta"),
-}
-_LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _PHONES: Final = {
     "es": r"(?<![\w.,])[6789]\d{8}(?![\w,]|\.\d)",
     "fr-fr": r"(?<![\w.,])0(?:[1-9](?:[ .-]?\d{2}){4}| 8\d\d(?: \d\d){3})(?!\w|[.,]\d)",
     "it": r"(?<![\w.,])(?:3\d{2}[ .-]?\d{3}[ .-]?\d{3,4}|800[ .-]\d{3}[ .-]\d{3}"
-    r"|0\d{1,3}(?:[ .-]\d{2,4}){2,4})(?!\w|[.,]\d)",
+    r"|0\d{1,3}(?:(?:[ .-]\d{2,4}){2,4}|[./]\d{5,8}))(?!\w|[.,]\d)",
     "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}"
     r"|\d{3}\.\d{3}\.\d{3}-\d\d|\d\d\.\d{3}\.\d{3}(?:/\d{4})?-\d\d?|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
 }
 _BEFORE_DAYS: Final = "el los le les il i la na no nas nos ao aos à às cada ogni chaque este esta ce questo"
 """Words before an abbreviated day of the week."""
-_RANGED: Final = word_set(
-    "página artículo capítulo figura page article chapitre figure pagina articolo capitolo artigo"
-)
-"""Nouns that are plural before a range of numbers."""
-_ITALIAN_PLURALS: Final = {"pagina": "pagine", "articolo": "articoli", "capitolo": "capitoli"}
-_RANGE: Final = re.compile(r":?\s?(\d{1,6})\s?[-–]\s?(\d{1,6})")
-_AGREEING: Final = word_set("máximo mínimo massimo minimo incluido incluso escluso adjunto")
-"""Adjectives that stand as abbreviations after a noun."""
-_RATES: Final = re.compile(r"\s?(?:pessoa|dia|mês|hora|noite|semana|ano|unidade|metro|quilo|kg|m²)(?!\w)")
-_INITIAL: Final = re.compile(r"[A-Z]\.")
-_INITIALS: Final = re.compile(r"(?<![\w.])(?:[A-ZÀ-Ý]\.|Drs?|Prs?|Mes?|Mmes?|Mlles?|Prof\.)\s?$")
-_SAINT: Final = re.compile(r"\s?([A-Z][a-zà-ÿ]+)")
-_OPEN: Final = "AEIOU"
 _FOLDERS: Final = (
     "rama carpeta directorio ruta repositorio branche dossier répertoire branch ramo cartella directory repository "
     "pasta diretório repositório"
@@ -75,10 +53,9 @@ _BARE: Final = word_set(
 """Units that are read without a number, after one of these words."""
 _ONE_UNIT: Final = word_set("al il el le au du un por par per um ao do o cada ogni")
 _MANY_UNITS: Final = word_set("en in em de di los les os i des dei quantos quanti pocos")
-_LADIES: Final = word_set("Isabel Leonor Beatriz Inês Ester Raquel Carmen Irene Alice Judite Matilde Luz Mercedes")
 
 
-class RomanceForms(QuantityForms):
+class RomanceForms(AbbreviationForms):
     """Written forms of one of the four languages. Methods are safe on any thread."""
 
     def _groups(self) -> dict[str, str]:
@@ -184,6 +161,7 @@ class RomanceForms(QuantityForms):
             "greek": rf"(?P<gr>(?<![^\W\d])[{greek}](?![^\W\d_]{{2}})|[{signs}])",
             "coefficient": rf"(?<![\w.,])(?P<cf>\d{{1,4}})(?=[{greek}])",
             "amperes": rf"(?<![\w.,])(?P<am>{NUMBER})\s?A(?!\w|\s[A-Z\d])",
+            "again": r"(?<![\w.,-])(?P<ag>\d{1,4})(?P<ag2>bis|ter|quater)(?!\w)",
             "mixed": r"(?<![\w.,/])(?:(?P<mw>\d{1,3})\s?)?(?:(?P<mf>[½⅓⅔¼¾⅛])"
             r"|(?(mw)(?<=\s))(?P<mt>[1-9])/(?P<mb>[2-9]))"
             rf"(?![\w/]|[.,]\d)(?:\s?(?P<mu2>{units})(?!\w)|\s(?P<mx>[a-zà-ÿ]{{3,20}}))?",
@@ -195,7 +173,8 @@ class RomanceForms(QuantityForms):
             "height": rf"(?<![\w.,])(?P<hm>\d{{1,4}})(?P<hu>m|{money})(?P<hc>\d\d)(?!\w|[.,]\d)",
             "variable": r"(?<![\w'’.])(?:y(?=\s?[=+−×<>≤≥])|(?<=[=+−×<>≤≥]\s)y(?!\w))",
             "bare_unit": rf"(?:{befores})(?P<bu>{bare})(?!\w|\s?\d|/)",
-            "less": r"(?P<le>(?:(?<=\b[a-z])-(?=\d)|(?<=\b[a-z]\s)-(?=\s\d)|(?<=[²³]\s)-(?=\s)))",
+            "see": r"(?<![\w.])(?P<se>[Vv]\.)(?=\s(?:figg?|tabb?|capp?|chap|artt?|pp?|págs?|pagg?|nota|supra|§|n\.))",
+            "less": r"(?P<le>(?:(?<=\bJ)-(?=\d)|(?<=\b[a-z])-(?=\d)|(?<=\b[a-z]\s)-(?=\s\d)|(?<=[²³]\s)-(?=\s)))",
             "divided": r"(?<=\d)\s(?P<dv>:)\s(?=\d+\s?=)",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})[xX](?=\s[a-zà-ÿ])",
             "meridiem": r"(?<![\w:.,])(?P<mh>1[0-2]|[1-9])\s?(?P<ma>[ap])m(?!\w)",
@@ -253,10 +232,12 @@ class RomanceForms(QuantityForms):
             }
         if self._tag == "it":
             return {
+                "each_of": r"(?<=\dh)(?P<eo>/)(?=\d)",
                 "clock_dot": r"(?:(?<=\balle )|(?<=\bdalle )|(?<=\bore )|(?<=\ble ))"
                 r"(?P<hd>[01]?\d|2[0-4])[.,](?P<md2>[0-5]\d)(?!\d|[.,]\d)(?:\sh(?!\w))?",
                 "hour": r"(?<=all')(?P<hr>1)(?![\d:h]|[.,]\d)",
-                "centuries": rf"(?<!\w)(?P<rm>{_ROMAN})(?=(?:\s?[-–]\s?|\s(?:e|al|o|ed)\s){_ROMAN}\s(?:secolo|sec\.))",
+                "centuries": rf"(?<!\w)(?P<rm>{_ROMAN})"
+                rf"(?=(?:\s?[-–]\s?|\s(?:e|al|o|ed)\s(?:il\s)?){_ROMAN}\s(?:secolo|sec\.))",
                 "century_after": rf"(?<!\w)(?P<ca2>{_ROMAN})\s(?P<ca3>sec\.)",
                 "unnumbered": r"(?<=, )(?P<un2>s\.n\.c\.)",
                 "nth": r"(?<!\w)(?P<nt>\d{1,4})(?:-?esim(?P<ng>[oaie])|\^)(?!\w)",
@@ -296,8 +277,11 @@ class RomanceForms(QuantityForms):
             return None if known or (len(text) == 2 and text[-1] == " ") else self._spelled_before(match)
         if match["co4"]:
             return self._letters.code_word(match["co4"])
-        if match["co5"]:
-            return self._letters.spell(match["co5"])
+        if match["co6"]:
+            word = match["co6"].rstrip("0123456789")
+            return f"{word} {self._letters.spell(match['co6'][len(word) :])}"
+        if match["co5"] or match["co7"]:
+            return self._letters.spell(match["co5"] or match["co7"])
         return self._letters.spell(match["co"] or match["co2"])
 
     def _spelled_before(self, match: re.Match[str]) -> str | None:
@@ -318,13 +302,6 @@ class RomanceForms(QuantityForms):
         return f"{said}s" if match["cs"] and self._gendered else said
 
     @staticmethod
-    def _in_capitals(match: re.Match[str]) -> bool:
-        """Return whether a word beside this one is in capitals, too."""
-        before = re.search(r"([^\W\d_]{2,})['’\s,:]+$", match.string[max(0, match.start() - 30) : match.start()])
-        after = re.match(r"[\s,:]+([^\W\d_]{2,})", match.string[match.end() : match.end() + 30])
-        return any(found is not None and _CAPITAL_WORD.fullmatch(found[1]) for found in (before, after))
-
-    @staticmethod
     def _next_word(match: re.Match[str]) -> str:
         found = re.match(r"\s([^\W\d_]+)", match.string[match.end() : match.end() + 32])
         return found[1] if found else ""
@@ -333,130 +310,11 @@ class RomanceForms(QuantityForms):
         ending = match["ng"] or ("a" if self._feminine(self._next_word(match)) else "o")
         return self._numbers.ordinal(int(match["nt"]))[:-1] + ending
 
-    def _french_ordinal(self, match: re.Match[str]) -> Found | str | None:
-        value = roman(match["fo1"])
-        if value is None:
-            return None
-        said = self._numbers.ordinal(value, "f" if re.search(r"(?:re|ère)$", match.group()) else "m")
-        if match["fs"] is None:
-            return said
-        last = not match.string[match.end() :].strip()
-        return match.start(), match.end() - last, f"{said} siècle"
-
-    def _ordinal_range(self, match: re.Match[str]) -> str | None:
-        value = roman(match["og1"])
-        return None if value is None else f"{self._numbers.ordinal(value)} {self._words.to}"
-
     def _each_of(self, match: re.Match[str]) -> str:
         return self._more.out_of
 
-    def _roman_range(self, match: re.Match[str]) -> str | None:
-        first, last = roman(match["ra1"]), roman(match["ra2"])
-        if first is None or last is None or first >= last:
-            return None
-        before = match.string[max(0, match.start() - 40) : match.start()]
-        century = self._tag == "it" and _CENTURIES.search(before) is not None
-        said = [self._numbers.ordinal(value) if century else self._numbers.cardinal(value) for value in (first, last)]
-        return f"{said[0]} {self._words.to} {said[1]}"
-
-    def _initial(self, match: re.Match[str]) -> str:
-        letter = match["it"].lower()
-        return self._more.single.get(letter, letter)
-
-    def _centuries(self, match: re.Match[str]) -> str | None:
-        return self._of_century(match["rm"])
-
-    def _century_after(self, match: re.Match[str]) -> Found | None:
-        said = self._of_century(match["ca2"])
-        last = not match.string[match.end() :].strip()
-        return None if said is None else (match.start(), match.end() - last, f"{said} secolo")
-
-    def _roman_first(self, match: re.Match[str]) -> Found | None:
-        return self._ordinal_before(match, match["rf"], match["rx"] or match["ry"])
-
-    def _roman_noun(self, match: re.Match[str]) -> Found | None:
-        return None if match["rz"] in NO_NOUNS else self._ordinal_before(match, match["rv"], match["rz"])
-
     def _between(self, match: re.Match[str]) -> str:
         return self._more.by
-
-    def _ordinal_before(self, match: re.Match[str], numeral: str, noun: str) -> Found | None:
-        """Return the ordinal of a Roman numeral by the gender of the noun after it."""
-        value = roman(numeral)
-        if value is None:
-            return None
-        if value > _LONGEST_NUMERAL and self._tag == "es":
-            return match.start(), match.end() - 1, self._numbers.cardinal(value)
-        article = match.string[: match.start()].split()[-1:]
-        named = {word.lower() for word in article} & _FEMININE_ARTICLES[self._tag]
-        feminine = bool(named) or (self._feminine(noun.lower()) and not self._french)
-        said = self._numbers.ordinal(value, "f" if feminine else "m", short=not feminine)
-        return match.start(), match.end() - 1, said
-
-    def _roman_alone(self, match: re.Match[str]) -> str | None:
-        value = roman(match["rl"])
-        # "VI" is a word of Italian.
-        if value is None or (match["rl"] == "VI" and self._tag == "it" and self._in_capitals(match)):
-            return None
-        nearby = match.string[max(0, match.start() - 40) : match.start()]
-        if self._tag == "it" and _CENTURIES.search(nearby):
-            return self._numbers.ordinal(value)
-        return self._numbers.cardinal(value)
-
-    def _short(self, match: re.Match[str]) -> Found:
-        first, last, said = super()._short(match)
-        if self._tag == "it" and match["a"] == "S." and (name := _SAINT.match(match.string, match.end())):
-            return first, name.end() if name[1][0] in _OPEN else last, self._saint(name[1])
-        if _INITIAL.fullmatch(match["a"]) and _INITIALS.search(match.string, 0, match.start()):
-            return first, match.end(), match["a"][0].lower()  # "I. D. Pérez": no title
-        if match["a"] == "p/" and _RATES.match(match.string, match.end()):
-            said = "por"
-        return first, last, self._inflected(said, match)
-
-    @staticmethod
-    def _saint(name: str) -> str:
-        """Return "san" in the form that a name takes; with the name where it is elided."""
-        if name[0] in _OPEN:
-            return f"sant'{name}"
-        if re.match(r"S[^aeiouàèìòù]|Z", name):
-            return "santo"
-        return "santa" if name.endswith("a") and name not in ("Luca", "Nicola", "Mattia", "Barnaba") else "san"
-
-    def _inflected(self, said: str, match: re.Match[str]) -> str:
-        """Return the words of an abbreviation: the plural of pages, the feminine of what follows a feminine noun."""
-        pages = _RANGE.match(match.string, match.end())
-        if said in _RANGED and pages is not None and int(pages[1]) < int(pages[2]):
-            return _ITALIAN_PLURALS.get(said, f"{said}s")
-        before = match.string[: match.start()].split()[-1:]
-        if said not in _AGREEING or not before or not match.string[match.start() - 1].isspace():
-            return said
-        if before[0].isupper() and self._tag != "it":
-            return said
-        noun = self._words.abbreviations.get(before[0], before[0]).lower()
-        return f"{said[:-1]}a" if self._feminine(noun) else said
-
-    def _numbered(self, match: re.Match[str]) -> str:
-        said = self._inflected(self._before_number[match["nb"]], match)
-        value = roman(match["nr"] or "")
-        if value is None:
-            return said
-        ordinal = self._tag == "it" and said.startswith(("secol", "scen", "att"))
-        return f"{said} {self._numbers.ordinal(value) if ordinal else self._numbers.cardinal(value)}"
-
-    def _numeral(self, match: re.Match[str]) -> str | None:
-        before = match.string[: match.start()].split()
-        return self._of_play(match["br"], before[-1] if before else "") or super()._numeral(match)
-
-    def _roman(self, match: re.Match[str]) -> Found | None:
-        said = self._of_play(match["rn"], match["rw"])
-        return (match.start("rn"), match.end(), said) if said else super()._roman(match)
-
-    def _of_play(self, numeral: str, noun: str) -> str | None:
-        """Return the ordinal of an act or a scene in Italian; None: the numeral is read in another way."""
-        value = roman(numeral)
-        if value is None or self._tag != "it" or noun.lower() not in ("atto", "scena"):
-            return None
-        return self._numbers.ordinal(value, "f" if noun.endswith("a") else "m")
 
     def _subscript(self, match: re.Match[str]) -> str:
         number = self._numbers.cardinal(int(match["sd"].translate(letters.LOWERED)))
@@ -465,17 +323,12 @@ class RomanceForms(QuantityForms):
         name = match["sv"]
         return f"{self._more.signs.get(name) or self._more.single.get(name, name)} {number}"
 
+    def _again(self, match: re.Match[str]) -> str:
+        return f"{self._numbers.cardinal(int(match['ag']))} {match['ag2']}"
+
     def _variable(self, match: re.Match[str]) -> str:
         return self._more.single.get("y", "y")
 
     def _bare_unit(self, match: re.Match[str]) -> str:
         noun = self._words.units[match["bu"]]
         return noun.many if match.string[: match.start()].split()[-1].lower() in _MANY_UNITS else noun.one
-
-    def _unnumbered(self, match: re.Match[str]) -> Found:
-        last = not match.string[match.end() :].strip()
-        return match.start(), match.end() - last, "senza numero civico"
-
-    def _lady(self, match: re.Match[str]) -> str:
-        name = match["ln"]
-        return "dona" if name.endswith("a") or name in _LADIES else "dom"

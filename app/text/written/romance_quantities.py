@@ -62,6 +62,12 @@ _CALLED: Final = re.compile(
     re.IGNORECASE,
 )
 """Words before a telephone number."""
+_SEATS: Final = re.compile(
+    r"\b(?:asiento|siège|place|posto|sedile|assento|poltrona|puerta|porta|porte|gate|uscita|sortie|salida|saída|aula|sala"
+    r"|salle|classe?|l[ií]nea|ligne|linha|piso|depto\.?|interno|int\.|apto?\.?|bloque|bloco|bus|n[º°.]|n\.º)\s$",
+    re.IGNORECASE,
+)
+"""Nouns whose number may have a letter: seat 14A."""
 NO_NOUNS: Final = word_set(
     "más mais menos tras após plus moins più meno por par per para pour con com avec sin sem sans como comme come que "
     "del della dei delle degli des sur sobre sopra entre tra fra fois además está está estão son são sont será fue foi "
@@ -142,6 +148,8 @@ class QuantityForms(TimeForms):
         return self._numbers.cardinal(int(match["cf"]))
 
     def _amperes(self, match: re.Match[str]) -> str:
+        if match.group()[-2].isdigit() and _SEATS.search(match.string, 0, match.start()):
+            return f"{self._read(match['am'])} {self._more.single.get('a', 'a')}"
         one, many = ("ampère", "ampères") if self._french else ("ampere", "ampere" if self._tag == "it" else "amperes")
         return f"{self._read(match['am'], Noun(one, many) if self._tag != 'es' else Noun('amperio', 'amperios'))}"
 
@@ -167,6 +175,9 @@ class QuantityForms(TimeForms):
         if unit is not None:
             return self._mixed_unit(match, unit, top, bottom)
         whole, noun = match["mw"], match["mx"] or ""
+        if top == bottom and not whole:
+            said = f"{self._numbers.cardinal(top)} {self._more.out_of} {self._numbers.cardinal(bottom)}"
+            return match.start(), match.end() - (len(noun) + 1 if noun else 0), said
         counts = bool(noun) and noun not in NO_NOUNS
         plural = self._tag == "it" and whole not in (None, "1")
         feminine = counts and (noun[-1] == "e" if plural else self._feminine(noun))
@@ -206,6 +217,11 @@ class QuantityForms(TimeForms):
         noun = noun or (Noun("pagina", "pagine", "f") if self._tag == "it" else Noun("página", "páginas", "f"))
         last = not match.string[match.end() :].strip()
         return match.start(), match.end() - last, f"{self._read(match['pgn'], noun)}"
+
+    def _unit(self, match: re.Match[str]) -> str | Found:
+        said, rate = super()._unit(match), match["up"]
+        counted = isinstance(said, str) and rate and rate not in self._words.units
+        return f"{said} {self._each(rate)}" if counted else said
 
     def _per_thousand(self, match: re.Match[str]) -> str:
         return f"{self._read(match['pt2'])} {self._more.per_thousand}"

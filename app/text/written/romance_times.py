@@ -70,8 +70,9 @@ class TimeForms(WrittenForms):
         return match.start(), match.end() - last, said
 
     def _month_of(self, match: re.Match[str]) -> str | None:
-        if _LAW.search(match.string[max(0, match.start() - 20) : match.start()]):
-            return None
+        before = match.string[max(0, match.start() - 20) : match.start()]
+        if _LAW.search(before) or NUMBERED.search(before):
+            return f"{self._numbers.cardinal(int(match['mo']))} {self._numbers.cardinal(int(match['moy']))}"
         words = self._words
         said = (words.months[int(match["mo"]) - 1], words.link, self._numbers.cardinal(int(match["moy"])))
         return " ".join(filter(None, said))
@@ -114,7 +115,7 @@ class TimeForms(WrittenForms):
             return None
         if top == bottom == "50":
             return match.start("fn"), match.end(), " ".join([self._numbers.cardinal(value)] * 2)
-        if value in (10, 20, 100) and int(top) <= value:
+        if top == bottom or (value in (10, 20, 100) and int(top) <= value):
             read = (self._numbers.cardinal(int(top)), self._more.out_of, self._numbers.cardinal(value))
             return match.start("fn"), match.end(), " ".join(read)
         part = super()._fraction(match)
@@ -166,8 +167,6 @@ class TimeForms(WrittenForms):
         said = super()._unit(match)
         if self._tag == "es" and match["u"].lower() == "hab." and int(re.sub(r"\D.*", "", match["un"])) < _MOST_ROOMS:
             said = f"{self._read(match['un'], Noun('habitación', 'habitaciones', 'f'))}"
-        if match["up"] and match["up"] not in self._words.units:
-            said = f"{said} {self._each(match['up'])}"
         if match["ux"]:
             said = f"{said} {self._words.per} {self._count(int(match['ux']), match['uy'])}"
         if self._tag == "it" and isinstance(said, str) and said.startswith("una ora"):

@@ -146,10 +146,13 @@ cc centímetro_cúbico centímetros_cúbicos m
 ppp punto_por_pulgada puntos_por_pulgada m
 Mpx megapíxel megapíxeles m
 MP megapíxel megapíxeles m
+mol mol moles m
+mmol milimol milimoles m
 °_C grado_centígrado grados_centígrados m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+N. de la R.=nota de la redacción; ec.=ecuación; and.=andén; vag.=vagón; N. del E.=nota del editor;
 et al.=et al;
 Vds.=ustedes; Sras.=señoras; SS. AA. RR.=sus altezas reales; SS.AA.RR.=sus altezas reales; n/ref.=nuestra referencia;
 s/ref.=su referencia;
