@@ -40,6 +40,9 @@ def pattern(tag: str) -> re.Pattern[str]:
 
 _INITIALS: Final = re.compile(r"(?<![\w.])[A-ZÀ-Ý]\.-[A-ZÀ-Ý]\.$")
 
+# An initial after an abbreviated title.
+_TITLED: Final = re.compile(r"\.(?:[a-zª]{1,4})?\s[A-ZÀ-Ý]\.$")
+
 
 @cache
 def _numbered(tag: str) -> re.Pattern[str] | None:
@@ -69,7 +72,7 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
     if tag is None or not following:
         return False
     stem = before.rstrip()
-    if _INITIALS.search(stem) and following[0].isupper():
+    if (_INITIALS.search(stem) or _TITLED.search(stem)) and following[0].isupper():
         return True
     # "U.S.A.": nothing stands between the letters.
     if stem == before and stem.endswith(".") and after[0].isalnum():

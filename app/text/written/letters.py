@@ -41,7 +41,7 @@ _BEGINNING: Final = r"(?:[bcdfgptv][rl]|qu|ch|ph|th|gn|ll|s[bcdfglmnpqtv]r?|ps|[
 _INSIDE: Final = rf"(?:(?:[nrlsmcptbdgfvx]|[nr]s|mp|nc)(?=(?:[bcdfgptv][rlh]|qu|[b-df-hj-np-tv-zç])[{_VOWELS}]))?"
 _END: Final = (
     r"(?:[nm][stcdgpkx]?s?|r[stdcmtpk]?s?|l[stdkf]?s?|s[tkhs]?s?|[xzdctpfgkb]s?|[csp]h|ck|[mr]ps"
-    r"|[nr]gt?s?|ux|xt|ff|tt|pp)?"
+    r"|[nr]gt?s?|ux|xt|ff|tt|pp|[tnrl]z)?"
 )
 _SPEAKABLE: Final = re.compile(rf"(?:{_BEGINNING}[{_VOWELS}]{{1,4}}{_INSIDE})+{_END}")
 _SAID: Final = word_set("USP INPS UNAM ASL")

@@ -35,11 +35,13 @@ _BEFORE_ORDINAL: Final = (
 _PHONES: Final = {
     "es": r"(?<![\w.,])[6789]\d{8}(?![\w,]|\.\d)",
     "fr-fr": r"(?<![\w.,])0(?:[1-9](?:[ .-]?\d{2}){4}| 8\d\d(?: \d\d){3})(?!\w|[.,]\d)",
-    "it": r"(?<![\w.,])(?:3\d{2}[ .-]?\d{3}[ .-]?\d{3,4}|800[ .-]\d{3}[ .-]\d{3}"
+    "it": r"(?<![\w.,])(?:3\d{2}[ .-]?\d{3}[ .-]?\d{3,4}|800[ .-]\d{3}[ .-]?\d{3}"
     r"|0\d{1,3}(?:(?:[ .-]\d{2,4}){2,4}|[./]\d{5,8}))(?!\w|[.,]\d)",
     "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}"
     r"|\d{3}\.\d{3}\.\d{3}-\d\d|\d\d\.\d{3}\.\d{3}(?:/\d{4})?-\d\d?|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
 }
+_BEFORE_MONTHS: Final = "desde hasta en em até in depuis fin début mi finales fino"
+"""Words before an abbreviated month that no number follows."""
 _BEFORE_DAYS: Final = "el los le les il i la na no nas nos ao aos à às cada ogni chaque este esta ce questo"
 """Words before an abbreviated day of the week."""
 _FOLDERS: Final = (
@@ -70,6 +72,7 @@ class RomanceForms(AbbreviationForms):
         rates = either(unit for unit in words.units if re.fullmatch(r"[a-z]{2,}\.", unit))
         articles = "|".join(rf"(?<=\b{word}\s)" for word in _BEFORE_ORDINAL.split())
         measured = "|".join(rf"(?<=\d\s{unit})|(?<=\d{unit})" for unit in ("mm", "cm", "dm", "m", "km"))
+        before_months = "|".join(rf"(?<=\b{word}\s)" for word in _BEFORE_MONTHS.split())
         before_days = "|".join(rf"(?<=\b{word} )" for word in _BEFORE_DAYS.split())
         in_folder = "|".join(rf"(?<=\b{word}\s)" for word in _FOLDERS.split())
         bare = either(unit for unit in words.units if unit in _BARE)
@@ -136,10 +139,13 @@ class RomanceForms(AbbreviationForms):
             "abbreviated": rf"(?<![\w.,/-])(?:(?P<md0>\d{{1,2}})\s?[-–]\s?)?(?P<md>\d{{1,2}})"
             rf"(?:er|º|°)?(?:{link})(?P<mn>{months})"
             rf"(?:\.|(?=(?:{link}){years})|(?<=[/-]\w{{3}})(?!\w))(?:(?:{link})(?P<my>{years}|(?<=-)\d\d)(?![\d-]))?",
+            "month_alone": rf"(?:{before_months})(?P<ma1>{months})\.(?!\s\d)",
             "month_name": rf"(?<!\w)(?P<mn2>{months})\.?(?=\s(?:de\s)?{years}(?!\d))",
             "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:[ye]|et|[aà])\s(?:(?:el|il|la|le)\s)?)"
             rf"(?P<w2>{days})(?:\.|(?!\w))",
-            "month_pair": rf"(?<!\w)(?P<mp1>{months})\.?\s?[-–/]\s?(?P<mp2>{months})(?:\.|(?!\w))",
+            "month_pair": rf"(?<!\w)(?P<mp1>{months})"
+            r"(?:\.?\s?[-–/]\s?|\.\s(?P<mpl>[aàyàe]|al|au|até|et)\s)"
+            rf"(?P<mp2>{months})(?:\.|(?!\w))",
             "weekday": rf"(?<!\w)(?P<w3>{days})(?:\.(?=,?\s\d)|(?=,?\s\d{{1,2}}/\d))"
             rf"|(?:{before_days})(?P<w4>{days})(?:\.(?=[,;:)]|\s[a-zà-ÿ(])|(?=\.$))",
             "date_pair": r"(?<![\w/.,])(?P<p1>\d{1,2})/(?P<p2>\d{1,2})(?P<pl>\s(?:a|al|au|à|até|ao)\s)(?P<p3>\d{1,2})"
@@ -191,6 +197,8 @@ class RomanceForms(AbbreviationForms):
             "roman_first": rf"(?<![\w.])(?P<rf>[IVX]{{2,7}}|[IVX](?=\s(?:{_ONES})(?!\w)))"
             r"(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{3,}))"
             rf"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{{2,}}|(?:{_COUNTED})(?!\w))))",
+            "roman_and": r"(?:(?<=\by )|(?<=\be )|(?<=\bet ))(?P<rk>[IVX]{1,5})"
+            r"(?=\s(?:de|di|da|do)\s[A-Z]|\sd['’][A-Z])",
             "roman_noun": rf"(?:{articles})(?P<rv>[IVX]{{2,7}})\s(?=(?P<rz>[a-zà-ÿ]{{4,20}})(?!\w))",
             "between": rf"(?:{measured})\s?(?P<bw>[xX×])\s?(?=\d+(?:[.,]\d+)?\s?(?:{units})(?!\w))",
             "numbered": rf"(?<![\w.])(?P<nb>{either(self._before_number)})"
@@ -321,7 +329,7 @@ class RomanceForms(AbbreviationForms):
         if match["lg"]:
             return f"{self._more.logarithm} {number} {self._words.of}"
         name = match["sv"]
-        return f"{self._more.signs.get(name) or self._more.single.get(name, name)} {number}"
+        return f"{self._more.signs.get(name) or self._more.single.get(name.lower(), name.lower())} {number}"
 
     def _again(self, match: re.Match[str]) -> str:
         return f"{self._numbers.cardinal(int(match['ag']))} {match['ag2']}"

@@ -18,6 +18,7 @@ _FEMININE_ARTICLES: Final = {
     "it": word_set("la una alla della nella dalla questa"),
     "pt-br": word_set("a uma na da à esta"),
 }
+_REIGN: Final = re.compile(r"[A-ZÀ-Ý][a-zà-ÿ]+\s[IVX]+(?:er)?\s(?:d['’]|d[eiao]\s)")
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 
 
@@ -64,6 +65,13 @@ class NumeralForms(QuantityForms):
 
     def _roman_first(self, match: re.Match[str]) -> Found | None:
         return self._ordinal_before(match, match["rf"], match["rx"] or match["ry"])
+
+    def _roman_and(self, match: re.Match[str]) -> str | None:
+        """Read the second numeral of "Charles I of Spain and V of Germany"."""
+        value = roman(match["rk"])
+        if value is None or not _REIGN.search(match.string, 0, match.start()):
+            return None
+        return self._numbers.ordinal(value) if value <= self._words.regnal else self._numbers.cardinal(value)
 
     def _roman_noun(self, match: re.Match[str]) -> Found | None:
         return None if match["rz"] in NO_NOUNS else self._ordinal_before(match, match["rv"], match["rz"])

@@ -15,6 +15,7 @@ NUMBERED: Final = re.compile(
     r"\b(?:art\.|art[ií]c\w+|n[º°.]|n\.º|n[úu]m\.|loi|ley|legge|lei|d[ée]cret\w*)\s$", re.IGNORECASE
 )
 """Words before the number of a law or an article, in which a hyphen is no range."""
+_WORDS_TOO: Final = ("mar", "mai", "set", "out", "ago", "gen", "sett", "mag")  # words beside months
 _AT: Final = re.compile(r"\b(?:las?|alle|all'|dalle|le|ore)\s?$")
 
 
@@ -66,8 +67,15 @@ class TimeForms(WrittenForms):
 
     def _month_pair(self, match: re.Match[str]) -> Found:
         last = match.group().endswith(".") and not match.string[match.end() :].strip()
-        said = f"{self._months[match['mp1']]} {self._words.to} {self._months[match['mp2']]}"
+        link = match["mpl"] or self._words.to
+        said = f"{self._months[match['mp1']]} {link} {self._months[match['mp2']]}"
         return match.start(), match.end() - last, said
+
+    def _month_alone(self, match: re.Match[str]) -> Found | None:
+        if match["ma1"].lower() in _WORDS_TOO:
+            return None
+        last = not match.string[match.end() :].strip()
+        return match.start(), match.end() - last, self._months[match["ma1"]]
 
     def _month_of(self, match: re.Match[str]) -> str | None:
         before = match.string[max(0, match.start() - 20) : match.start()]
@@ -220,7 +228,11 @@ class TimeForms(WrittenForms):
         if self._tag in ("it", "pt-br"):
             return self._numbers.digits(digits)
         if match["p"].startswith("0 8"):
-            return " ".join(self._numbers.cardinal(int(group)) for group in match["p"].split())
+            groups = match["p"].split()
+            return " ".join(
+                self._numbers.digits(group) if group[0] == "0" else self._numbers.cardinal(int(group))
+                for group in groups
+            )
         size = 3 if self._tag == "es" else 2
         groups = [digits[i : i + size] for i in range(0, len(digits), size)]
         return " ".join(

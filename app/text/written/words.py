@@ -83,6 +83,9 @@ def parse_nouns(table: str) -> dict[str, Noun]:
             one.replace("_", " "), many.replace("_", " "), "f" if gender == "f" else "m"
         )
     headed = {symbol.upper(): noun for symbol, noun in found.items() if _HEADED.fullmatch(symbol)}
+    headed |= {
+        symbol.upper(): found[symbol] for symbol in ("km", "kg", "cm", "m²", "km²", "m2", "min") if symbol in found
+    }
     return {**headed, **found}
 
 
