@@ -299,6 +299,8 @@ class WrittenForms:
 
     def _roman(self, match: re.Match[str]) -> Found | None:
         name, value = match["rw"], roman(match["rn"])
+        if name.isupper() and len(name) > 3 and not (self._tag == "it" and match["rn"] == "I"):
+            name = name.capitalize()  # in a headline
         if name.lower() in self._words.centuries.split():
             said = self._of_century(match["rn"])
             return None if said is None else (match.start("rn"), match.end(), said)
@@ -316,7 +318,8 @@ class WrittenForms:
 
     def _ends(self, short: str, rest: str) -> bool:
         """Return whether an abbreviation before `rest` ends a sentence."""
-        return short in LAST_TOO and rest[0].isupper() and pattern(self._tag).match(rest) is None
+        headline = re.match(r"[A-ZÀ-Ý]+(?:\s|$)", rest) is not None
+        return short in LAST_TOO and rest[0].isupper() and not headline and pattern(self._tag).match(rest) is None
 
 
 _QUEENS: Final = frozenset(

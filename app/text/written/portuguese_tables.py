@@ -138,6 +138,7 @@ mmol milimol milimols m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+lat.=latitude; long.=longitude; n.os=números; n.ºs=números;
 segs.=seguintes; N. do E.=nota do editor; N. do T.=nota do tradutor; eq.=equação; plat.=plataforma; polt.=poltrona;
 et al.=et al;
 temp.=temperatura; conj.=conjunto; Conj.=conjunto; ass.=assinado; esq.=esquina; lj.=loja; and.=andar; Tv.=travessa;

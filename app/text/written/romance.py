@@ -72,6 +72,7 @@ class RomanceForms(AbbreviationForms):
         rates = either(unit for unit in words.units if re.fullmatch(r"[a-z]{2,}\.", unit))
         articles = "|".join(rf"(?<=\b{word}\s)" for word in _BEFORE_ORDINAL.split())
         measured = "|".join(rf"(?<=\d\s{unit})|(?<=\d{unit})" for unit in ("mm", "cm", "dm", "m", "km"))
+        no_vi = r"(?<!VI\s)" if self._tag == "it" else ""  # a word there
         before_months = "|".join(rf"(?<=\b{word}\s)" for word in _BEFORE_MONTHS.split())
         before_days = "|".join(rf"(?<=\b{word} )" for word in _BEFORE_DAYS.split())
         in_folder = "|".join(rf"(?<=\b{word}\s)" for word in _FOLDERS.split())
@@ -90,7 +91,7 @@ class RomanceForms(AbbreviationForms):
             r"(?<![\w.,/])(?P<fn>\d{1,2})/(?P<fd>\d{1,3})(?![\w/]|[.,]\d)"
         )
         base["clock"] = (
-            r"(?<![\d:.,])(?P<h>[01]?\d|2[0-4])(?:(?::|\s?[hH]\s?)(?P<mi>[0-5]\d)(?!\d)|[hH]s?(?!\w))(?!:)"
+            r"(?<![\d:.,])(?P<h>[01]?\d|2[0-4])(?:(?::|\s?[hH]\s?)(?P<mi>[0-5]\d)(?!\d|\.\d{3})|[hH]s?(?!\w))(?!:)"
             r"(?:\s?h(?:s|rs)?\b|\s?(?P<ap>[ap])\.?\s?m\b(?:\.(?!\s*$))?|(?!\w))"
             r"(?P<ct>\s?[-–]\s?(?=\d{1,2}[:hH]))?"
         )
@@ -120,11 +121,11 @@ class RomanceForms(AbbreviationForms):
             r"(?<![\w.,])(?:\+\d{1,3}(?:\s?\(0\))?(?:[ .-]?\(?\d{1,9}\)?){1,6}|\(\d{2,4}\)\s?9?\s?\d{3,5}[ -]\d{3,4}"
             r"|0\d{1,4}[ /-]\d{5,8}|\d{5}-\d{3,4})(?![\w-]|[.,]\d)"
         )
-        each = rf"(?:\s?/\s?(?P<mu>(?:{rates})|[a-zà-ÿ]{{1,12}}[²³]?))?"
+        each = rf"(?:\s?/\s?(?P<mu>(?:{rates})|[a-zà-ÿ]{{1,12}}[²³]?|[A-ZÀ-Ý]{{1,10}}|k?Wh))?"
         base["money"] = base["money"].replace(rf"(?:/(?P<mu>{units}))?", each)
         base["unit"] = base["unit"].replace(
             "(?:/(?P<up>h|s|m²|kg|l))?",
-            rf"(?:/(?P<up>{units}|[a-zà-ÿ]{{3,12}})|/(?P<ux>\d{{1,4}})\s?(?!(?P=u)(?!\w))(?P<uy>{units})"
+            rf"(?:/(?P<up>{units}|[a-zà-ÿ]{{3,12}}|H|[A-ZÀ-Ý]{{3,10}})|/(?P<ux>\d{{1,4}})\s?(?!(?P=u)(?!\w))(?P<uy>{units})"
             r"|(?P<ut>\s?[-–]\s?(?=\d+(?:[.,]\d+)?\s?(?P=u)(?!\w)))|\.(?=\s[a-zà-ÿ(]|,))?",
         )
         first = {
@@ -178,6 +179,8 @@ class RomanceForms(AbbreviationForms):
             "years": r"(?<![\w.,/-])(?P<y1>1[5-9]\d\d|20\d\d)(?P<ys>[-–])(?P<y3>\d\d)(?![\w/-]|[.,]\d)",
             "height": rf"(?<![\w.,])(?P<hm>\d{{1,4}})(?P<hu>m|{money})(?P<hc>\d\d)(?!\w|[.,]\d)",
             "variable": r"(?<![\w'’.])(?:y(?=\s?[=+−×<>≤≥])|(?<=[=+−×<>≤≥]\s)y(?!\w))",
+            "word_rate": r"(?<=[a-zà-ÿ])(?P<wr>/)(?P<wu>día|semana|mes|año|hora|jour|semaine|mois|an|heure|giorno"
+            r"|settimana|mese|anno|ora|dia|mês|ano)(?!\w)",
             "bare_unit": rf"(?:{befores})(?P<bu>{bare})(?!\w|\s?\d|/)",
             "see": r"(?<![\w.])(?P<se>[Vv]\.)(?=\s(?:figg?|tabb?|capp?|chap|artt?|pp?|págs?|pagg?|nota|supra|§|n\.))",
             "less": r"(?P<le>(?:(?<=\bJ)-(?=\d)|(?<=\b[a-z])-(?=\d)|(?<=\b[a-z]\s)-(?=\s\d)|(?<=[²³]\s)-(?=\s)))",
@@ -196,7 +199,7 @@ class RomanceForms(AbbreviationForms):
             rf"(?:\s?(?P<xu>{units}))?(?![\w=])",
             "roman_first": rf"(?<![\w.])(?P<rf>[IVX]{{2,7}}|[IVX](?=\s(?:{_ONES})(?!\w)))"
             r"(?:[º°ª]\s(?=(?P<ry>[a-zà-ÿ]{3,}))"
-            rf"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{{2,}}|(?:{_COUNTED})(?!\w))))",
+            rf"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{{2,}}|{no_vi}[A-ZÀ-Ý]{{5,}}|(?:{_COUNTED})(?!\w))))",
             "roman_and": r"(?:(?<=\by )|(?<=\be )|(?<=\bet ))(?P<rk>[IVX]{1,5})"
             r"(?=\s(?:de|di|da|do)\s[A-Z]|\sd['’][A-Z])",
             "roman_noun": rf"(?:{articles})(?P<rv>[IVX]{{2,7}})\s(?=(?P<rz>[a-zà-ÿ]{{4,20}})(?!\w))",
@@ -252,7 +255,8 @@ class RomanceForms(AbbreviationForms):
             }
         return {
             "hour": r"(?:(?<=\ba la )|(?<=\ba las )|(?<=\bde la )|(?<=\bes la ))(?P<hr>2?1)(?![\d:hªº/]|[.,]\d|\s?h)",
-            "clock_dot": r"(?<=\blas )(?P<hd>[01]?\d|2[0-4])\.(?P<md2>[0-5]\d)(?!\d|[.,]\d)(?:\sh(?!\w))?",
+            "clock_dot": r"(?:(?<=\blas )|(?<=\bde )(?=\d{1,2}\.\d\d\sa\s\d{1,2}\.\d\d)|(?<=\.\d\d a ))"
+            r"(?P<hd>[01]?\d|2[0-4])(?:\.|,(?=\d\d\sh))(?P<md2>[0-5]\d)(?!\d|[.,]\d)(?:\sh(?!\w))?",
         }
 
     def _path(self, match: re.Match[str]) -> Found | str:
@@ -330,6 +334,10 @@ class RomanceForms(AbbreviationForms):
             return f"{self._more.logarithm} {number} {self._words.of}"
         name = match["sv"]
         return f"{self._more.signs.get(name) or self._more.single.get(name.lower(), name.lower())} {number}"
+
+    def _word_rate(self, match: re.Match[str]) -> str | None:
+        counted = re.search(r"\d\s[a-zà-ÿ]+$", match.string[: match.start()])
+        return self._each(match["wu"]) if counted else match["wu"]
 
     def _again(self, match: re.Match[str]) -> str:
         return f"{self._numbers.cardinal(int(match['ag']))} {match['ag2']}"

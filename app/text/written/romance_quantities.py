@@ -220,6 +220,8 @@ class QuantityForms(TimeForms):
 
     def _unit(self, match: re.Match[str]) -> str | Found:
         said, rate = super()._unit(match), match["up"]
+        if rate == "H" and self._french and isinstance(said, str):
+            return f"{said} à l'heure"
         counted = isinstance(said, str) and rate and rate not in self._words.units
         return f"{said} {self._each(rate)}" if counted else said
 
@@ -322,7 +324,7 @@ class QuantityForms(TimeForms):
         return f"{said} {self._each(match['mre'])}" if match["mre"] else said
 
     def _each(self, unit: str) -> str:
-        noun = self._words.units.get(unit)
+        noun = self._words.units.get(unit) or self._words.units.get(unit.lower() if unit.isupper() else "")
         if noun is not None or self._tag != "it":
             return f"{self._words.per} {noun.one if noun else unit}"
         if unit[0] in "aeiouh":

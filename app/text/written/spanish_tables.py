@@ -152,6 +152,8 @@ mmol milimol milimoles m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+dupl.=duplicado; parc.=parcela; Apto.=apartamento; lat.=latitud; long.=longitud; N.os=números; n.os=números;
+nos.=números;
 N. de la R.=nota de la redacción; ec.=ecuación; and.=andén; vag.=vagón; N. del E.=nota del editor;
 et al.=et al;
 Vds.=ustedes; Sras.=señoras; SS. AA. RR.=sus altezas reales; SS.AA.RR.=sus altezas reales; n/ref.=nuestra referencia;
