@@ -40,8 +40,8 @@ def pattern(tag: str) -> re.Pattern[str]:
 
 _INITIALS: Final = re.compile(r"(?<![\w.])[A-ZÀ-Ý]\.-[A-ZÀ-Ý]\.$")
 
-# An initial after an abbreviated title.
-_TITLED: Final = re.compile(r"\.(?:[a-zª]{1,4})?\s[A-ZÀ-Ý]\.$")
+# An initial after an abbreviated title, or "of".
+_TITLED: Final = re.compile(r"(?:\.(?:[a-zª]{1,4})?|\b(?:de|da|do|di|del|par|por))\s[A-ZÀ-Ý]\.$")
 
 
 @cache
