@@ -223,7 +223,10 @@ class WrittenForms:
         link = f"{words.of} " if words.of and scale.many not in ("mil", "mille", "mila") else ""
         if link and self._french and money[0] in "aeiouyé":
             link = "d'"
-        return f"{self._read(match['xn'] or match['xa'], scale)} {link}{money}"
+        number = match["xn"] or match["xa"]
+        if number == "1" and scale.many in ("mil", "mille", "mila"):
+            return f"{'mille' if self._tag == 'it' else scale.many} {money}"
+        return f"{self._read(number, scale)} {link}{money}"
 
     def _fraction(self, match: re.Match[str]) -> Found | str | None:
         top, bottom = int(match["fn"]), int(match["fd"])
@@ -285,7 +288,7 @@ class WrittenForms:
         return self._numbers.ordinal(value, "f" if feminine else "m", short=ending == "er") + plural
 
     def _numeral(self, match: re.Match[str]) -> str | None:
-        value = roman(match["br"])
+        value = roman(match["br"] or match["rn"])
         return None if value is None else self._numbers.cardinal(value)
 
     def _century(self, match: re.Match[str]) -> str | None:

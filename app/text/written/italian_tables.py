@@ -139,6 +139,7 @@ mmol millimole millimoli f
 """),
     per="per",
     abbreviations=parse_abbreviations("""
+lett.=lettera; civ.=civile; Cass.=cassazione; Pal.=palazzina; pal.=palazzina; arr.=arredato;
 lat.=latitudine; long.=longitudine;
 carr.=carrozza; bin.=binario; sg.=seguente; ss.=seguenti; n.d.r.=nota del redattore; N.d.R.=nota del redattore;
 eq.=equazione; S.M.=sua maestà; sq.=seguente;

@@ -138,6 +138,7 @@ mmol milimol milimols m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+a.a.=ao ano; Dec.=decreto; mob.=mobiliado;
 Cx. Postal=caixa postal; Cx. P.=caixa postal; Cx.=caixa;
 lat.=latitude; long.=longitude; n.os=números; n.ºs=números;
 segs.=seguintes; N. do E.=nota do editor; N. do T.=nota do tradutor; eq.=equação; plat.=plataforma; polt.=poltrona;

@@ -25,7 +25,10 @@ _COUNTED: Final = (
     "|convegno|guerra|trimestre|trim|semestre|sessione|sesión|sessão|república|repubblica|convención|giornata|edição|aniversário|encontro|jornada|torneio|semana|settimana|concurso|concorso|premio|prêmio"
 )
 """Nouns in small letters that a Roman numeral before them counts."""
-_ONES: Final = "Guerr[ae]|República|Congres[os]+|Concilio|Festival|Jornadas?|Bienal|Cumbre|Guerra|Copa|Torneo|Edición"
+_ONES: Final = (
+    "Guerr[ae]|República|Congres[os]+|Concilio|Festival|Jornadas?|Bienal|Cumbre|Impero|Império|Imperio"
+    "|Reich|Encontro|Simp[óo]sio|Forum|Fórum|Foro|Salón|Mostra|Copa|Torneo|Edición"
+)
 """Nouns that a numeral of one letter before them counts."""
 _ARTICLES: Final = "El|La|Los|Las|En|Del|Al|Il|Lo|Le|Les|I|Nel|Dal|O|A|Os|As|No|Na|Da|Do|Au|Du|Ce|Este|Questo"
 _BEFORE_ORDINAL: Final = (
@@ -42,7 +45,9 @@ _PHONES: Final = {
 }
 _BEFORE_MONTHS: Final = "desde hasta en em até in depuis fin début mi finales fino"
 """Words before an abbreviated month that no number follows."""
-_BEFORE_DAYS: Final = "el los le les il i la na no nas nos ao aos à às cada ogni chaque este esta ce questo"
+_BEFORE_DAYS: Final = (
+    "dal al del du au desde el los le les il i la na no nas nos ao aos à às cada ogni chaque este esta ce questo"
+)
 """Words before an abbreviated day of the week."""
 _FOLDERS: Final = (
     "rama carpeta directorio ruta repositorio branche dossier répertoire branch ramo cartella directory repository "
@@ -73,8 +78,8 @@ class RomanceForms(AbbreviationForms):
         articles = "|".join(rf"(?<=\b{word}\s)" for word in _BEFORE_ORDINAL.split())
         measured = "|".join(rf"(?<=\d\s{unit})|(?<=\d{unit})" for unit in ("mm", "cm", "dm", "m", "km"))
         no_vi = r"(?<!VI\s)" if self._tag == "it" else ""  # a word there
-        before_months = "|".join(rf"(?<=\b{word}\s)" for word in _BEFORE_MONTHS.split())
-        before_days = "|".join(rf"(?<=\b{word} )" for word in _BEFORE_DAYS.split())
+        before_months = "|".join(rf"(?<=\b(?i:{word})\s)" for word in _BEFORE_MONTHS.split())
+        before_days = "|".join(rf"(?<=\b(?i:{word}) )" for word in _BEFORE_DAYS.split())
         in_folder = "|".join(rf"(?<=\b{word}\s)" for word in _FOLDERS.split())
         bare = either(unit for unit in words.units if unit in _BARE)
         befores = "|".join(rf"(?<=\b{word}\s)" for word in sorted(_ONE_UNIT | _MANY_UNITS))
@@ -97,7 +102,8 @@ class RomanceForms(AbbreviationForms):
         )
         base["sign"] = (
             r"(?:(?<=\d)\s?(?P<g>x|[+=×÷<>≈±≤≥·−]|(?<=\s)-(?=\s\d+(?:[.,]\d+)?\s?=))\s?(?=[\d-])"
-            r"|(?:(?<=[\d)])|(?<=\b[a-zα-ω])|(?<=\d[a-zα-ω]))\s?(?!<\w{1,10}>)(?P<g3>[×÷<>≈±≤≥·])\s?(?=[\d√(-]|[a-zα-ω](?!\w)))"
+            r"|(?:(?<=[\d)])|(?<=\b[a-zα-ω])|(?<=\d[a-zα-ω]))\s?(?!<\w{1,10}>)(?P<g3>[×÷<>≈±≤≥·])\s?"
+            r"(?=[\d√(-]|[a-zα-ω](?![a-zA-Zà-ÿ\d])))"
             r"|(?<![\w<>=-])(?P<g2>[×÷≈±≤≥]|[<>](?!3(?!\d)))(?=\s?\d)"
         )
         base["ordinal"] = (

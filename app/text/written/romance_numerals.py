@@ -105,6 +105,8 @@ class NumeralForms(QuantityForms):
 
     def _roman(self, match: re.Match[str]) -> Found | None:
         said = self._of_play(match["rn"], match["rw"])
+        if said is None and match["rw"].lower() in self._words.numbered.split():
+            said = super()._numeral(match)
         return (match.start("rn"), match.end(), said) if said else super()._roman(match)
 
     def _of_play(self, numeral: str, noun: str) -> str | None:

@@ -68,6 +68,7 @@ _SEATS: Final = re.compile(
     re.IGNORECASE,
 )
 """Nouns whose number may have a letter: seat 14A."""
+_SIZED: Final = re.compile(r"\b(?:fotos?|lona|tela|placa|quadro|papel|ripa)\s$")
 NO_NOUNS: Final = word_set(
     "más mais menos tras após plus moins più meno por par per para pour con com avec sin sem sans como comme come que "
     "del della dei delle degli des sur sobre sopra entre tra fra fois además está está estão son são sont será fue foi "
@@ -119,7 +120,8 @@ class QuantityForms(TimeForms):
         return f"{self._read(match['ra'])} {self._words.to} {self._read(match['rb'].replace(' ', '.'))}"
 
     def _versus(self, match: re.Match[str]) -> str:
-        drive = match["va"] + match["vb"] == "44" and " " not in match.group()
+        drive = match["va"] + match["vb"] == "44" or _SIZED.search(match.string, 0, match.start())
+        drive = drive and " " not in match.group()
         return f"{self._read(match['va'])} {self._more.by if drive else self._words.to} {self._read(match['vb'])}"
 
     def _power(self, match: re.Match[str]) -> Found:

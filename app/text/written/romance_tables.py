@@ -140,7 +140,10 @@ ROMANCE: Final = {
         letters="a bi ci di e effe gi acca i i_lunga cappa elle emme enne o pi cu erre esse ti u vu doppia_vu "
         "ics ipsilon zeta",
         single={},
-        days=parse_pairs("lun=lunedì; mar=martedì; mer=mercoledì; gio=giovedì; ven=venerdì; sab=sabato; dom=domenica"),
+        days=parse_pairs(
+            "lun=lunedì; mar=martedì; mer=mercoledì; gio=giovedì; giov=giovedì; "
+            "merc=mercoledì; mart=martedì; ven=venerdì; sab=sabato; dom=domenica"
+        ),
         months=_shortened(
             "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
             "genn/gen febb/feb mar apr mag giu lug ago sett/set ott nov dic",
@@ -152,7 +155,7 @@ ROMANCE: Final = {
             "§=paragrafo; #=numero; CAP=cap; c.=comma; co.=comma; lett.=lettera; ed.=edizione; all.=allegato; "
             "vers.=versione; cell.=cellulare; Cell.=cellulare; sec.=secolo; secc.=secoli; h.=ore; s.=secolo; "
             "figg.=figure; tabb.=tabelle; sezz.=sezioni; nn.=numeri; "
-            "q.=quota; C.P.=casella postale; l.=legge; civ.=civico; min.=minimo"
+            "v.=volume; q.=quota; C.P.=casella postale; l.=legge; civ.=civico; min.=minimo"
         ),
         number_sign="numero",
         squared="al quadrato",
@@ -195,7 +198,7 @@ ROMANCE: Final = {
             "fl.=folha; fls.=folhas; inc.=inciso; §=parágrafo; #=número; cel.=celular; Cel.=celular; "
             "tel=telefone; Tel=telefone; séc=século; sécs.=séculos; Séc.=século; máx=máximo; mín=mínimo; "
             "figs.=figuras; tabs.=tabelas; caps.=capítulos; núms.=números; "
-            "cx.=caixa; proc.=processo; Proc.=processo; ed.=edição; al.=alínea;"
+            "Cap.=capítulo; v.=volume; cx.=caixa; proc.=processo; Proc.=processo; ed.=edição; al.=alínea;"
         ),
         number_sign="número",
         squared="ao quadrado",

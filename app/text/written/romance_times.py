@@ -92,7 +92,10 @@ class TimeForms(WrittenForms):
         last = match.group().endswith(".") and not match.string[match.end() :].strip()
         return match.start(), match.end() - last, said
 
-    def _weekday(self, match: re.Match[str]) -> str:
+    def _weekday(self, match: re.Match[str]) -> str | None:
+        word = (match["w4"] or "").lower()
+        if word == "mer" or (word in ("mar", "dom", "sex", "ter", "seg") and not match.group().endswith(".")):
+            return None  # "la mer.", "el mar.": a word
         return self._named_day(match["w3"] or match["w4"], _after_plural(match))
 
     def _named_day(self, short: str, many: bool) -> str:
@@ -158,7 +161,8 @@ class TimeForms(WrittenForms):
 
     def _count(self, value: int, unit: str) -> str:
         noun = self._words.units[unit]
-        return f"{self._numbers.cardinal(value, noun.gender)} {noun.one if value == 1 else noun.many}"
+        single = value == 1 or (value == 0 and self._portuguese)
+        return f"{self._numbers.cardinal(value, noun.gender)} {noun.one if single else noun.many}"
 
     def _duration(self, match: re.Match[str]) -> str:
         link = "" if match["dg"] else self._more.duration_link
