@@ -146,7 +146,7 @@ class RomanceForms(AbbreviationForms):
             "abbreviated": rf"(?<![\w.,/-])(?:(?P<md0>\d{{1,2}})\s?[-–]\s?)?(?P<md>\d{{1,2}})"
             rf"(?:er|º|°)?(?:{link})(?P<mn>{months})"
             rf"(?:\.|(?=(?:{link}){years})|(?<=[/-]\w{{3}})(?!\w))(?:(?:{link})(?P<my>{years}|(?<=-)\d\d)(?![\d-]))?",
-            "month_alone": rf"(?:{before_months})(?P<ma1>{months})\.(?!\s\d)",
+            "month_alone": rf"(?:{before_months})(?P<ma1>{months})\.(?!\s(?:de\s)?\d)",
             "month_name": rf"(?<!\w)(?P<mn2>{months})\.?(?=\s(?:de\s)?{years}(?!\d))",
             "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:[ye]|et|[aà])\s(?:(?:el|il|la|le)\s)?)"
             rf"(?P<w2>{days})(?:\.|(?!\w))",
