@@ -147,6 +147,7 @@ mmol millimole millimoles f
 """),
     per="par",
     abbreviations=parse_abbreviations("""
+univ.=université; S. A. R.=son altesse royale; S. A. S.=son altesse sérénissime;
 lat.=latitude; long.=longitude; parc.=parcelle;
 voit.=voiture; éq.=équation; n.d.l.r.=note de la rédaction; N.D.L.R.=note de la rédaction; NDLR=note de la rédaction;
 S. M.=sa majesté; S.M.=sa majesté; S. E.=son excellence;

@@ -15,10 +15,13 @@ _ELEMENT: Final = (
     r"(?:A[cglmrstu]|B[aeihkr]?|C[adeflmorsu]?|D[bsy]|E[rsu]|F[emr]?|G[ade]|H[efgos]?|I[nr]?|K[r]?|L[airuv]|M[gnot]"
     r"|N[abdeip]?|O[s]?|P[abdmortu]?|R[abefghnu]|S[bcegimnr]?|T[abcehilm]|U|V|W|X[e]|Y[b]?|Z[nr])"
 )
+# Elements of two letters that are no words and common in formulas without digits, such as NaClO.
+_COMMON: Final = r"(?:Na|Cl|Ca|Fe|Mg|Zn|Cu|Ag|Br|Al|Li|Mn|Cr|Ni|Pb|Hg|Ba|Sn|Sr|Ti)"
 PATTERNS: Final = {
     "account": r"(?<!\w)(?P<ac>[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?)(?!\w)",
     "formula": rf"(?<![\w-])(?P<fo>(?=\w*(?:[₀-₉0-9]|[²-⁴]?[⁺⁻]))(?:{_ELEMENT}[₀-₉0-9]{{0,2}}){{1,8}}"
-    r"|NaCl|NaOH|KOH|HCl|KCl|NaF|CaO|FeO|MgO|ZnO)(?P<io>[²³⁴]?[⁺⁻])?(?![\w-])",
+    rf"|NaOH|KOH|(?=[A-Za-z]*[a-z])(?:{_COMMON}|[HCNOFKSPI]){{2,5}})(?P<io>[²³⁴]?[⁺⁻])?(?![\w-])"
+    rf"|(?<=\()(?P<fo2>{_COMMON})(?=\))",
     "code": r"(?<![\w.,/@#-])(?P<co>(?!\d+(?:er|e|h)\b)(?=[\w-]*\d)(?=[\w-]*[A-Z])"
     r"(?:(?:(?<![A-Z])[A-Z]{1,3}(?![A-Z])|(?<!\d)\d{1,9}(?!\d))(?:-(?=\w))?){2,8})(?![\w@]|-\w|[.,:]\d)"
     r"|(?<![\w.,/@#-])(?P<co2>[a-zA-Z]\d{1,4}|\d{1,4}[a-zA-Z])(?!\w|[.,:/]\d|\s\d)"

@@ -43,7 +43,7 @@ _PHONES: Final = {
     "pt-br": r"(?<![\w.,])(?:(?:0?\d{2}\s)?(?!(?:1\d|20)\d\d-(?:1\d|20)\d\d)9?\d{4}-\d{4}"
     r"|\d{3}\.\d{3}\.\d{3}-\d\d|\d\d\.\d{3}\.\d{3}(?:/\d{4})?-\d\d?|0[38]00[ -]?\d{3}[ -]?\d{4})(?!\w|[.,]\d)",
 }
-_BEFORE_MONTHS: Final = "desde hasta en em até in depuis fin début mi finales fino"
+_BEFORE_MONTHS: Final = "desde hasta en em até in depuis fin début mi finales fino da dal de"
 """Words before an abbreviated month that no number follows."""
 _BEFORE_DAYS: Final = (
     "dal al del du au desde el los le les il i la na no nas nos ao aos à às cada ogni chaque este esta ce questo"
@@ -280,7 +280,7 @@ class RomanceForms(AbbreviationForms):
         return self._letters.account(match["ac"])
 
     def _formula(self, match: re.Match[str]) -> str:
-        said = self._letters.spell(match["fo"])
+        said = self._letters.spell(match["fo"] or match["fo2"])
         ion = match["io"]
         if not ion:
             return said

@@ -15,7 +15,7 @@ NUMBERED: Final = re.compile(
     r"\b(?:art\.|art[ií]c\w+|n[º°.]|n\.º|n[úu]m\.|loi|ley|legge|lei|d[ée]cret\w*)\s$", re.IGNORECASE
 )
 """Words before the number of a law or an article, in which a hyphen is no range."""
-_WORDS_TOO: Final = ("mar", "mai", "set", "out", "ago", "gen", "sett", "mag")  # words beside months
+_WORDS_TOO: Final = ("mar", "mai", "set", "out", "ago", "gen", "mag")  # words beside months
 _AT: Final = re.compile(r"\b(?:las?|alle|all'|dalle|le|ore)\s?$")
 
 
