@@ -146,13 +146,13 @@ class RomanceForms(AbbreviationForms):
             "abbreviated": rf"(?<![\w.,/-])(?:(?P<md0>\d{{1,2}})\s?[-–]\s?)?(?P<md>\d{{1,2}})"
             rf"(?:er|º|°)?(?:{link})(?P<mn>{months})"
             rf"(?:\.|(?=(?:{link}){years})|(?<=[/-]\w{{3}})(?!\w))(?:(?:{link})(?P<my>{years}|(?<=-)\d\d)(?![\d-]))?",
-            "month_alone": rf"(?:{before_months})(?P<ma1>{months})\.(?!\s(?:de\s)?\d)",
             "month_name": rf"(?<!\w)(?P<mn2>{months})\.?(?=\s(?:de\s)?{years}(?!\d))",
             "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:[ye]|et|[aà])\s(?:(?:el|il|la|le)\s)?)"
             rf"(?P<w2>{days})(?:\.|(?!\w))",
             "month_pair": rf"(?<!\w)(?P<mp1>{months})"
             r"(?:\.?\s?[-–/]\s?|\.\s(?P<mpl>[aàyàe]|al|au|até|et)\s)"
             rf"(?P<mp2>{months})(?:\.|(?!\w))",
+            "month_alone": rf"(?:{before_months})(?P<ma1>{months})\.(?!\s(?:de\s)?\d)",
             "weekday": rf"(?<!\w)(?P<w3>{days})(?:\.(?=,?\s\d)|(?=,?\s\d{{1,2}}/\d))"
             rf"|(?:{before_days})(?P<w4>{days})(?:\.(?=[,;:)]|\s[a-zà-ÿ(])|(?=\.$))",
             "date_pair": r"(?<![\w/.,])(?P<p1>\d{1,2})/(?P<p2>\d{1,2})(?P<pl>\s(?:a|al|au|à|até|ao)\s)(?P<p3>\d{1,2})"
@@ -187,6 +187,7 @@ class RomanceForms(AbbreviationForms):
             "variable": r"(?<![\w'’.])(?:y(?=\s?[=+−×<>≤≥])|(?<=[=+−×<>≤≥]\s)y(?!\w))",
             "word_rate": r"(?<=[a-zà-ÿ])(?P<wr>/)(?P<wu>día|semana|mes|año|hora|jour|semaine|mois|an|heure|giorno"
             r"|settimana|mese|anno|ora|dia|mês|ano)(?!\w)",
+            "era_range": r"(?<=[Cc]\.)(?P<er>\s?[-–]\s?)(?=\d)",
             "bare_unit": rf"(?:{befores})(?P<bu>{bare})(?!\w|\s?\d|/)",
             "see": r"(?<![\w.])(?P<se>[Vv]\.)(?=\s(?:figg?|tabb?|capp?|chap|artt?|pp?|págs?|pagg?|nota|supra|§|n\.))",
             "less": r"(?P<le>(?:(?<=\bJ)-(?=\d)|(?<=\b[a-z])-(?=\d)|(?<=\b[a-z]\s)-(?=\s\d)|(?<=[²³]\s)-(?=\s)))",
@@ -250,6 +251,7 @@ class RomanceForms(AbbreviationForms):
         if self._tag == "it":
             return {
                 "each_of": r"(?<=\dh)(?P<eo>/)(?=\d)",
+                "aged": r"(?<![\w.,])(?P<ae>\d{1,3})enn(?P<ag3>[ei])(?!\w)",
                 "clock_dot": r"(?:(?<=\balle )|(?<=\bdalle )|(?<=\bore )|(?<=\ble ))"
                 r"(?P<hd>[01]?\d|2[0-4])[.,](?P<md2>[0-5]\d)(?!\d|[.,]\d)(?:\sh(?!\w))?",
                 "hour": r"(?<=all')(?P<hr>1)(?![\d:h]|[.,]\d)",
@@ -344,6 +346,13 @@ class RomanceForms(AbbreviationForms):
     def _word_rate(self, match: re.Match[str]) -> str | None:
         counted = re.search(r"\d\s[a-zà-ÿ]+$", match.string[: match.start()])
         return self._each(match["wu"]) if counted else match["wu"]
+
+    def _era_range(self, match: re.Match[str]) -> str:
+        return self._words.to
+
+    def _aged(self, match: re.Match[str]) -> str:
+        years = self._numbers.cardinal(int(match["ae"])).replace("tré", "tre")
+        return f"{years if years.endswith('tre') else years[:-1]}enn{match['ag3']}"
 
     def _again(self, match: re.Match[str]) -> str:
         return f"{self._numbers.cardinal(int(match['ag']))} {match['ag2']}"

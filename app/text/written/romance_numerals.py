@@ -18,6 +18,8 @@ _FEMININE_ARTICLES: Final = {
     "it": word_set("la una alla della nella dalla questa"),
     "pt-br": word_set("a uma na da à esta"),
 }
+_CENTURY_AFTER: Final = re.compile(r"\ssec(?:\.|olo|oli)")
+_OF_CENTURIES: Final = re.compile(r"\b(?:siglos?|ss?\.|s[ée]cs?\.|séculos?|secol[oi]|secc?\.)\s$")
 _REIGN: Final = re.compile(r"[A-ZÀ-Ý][a-zà-ÿ]+\s[IVX]+(?:er)?\s(?:d['’]|d[eiao]\s)")
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 
@@ -46,14 +48,19 @@ class NumeralForms(QuantityForms):
         value = roman(match["og1"])
         return None if value is None else f"{self._numbers.ordinal(value)} {self._words.to}"
 
-    def _roman_range(self, match: re.Match[str]) -> str | None:
+    def _roman_range(self, match: re.Match[str]) -> Found | str | None:
         first, last = roman(match["ra1"]), roman(match["ra2"])
-        if first is None or last is None or first >= last:
-            return None
         before = match.string[max(0, match.start() - 40) : match.start()]
-        century = self._tag == "it" and _CENTURIES.search(before) is not None
+        after = _CENTURY_AFTER.match(match.string, match.end())
+        falling = after is not None or _OF_CENTURIES.search(before) is not None  # before Christ
+        if first is None or last is None or first == last or (first > last and not falling):
+            return None
+        century = self._tag == "it" and (_CENTURIES.search(before) is not None or after is not None)
         said = [self._numbers.ordinal(value) if century else self._numbers.cardinal(value) for value in (first, last)]
-        return f"{said[0]} {self._words.to} {said[1]}"
+        words = f"{said[0]} {self._words.to} {said[1]}"
+        if century and after is not None and after.group().endswith("."):
+            return match.start(), after.end() - (not match.string[after.end() :].strip()), f"{words} secolo"
+        return words
 
     def _centuries(self, match: re.Match[str]) -> str | None:
         return self._of_century(match["rm"])

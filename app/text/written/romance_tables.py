@@ -198,7 +198,7 @@ ROMANCE: Final = {
             "fl.=folha; fls.=folhas; inc.=inciso; §=parágrafo; #=número; cel.=celular; Cel.=celular; "
             "tel=telefone; Tel=telefone; séc=século; sécs.=séculos; Séc.=século; máx=máximo; mín=mínimo; "
             "figs.=figuras; tabs.=tabelas; caps.=capítulos; núms.=números; "
-            "Cap.=capítulo; v.=volume; cx.=caixa; proc.=processo; Proc.=processo; ed.=edição; al.=alínea;"
+            "Cap.=capítulo; séc.=século; v.=volume; cx.=caixa; proc.=processo; Proc.=processo; ed.=edição; al.=alínea;"
         ),
         number_sign="número",
         squared="ao quadrado",
