@@ -19,7 +19,7 @@ _FEMININE_ARTICLES: Final = {
     "pt-br": word_set("a uma na da à esta"),
 }
 _CENTURY_AFTER: Final = re.compile(r"\ssec(?:\.|olo|oli)")
-_OF_CENTURIES: Final = re.compile(r"\b(?:siglos?|ss?\.|s[ée]cs?\.|séculos?|secol[oi]|secc?\.)\s$")
+_OF_CENTURIES: Final = re.compile(r"\b(?:siglos?|ss?\.|s[ée]cs?\.|séculos?|secol[oi]|secc?\.)\s$", re.IGNORECASE)
 _REIGN: Final = re.compile(r"[A-ZÀ-Ý][a-zà-ÿ]+\s[IVX]+(?:er)?\s(?:d['’]|d[eiao]\s)")
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 
