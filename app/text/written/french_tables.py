@@ -143,10 +143,38 @@ Mpx mégapixel mégapixels m
 Mpix mégapixel mégapixels m
 mol mole moles f
 mmol millimole millimoles f
+Ah ampère-heure ampères-heure m
+Wh wattheure wattheures m
+kVA kilovoltampère kilovoltampères m
+VA voltampère voltampères m
+mV millivolt millivolts m
+kV kilovolt kilovolts m
+mW milliwatt milliwatts m
+Pa pascal pascals m
+MPa mégapascal mégapascals m
+lx lux lux m
+lm lumen lumens m
+mSv millisievert millisieverts m
+atm atmosphère atmosphères f
+ng nanogramme nanogrammes m
+UI unité_internationale unités_internationales f
+GWh gigawattheure gigawattheures m
+TWh térawattheure térawattheures m
+kN kilonewton kilonewtons m
+Nm newton_mètre newtons_mètres m
+km³ kilomètre_cube kilomètres_cubes m
+dm³ décimètre_cube décimètres_cubes m
+mm³ millimètre_cube millimètres_cubes m
+dL décilitre décilitres m
+µl microlitre microlitres m
+µL microlitre microlitres m
+kbit kilobit kilobits m
+Kbps kilobit_par_seconde kilobits_par_seconde m
 °_C degré_Celsius degrés_Celsius m
 """),
     per="par",
     abbreviations=parse_abbreviations("""
+dr.=droite; dte=droite; gche=gauche;
 univ.=université; S. A. R.=son altesse royale; S. A. S.=son altesse sérénissime;
 lat.=latitude; long.=longitude; parc.=parcelle;
 voit.=voiture; éq.=équation; n.d.l.r.=note de la rédaction; N.D.L.R.=note de la rédaction; NDLR=note de la rédaction;

@@ -135,6 +135,33 @@ Mpx megapixel megapixel m
 MP megapixel megapixel m
 mol mole moli f
 mmol millimole millimoli f
+Ah amperora amperora m
+Wh wattora wattora m
+kVA chilovoltampere chilovoltampere m
+VA voltampere voltampere m
+mV millivolt millivolt m
+kV chilovolt chilovolt m
+mW milliwatt milliwatt m
+Pa pascal pascal m
+MPa megapascal megapascal m
+lx lux lux m
+lm lumen lumen m
+mSv millisievert millisievert m
+atm atmosfera atmosfere f
+ng nanogrammo nanogrammi m
+UI unità_internazionale unità_internazionali f
+GWh gigawattora gigawattora m
+TWh terawattora terawattora m
+kN chilonewton chilonewton m
+Nm newton_metro newton_metri m
+km³ chilometro_cubo chilometri_cubi m
+dm³ decimetro_cubo decimetri_cubi m
+mm³ millimetro_cubo millimetri_cubi m
+dL decilitro decilitri m
+µl microlitro microlitri m
+µL microlitro microlitri m
+rpm giro_al_minuto giri_al_minuto m
+kbps chilobit_per_secondo chilobit_per_secondo m
 °_C grado_centigrado gradi_centigradi m
 """),
     per="per",

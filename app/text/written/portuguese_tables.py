@@ -134,6 +134,33 @@ Mpx megapixel megapixels m
 MP megapixel megapixels m
 mol mol mols m
 mmol milimol milimols m
+Ah ampere-hora amperes-hora m
+Wh watt-hora watts-hora m
+kVA quilovolt-ampere quilovolts-ampere m
+VA volt-ampere volts-ampere m
+mV milivolt milivolts m
+kV quilovolt quilovolts m
+mW miliwatt miliwatts m
+Pa pascal pascals m
+MPa megapascal megapascals m
+lx lux lux m
+lm lúmen lúmens m
+mSv milisievert milisieverts m
+atm atmosfera atmosferas f
+ng nanograma nanogramas m
+UI unidade_internacional unidades_internacionais f
+GWh gigawatt-hora gigawatts-hora m
+TWh terawatt-hora terawatts-hora m
+kN quilonewton quilonewtons m
+Nm newton-metro newtons-metro m
+km³ quilômetro_cúbico quilômetros_cúbicos m
+dm³ decímetro_cúbico decímetros_cúbicos m
+mm³ milímetro_cúbico milímetros_cúbicos m
+dL decilitro decilitros m
+µl microlitro microlitros m
+µL microlitro microlitros m
+kbps quilobit_por_segundo quilobits_por_segundo m
+lbs libra libras f
 °_C grau_Celsius graus_Celsius m
 """),
     per="por",

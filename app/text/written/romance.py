@@ -93,7 +93,7 @@ class RomanceForms(AbbreviationForms):
         base["fraction"] = (
             rf"(?:\b(?P<fw>{either([*words.dated.split(), *words.dated.title().split()])}"
             rf"|(?:{long_days}|{days})[.,]{{0,2}})\s)?"
-            r"(?<![\w.,/])(?P<fn>\d{1,2})/(?P<fd>\d{1,3})(?![\w/]|[.,]\d)"
+            r"(?<![\w.,/])(?P<fn>\d{1,2})/(?P<fd>\d{1,3})(?![\w/]|[.,]\d|\s?(?:h|min|kg|g|k?m|m?l)(?!\w))"
         )
         base["clock"] = (
             r"(?<![\d:.,])(?P<h>[01]?\d|2[0-4])(?:(?::|\s?[hH]\s?)(?P<mi>[0-5]\d)(?!\d|\.\d{3})|[hH]s?(?!\w))(?!:)"
@@ -251,6 +251,8 @@ class RomanceForms(AbbreviationForms):
         if self._tag == "it":
             return {
                 "each_of": r"(?<=\dh)(?P<eo>/)(?=\d)",
+                "nth_after": r"(?:(?<=\b[ai]l )|(?<=\b(?i:dal) )|(?<=\bnel )|(?<=\bdel )|(?<=\bsul )|(?<=l'))"
+                r"(?P<na>\d{1,3})°(?!\s?[CFNSEO](?!\w)|\w)",
                 "aged": r"(?<![\w.,])(?P<ae>\d{1,3})enn(?P<ag3>[ei])(?!\w)",
                 "clock_dot": r"(?:(?<=\balle )|(?<=\bdalle )|(?<=\bore )|(?<=\ble ))"
                 r"(?P<hd>[01]?\d|2[0-4])[.,](?P<md2>[0-5]\d)(?!\d|[.,]\d)(?:\sh(?!\w))?",
@@ -349,6 +351,9 @@ class RomanceForms(AbbreviationForms):
 
     def _era_range(self, match: re.Match[str]) -> str:
         return self._words.to
+
+    def _nth_after(self, match: re.Match[str]) -> str:
+        return self._numbers.ordinal(int(match["na"]), "f" if self._feminine(self._next_word(match)) else "m")
 
     def _aged(self, match: re.Match[str]) -> str:
         years = self._numbers.cardinal(int(match["ae"])).replace("tré", "tre")

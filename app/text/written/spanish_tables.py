@@ -148,10 +148,43 @@ Mpx megapíxel megapíxeles m
 MP megapíxel megapíxeles m
 mol mol moles m
 mmol milimol milimoles m
+Ah amperio_hora amperios_hora m
+Wh vatio_hora vatios_hora m
+kVA kilovoltamperio kilovoltamperios m
+VA voltamperio voltamperios m
+mV milivoltio milivoltios m
+kV kilovoltio kilovoltios m
+mW milivatio milivatios m
+Pa pascal pascales m
+MPa megapascal megapascales m
+lx lux lux m
+lm lumen lúmenes m
+mSv milisievert milisieverts m
+atm atmósfera atmósferas f
+ng nanogramo nanogramos m
+UI unidad_internacional unidades_internacionales f
+ft pie pies m
+mph milla_por_hora millas_por_hora f
+GWh gigavatio_hora gigavatios_hora m
+TWh teravatio_hora teravatios_hora m
+PB petabyte petabytes m
+kN kilonewton kilonewtons m
+Nm newton_metro newtons_metro m
+hm³ hectómetro_cúbico hectómetros_cúbicos m
+km³ kilómetro_cúbico kilómetros_cúbicos m
+dm³ decímetro_cúbico decímetros_cúbicos m
+mm³ milímetro_cúbico milímetros_cúbicos m
+mL mililitro mililitros m
+dL decilitro decilitros m
+µl microlitro microlitros m
+µL microlitro microlitros m
+kbit kilobit kilobits m
+Gbit gigabit gigabits m
 °_C grado_centígrado grados_centígrados m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+pl.=plaza;
 dupl.=duplicado; parc.=parcela; Apto.=apartamento; lat.=latitud; long.=longitud; N.os=números; n.os=números;
 nos.=números;
 N. de la R.=nota de la redacción; ec.=ecuación; and.=andén; vag.=vagón; N. del E.=nota del editor;
