@@ -334,21 +334,23 @@ _QUEENS: Final = frozenset(
 )
 _MONARCHS: Final = _QUEENS | frozenset(
     """
-    Alfonso Felipe Carlos Luis Fernando Juan Pablo Pedro Enrique Jaime Pío Napoleón Francisco
-    Louis Charles Henri François Philippe Napoléon Jean Paul Pie Guillaume
-    Luigi Carlo Enrico Francesco Filippo Vittorio Umberto Emanuele Giovanni Paolo Pio Napoleone
-    Luís João José Manuel Afonso Henrique Filipe Napoleão Paulo Sebastião Duarte Dinis Sancho Pio Bento Nicolau Gregório
-    Sancho Ramiro Alejandro Nicolás Benedicto Clemente León Gregorio Inocencio Urbano Sixto Ricardo Eduardo Jorge
-    Guillermo Federico Leopoldo Ramsés Tutmosis Amenhotep Juan Teodosio Constantino Constantin Adriano Pie Léon Grégoire
-    Urbain Innocent Clément Benoît Nicolas Alexandre Édouard Georges Richard Jacques Guillaume Frédéric Léopold Ramsès
-    Leone Gregorio Innocenzo Benedetto Sisto Giulio Bonifacio Adriano Nicola Alessandro Edoardo Giorgio Riccardo Giacomo
-    Guglielmo Federico Ferdinando Amedeo Ramses Dario Ciro Serse Tolomeo Julio Bonifacio Celestino Ferdinand Alphonse
-    Balduino Teobaldo Roberto Robert Manfredo Ottone Otón Oto Rodolfo Rodolphe Massimiliano Maximiliano Casimiro
-    Ladislao Segismundo Sigismondo Iván Ivan Esteban Stefano Étienne Estêvão Harold Malcolm Roger Ruggero Tancredi
-    Darío Jerjes Ptolomeo Antíoco Seleuco Teodorico Alarico Clodoveo Clovis Chilpéric Pepino Pépin Lotario Lothaire
-    Silvestro Silvestre Martín Martino Martin Eugenio Eugène Calixto Callisto Marcelo Marcello Nicolau Bonifácio
-    Júlio Inocêncio Leão Alexandre Ricardo Fernando Rei Zogu Faruk Faruq Fuad Selim Solimán Murad Mehmed Bayaceto
-    Albert Alberto Baudouin Rainier Hassan Mohamed Abdalá Hussein Carlo Óscar Gustavo Haakon Harald Olaf Cristián
+    Alfonso Felipe Carlos Luis Fernando Juan Pablo Pedro Enrique Jaime Pío Napoleón Francisco Louis Charles Henri
+    François Philippe Napoléon Jean Paul Pie Guillaume Luigi Carlo Enrico Francesco Filippo Vittorio Umberto
+    Emanuele Giovanni Paolo Pio Napoleone Luís João José Manuel Afonso Henrique Filipe Napoleão Paulo Sebastião
+    Duarte Dinis Sancho Bento Nicolau Gregório Ramiro Alejandro Nicolás Benedicto Clemente León Gregorio Inocencio
+    Urbano Sixto Ricardo Eduardo Jorge Guillermo Federico Leopoldo Ramsés Tutmosis Amenhotep Teodosio Constantino
+    Constantin Adriano Léon Grégoire Urbain Innocent Clément Benoît Nicolas Alexandre Édouard Georges Richard
+    Jacques Frédéric Léopold Ramsès Leone Innocenzo Benedetto Sisto Giulio Bonifacio Nicola Alessandro Edoardo
+    Giorgio Riccardo Giacomo Guglielmo Ferdinando Amedeo Ramses Dario Ciro Serse Tolomeo Julio Celestino Ferdinand
+    Alphonse Balduino Teobaldo Roberto Robert Manfredo Ottone Otón Oto Rodolfo Rodolphe Massimiliano Maximiliano
+    Casimiro Ladislao Segismundo Sigismondo Iván Ivan Esteban Stefano Étienne Estêvão Harold Malcolm Roger Ruggero
+    Tancredi Darío Jerjes Ptolomeo Antíoco Seleuco Teodorico Alarico Clodoveo Clovis Chilpéric Pepino Pépin
+    Lotario Lothaire Silvestro Silvestre Martín Martino Martin Eugenio Eugène Calixto Callisto Marcelo Marcello
+    Bonifácio Júlio Inocêncio Leão Rei Zogu Faruk Faruq Fuad Selim Solimán Murad Mehmed Bayaceto Pietro Lorenzo
+    Cosimo Ludovico Galeazzo Sergio Gelasio Onorio Lucio Anastasio Pasquale Niccolò Michele Basilio Costante
+    Costanzo Alessio Manuele Teodoro Honorio Miguel Alejo Romano Eugênio Honório Lúcio Teodósio Aleixo Basílio
+    Pierre Michel Basile Alexis Sixte Boniface Jules Honoré Aimone Bertoldo Berengario Desiderio Childerico Albert
+    Alberto Baudouin Rainier Hassan Mohamed Abdalá Hussein Óscar Gustavo Haakon Harald Olaf Cristián
     """.split()  # noqa: SIM905
 )
 

@@ -175,6 +175,7 @@ class RomanceForms(AbbreviationForms):
             "coefficient": rf"(?<![\w.,])(?P<cf>\d{{1,4}})(?=[{greek}])",
             "amperes": rf"(?<![\w.,])(?P<am>{NUMBER})\s?A(?!\w|\s[A-Z\d])",
             "again": r"(?<![\w.,-])(?P<ag>\d{1,4})(?P<ag2>bis|ter|quater)(?!\w)",
+            "and_half": r"(?<=[a-zà-ÿ]\s)(?P<ah>[ye]|et)\s(?:1/2|½)(?!\w|[./,]?\d|\s?[a-zà-ÿ])",
             "mixed": r"(?<![\w.,/])(?:(?P<mw>\d{1,3})\s?)?(?:(?P<mf>[½⅓⅔¼¾⅛])"
             r"|(?(mw)(?<=\s))(?P<mt>[1-9])/(?P<mb>[2-9]))"
             rf"(?![\w/]|[.,]\d)(?:\s?(?P<mu2>{units})(?!\w)|\s(?P<mx>[a-zà-ÿ]{{3,20}}))?",
@@ -209,7 +210,8 @@ class RomanceForms(AbbreviationForms):
             rf"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{{2,}}|{no_vi}[A-ZÀ-Ý]{{5,}}|(?:{_COUNTED})(?!\w))))",
             "roman_and": r"(?:(?<=\by )|(?<=\be )|(?<=\bet ))(?P<rk>[IVX]{1,5})"
             r"(?=\s(?:de|di|da|do)\s[A-Z]|\sd['’][A-Z])",
-            "roman_noun": rf"(?:{articles})(?P<rv>[IVX]{{2,7}})\s(?=(?P<rz>[a-zà-ÿ]{{4,20}})(?!\w))",
+            "roman_noun": rf"(?:{articles})(?P<rv>[IVX]{{2,7}}(?=\s[a-zà-ÿ])|[IVX])"
+            rf"\s(?=(?P<rz>[a-zà-ÿ]{{4,20}}(?!\w)|[A-ZÀ-Ý][a-zà-ÿ]{{3,}}))",
             "between": rf"(?:{measured})\s?(?P<bw>[xX×])\s?(?=\d+(?:[.,]\d+)?\s?(?:{units})(?!\w))",
             "numbered": rf"(?<![\w.])(?P<nb>{either(self._before_number)})"
             r"(?::?\s?(?P<nr>[IVX]+)(?![\w–-])|(?=:?\s?(?:\d|[IVX]+[–-]|[A-Z](?![\w.])|[(+]{1,2}\d)))",
@@ -284,7 +286,7 @@ class RomanceForms(AbbreviationForms):
         return self._letters.account(match["ac"])
 
     def _formula(self, match: re.Match[str]) -> str:
-        said = self._letters.spell(match["fo"] or match["fo2"])
+        said = self._letters.spell(match["fo"] or match["fo2"] or match["fo3"])
         ion = match["io"]
         if not ion:
             return said

@@ -16,6 +16,8 @@ _RANGED: Final = word_set(
 """Nouns that are plural before a range of numbers."""
 _ITALIAN_PLURALS: Final = {"pagina": "pagine", "articolo": "articoli", "capitolo": "capitoli"}
 _RANGE: Final = re.compile(r":?\s?(\d{1,6})\s?[-–]\s?(\d{1,6})")
+_OFFICES: Final = {"director": "dirección", "diretor": "direção", "direttore": "direzione"}
+"""Who has an office, and the office itself, which follows a feminine article."""
 _AGREEING: Final = word_set("máximo mínimo massimo minimo incluido incluso escluso adjunto")
 """Adjectives that stand as abbreviations after a noun."""
 _RATES: Final = re.compile(r"\s?(?:pessoa|dia|mês|hora|noite|semana|ano|unidade|metro|quilo|kg|m²)(?!\w)")
@@ -58,6 +60,8 @@ class AbbreviationForms(NumeralForms):
         if said in _RANGED and pages is not None and int(pages[1]) < int(pages[2]):
             return _ITALIAN_PLURALS.get(said, f"{said}s")
         before = match.string[: match.start()].split()[-1:]
+        if said in _OFFICES and before and before[0].lower() in ("la", "a", "da", "na"):
+            return _OFFICES[said]
         if said not in _AGREEING or not before or not match.string[match.start() - 1].isspace():
             return said
         if before[0].isupper() and self._tag != "it":

@@ -194,6 +194,13 @@ class QuantityForms(TimeForms):
             return match.start(), match.end(), f"{count} {noun} {tail}"
         return match.start(), match.end() - (len(noun) + 1 if noun else 0), f"{count} {tail}"
 
+    def _and_half(self, match: re.Match[str]) -> str:
+        """Read a half after what was counted: two hours and a half."""
+        before = match.string[: match.start()].split()[-1:]
+        noun = before[0] if before else ""
+        feminine = noun.endswith("e") and noun != "mese" if self._tag == "it" else self._feminine(noun)
+        return self._more.and_half[feminine]
+
     def _mixed_unit(self, match: re.Match[str], unit: Noun, top: int, bottom: int) -> Found:
         half, feminine, last = (top, bottom) == (1, 2), unit.gender == "f", match.end()
         if match.group().endswith(".") and not match.string[last:].strip():
