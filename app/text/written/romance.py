@@ -253,7 +253,7 @@ class RomanceForms(AbbreviationForms):
         if self._tag == "it":
             return {
                 "each_of": r"(?<=\dh)(?P<eo>/)(?=\d)",
-                "nth_after": r"(?:(?<=\b[ai]l )|(?<=\b(?i:dal) )|(?<=\bnel )|(?<=\bdel )|(?<=\bsul )|(?<=l'))"
+                "nth_after": r"(?:(?<=\b[ai]l )|(?<=\b(?i:dal) )|(?<=\bnel )|(?<=\bdel )|(?<=\bsul )|(?<=\bè )|(?<=l'))"
                 r"(?P<na>\d{1,3})°(?!\s?[CFNSEO](?!\w)|\w)",
                 "aged": r"(?<![\w.,])(?P<ae>\d{1,3})enn(?P<ag3>[ei])(?!\w)",
                 "clock_dot": r"(?:(?<=\balle )|(?<=\bdalle )|(?<=\bore )|(?<=\ble ))"

@@ -34,8 +34,8 @@ _FEMININE: Final = {
     "fr-fr": re.compile(
         r"(?:[st]ion|[^u]ité|ée|ure|ette|esse|ine|ise|euse|trice|ude|ade|ère|onne|ance|ence|ille|elle|aison"
         r"|sson|ie|gne|ère"
-        r"|oire|que|nte|rte|tte|aine|^(?:heure|nuit|place|page|chambre|table|part|fois|fin|tranche|goutte"
-        r"|pomme|boîte|livre"
+        r"|oire|[nrtv]ue|que|nte|rte|tte|aine|^(?:heure|nuit|place|page|chambre|table|part|fois|fin|tranche|goutte"
+        r"|pomme|boîte"
         r"|guerre|partie|rue|vie|main|photo|moto|auto|radio|vidéo|pizza|école|salle|ville|île|étoile|lettre|fenêtre"
         r"|chaise|vache|image|plage|femme|sœur|mère|chose|rose|cause|robe|jambe|loi|clé|maison|chanson|leçon"
         r"|façon|fleur"
