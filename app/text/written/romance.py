@@ -65,6 +65,10 @@ _MANY_UNITS: Final = word_set("en in em de di los les os i des dei quantos quant
 class RomanceForms(AbbreviationForms):
     """Written forms of one of the four languages. Methods are safe on any thread."""
 
+    def _compile(self) -> re.Pattern[str]:
+        # No form begins within a word: places between two letters are left at once.
+        return re.compile(rf"(?!(?<=[^\W\d_])[^\W\d_])(?:{super()._compile().pattern})")
+
     def _groups(self) -> dict[str, str]:
         words, more = self._words, self._more
         days, months = either(self._day_names), either(self._months)
@@ -138,7 +142,7 @@ class RomanceForms(AbbreviationForms):
             "address": base.pop("address"),
             "path": r"(?<![\w/])(?P<pt>(?:[A-Z]:\\|~/|\.{1,2}/|/(?=\w+/))[\w.\\/-]{2,200})"
             rf"|(?<![\w/.])(?:[\w-]{{1,40}}/){{1,8}}[\w-]{{1,64}}\.(?:{addresses.FILES})(?!\w)"
-            rf"|(?:{in_folder})(?P<rp>\w{{1,40}}(?:/[\w-]{{1,40}}){{1,8}})(?!\w)"
+            rf"|(?<=\s)(?=\w)(?:{in_folder})(?P<rp>\w{{1,40}}(?:/[\w-]{{1,40}}){{1,8}})(?!\w)"
             r"|(?<![\w.])(?P<sn>[A-Za-z0-9]{1,40}(?:_[A-Za-z0-9]{1,40}){1,8})(?!\w)",
             "account": letters.PATTERNS["account"],
             "iso": base.pop("iso").replace("-(?P<m>", "(?P<is>[-/])(?P<m>").replace("-(?P<d>", "(?P=is)(?P<d>"),
@@ -152,9 +156,9 @@ class RomanceForms(AbbreviationForms):
             "month_pair": rf"(?<!\w)(?P<mp1>{months})"
             r"(?:\.?\s?[-–/]\s?|\.\s(?P<mpl>[aàyàe]|al|au|até|et)\s)"
             rf"(?P<mp2>{months})(?:\.|(?!\w))",
-            "month_alone": rf"(?:{before_months})(?P<ma1>{months})\.(?!\s(?:de\s)?\d)",
+            "month_alone": rf"(?<=\s)(?=\w)(?:{before_months})(?P<ma1>{months})\.(?!\s(?:de\s)?\d)",
             "weekday": rf"(?<!\w)(?P<w3>{days})(?:\.(?=,?\s\d)|(?=,?\s\d{{1,2}}/\d))"
-            rf"|(?:{before_days})(?P<w4>{days})(?:\.(?=[,;:)]|\s[a-zà-ÿ(])|(?=\.$))",
+            rf"|(?<= )(?=\w)(?:{before_days})(?P<w4>{days})(?:\.(?=[,;:)]|\s[a-zà-ÿ(])|(?=\.$))",
             "date_pair": r"(?<![\w/.,])(?P<p1>\d{1,2})/(?P<p2>\d{1,2})(?P<pl>\s(?:a|al|au|à|até|ao)\s)(?P<p3>\d{1,2})"
             r"/(?P<p4>\d{1,2})(?![\w/]|[.,]\d)",
             "month_of": r"(?<![\w/.,])(?P<mo>0[1-9]|1[0-2])/(?P<moy>(?:19|20)\d\d)(?![\w/])",
@@ -189,7 +193,7 @@ class RomanceForms(AbbreviationForms):
             "word_rate": r"(?<=[a-zà-ÿ])(?P<wr>/)(?P<wu>día|semana|mes|año|hora|jour|semaine|mois|an|heure|giorno"
             r"|settimana|mese|anno|ora|dia|mês|ano)(?!\w)",
             "era_range": r"(?<=[Cc]\.)(?P<er>\s?[-–]\s?)(?=\d)",
-            "bare_unit": rf"(?:{befores})(?P<bu>{bare})(?!\w|\s?\d|/)",
+            "bare_unit": rf"(?<=\s)(?:{befores})(?P<bu>{bare})(?!\w|\s?\d|/)",
             "see": r"(?<![\w.])(?P<se>[Vv]\.)(?=\s(?:figg?|tabb?|capp?|chap|artt?|pp?|págs?|pagg?|nota|supra|§|n\.))",
             "less": r"(?P<le>(?:(?<=\bJ)-(?=\d)|(?<=\b[a-z])-(?=\d)|(?<=\b[a-z]\s)-(?=\s\d)|(?<=[²³]\s)-(?=\s)))",
             "divided": r"(?<=\d)\s(?P<dv>:)\s(?=\d+\s?=)",
@@ -210,9 +214,9 @@ class RomanceForms(AbbreviationForms):
             rf"|[º°ª]?\s(?=(?P<rx>[A-ZÀ-Ý][a-zà-ÿ]{{2,}}|{no_vi}[A-ZÀ-Ý]{{5,}}|(?:{_COUNTED})(?!\w))))",
             "roman_and": r"(?:(?<=\by )|(?<=\be )|(?<=\bet ))(?P<rk>[IVX]{1,5})"
             r"(?=\s(?:de|di|da|do)\s[A-Z]|\sd['’][A-Z])",
-            "roman_noun": rf"(?:{articles})(?P<rv>[IVX]{{2,7}}(?=\s[a-zà-ÿ])|[IVX])"
+            "roman_noun": rf"(?<=\s)(?=[IVX])(?:{articles})(?P<rv>[IVX]{{2,7}}(?=\s[a-zà-ÿ])|[IVX])"
             rf"\s(?=(?P<rz>[a-zà-ÿ]{{4,20}}(?!\w)|[A-ZÀ-Ý][a-zà-ÿ]{{3,}}))",
-            "between": rf"(?:{measured})\s?(?P<bw>[xX×])\s?(?=\d+(?:[.,]\d+)?\s?(?:{units})(?!\w))",
+            "between": rf"(?=\s?[xX×])(?:{measured})\s?(?P<bw>[xX×])\s?(?=\d+(?:[.,]\d+)?\s?(?:{units})(?!\w))",
             "numbered": rf"(?<![\w.])(?P<nb>{either(self._before_number)})"
             r"(?::?\s?(?P<nr>[IVX]+)(?![\w–-])|(?=:?\s?(?:\d|[IVX]+[–-]|[A-Z](?![\w.])|[(+]{1,2}\d)))",
         }
