@@ -174,6 +174,7 @@ Kbps kilobit_par_seconde kilobits_par_seconde m
 """),
     per="par",
     abbreviations=parse_abbreviations("""
+Bjr=bonjour; Bsr=bonsoir; Stp=s'il te plaît; Tjs=toujours; Bcp=beaucoup;
 dr.=droite; dte=droite; gche=gauche;
 univ.=université; S. A. R.=son altesse royale; S. A. S.=son altesse sérénissime;
 lat.=latitude; long.=longitude; parc.=parcelle;

@@ -166,6 +166,7 @@ kbps chilobit_per_secondo chilobit_per_secondo m
 """),
     per="per",
     abbreviations=parse_abbreviations("""
+Cmq=comunque; Grz=grazie;
 lett.=lettera; civ.=civile; Cass.=cassazione; Pal.=palazzina; pal.=palazzina; arr.=arredato;
 lat.=latitudine; long.=longitudine;
 carr.=carrozza; bin.=binario; sg.=seguente; ss.=seguenti; n.d.r.=nota del redattore; N.d.R.=nota del redattore;
@@ -238,6 +239,8 @@ k mila mila m
 K mila mila m
 M milione milioni m
 Mln milione milioni m
+MLN milione milioni m
+MLD miliardo miliardi m
 Mld miliardo miliardi m
 mln milione milioni m
 mld miliardo miliardi m

@@ -59,6 +59,7 @@ class Numbers:
 
     @staticmethod
     def _spanish(said: str, gender: Gender | None) -> str:
+        said = re.sub(r"\by uno mil\b", "y un mil", said.replace("veintiuno mil", "veintiún mil"))
         if gender == "f":
             return re.sub(r"uno$", "una", re.sub(r"(c|qu)(in)?ientos", r"\1\2ientas", said))
         if gender == "m":

@@ -165,6 +165,8 @@ lbs libra libras f
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+Vc=você; Vcs=vocês; Tbm=também; Hj=hoje;
+Blz=beleza; Obg=obrigado; Pq=porque; Qdo=quando; Bj=beijo; Bjs=beijos; Abs=abraços;
 a.a.=ao ano; Dec.=decreto; mob.=mobiliado;
 Cx. Postal=caixa postal; Cx. P.=caixa postal; Cx.=caixa;
 lat.=latitude; long.=longitude; n.os=números; n.ºs=números;
@@ -230,6 +232,8 @@ trilhões trilhão trilhões m
 k mil mil m
 K mil mil m
 mi milhão milhões m
+MI milhão milhões m
+BI bilhão bilhões m
 bi bilhão bilhões m
 milhão milhão milhões m
 milhões milhão milhões m

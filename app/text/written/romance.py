@@ -49,6 +49,10 @@ _BEFORE_DAYS: Final = (
     "dal al del du au desde el los le les il i la na no nas nos ao aos à às cada ogni chaque este esta ce questo"
 )
 """Words before an abbreviated day of the week."""
+_TITLES: Final = word_set(
+    "Sr Sra Srta Sres Srs Dr Dra Drs Dres Prof Profa Ing Lic Avda Avv Arch Geom Sig Dott Eng Exmo Ilmo Gral Av"
+)
+"""Titles that may lack their full stop before a name."""
 _FOLDERS: Final = (
     "rama carpeta directorio ruta repositorio branche dossier répertoire branch ramo cartella directory repository "
     "pasta diretório repositório"
@@ -81,6 +85,7 @@ class RomanceForms(AbbreviationForms):
         rates = either(unit for unit in words.units if re.fullmatch(r"[a-z]{2,}\.", unit))
         articles = "|".join(rf"(?<=\b{word}\s)" for word in _BEFORE_ORDINAL.split())
         measured = "|".join(rf"(?<=\d\s{unit})|(?<=\d{unit})" for unit in ("mm", "cm", "dm", "m", "km"))
+        titles = either(short[:-1] for short in words.abbreviations if short[:-1] in _TITLES and short[-1] == ".")
         no_vi = r"(?<!VI\s)" if self._tag == "it" else ""  # a word there
         before_months = "|".join(rf"(?<=\b(?i:{word})\s)" for word in _BEFORE_MONTHS.split())
         before_days = "|".join(rf"(?<=\b(?i:{word}) )" for word in _BEFORE_DAYS.split())
@@ -150,6 +155,8 @@ class RomanceForms(AbbreviationForms):
             "abbreviated": rf"(?<![\w.,/-])(?:(?P<md0>\d{{1,2}})\s?[-–]\s?)?(?P<md>\d{{1,2}})"
             rf"(?:er|º|°)?(?:{link})(?P<mn>{months})"
             rf"(?:\.|(?=(?:{link}){years})|(?<=[/-]\w{{3}})(?!\w))(?:(?:{link})(?P<my>{years}|(?<=-)\d\d)(?![\d-]))?",
+            "roman_month": r"(?<![\w./-])(?P<rmd>\d{1,2})(?P<rms>[-/.])(?P<rmm>X?I{1,3}|I?[VX]|VI{1,3})"
+            r"(?:(?P=rms)(?P<rmy>\d{4}|\d\d))?(?![\w/-])",
             "month_name": rf"(?<!\w)(?P<mn2>{months})\.?(?=\s(?:de\s)?{years}(?!\d))",
             "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:[ye]|et|[aà])\s(?:(?:el|il|la|le)\s)?)"
             rf"(?P<w2>{days})(?:\.|(?!\w))",
@@ -162,8 +169,8 @@ class RomanceForms(AbbreviationForms):
             "date_pair": r"(?<![\w/.,])(?P<p1>\d{1,2})/(?P<p2>\d{1,2})(?P<pl>\s(?:a|al|au|à|até|ao)\s)(?P<p3>\d{1,2})"
             r"/(?P<p4>\d{1,2})(?![\w/]|[.,]\d)",
             "month_of": r"(?<![\w/.,])(?P<mo>0[1-9]|1[0-2])/(?P<moy>(?:19|20)\d\d)(?![\w/])",
-            "duration": r"(?<![\w.,:])(?P<dh>\d{1,3})(?P<dg>\s?)h\s?(?P<dm>\d{1,2})"
-            r"\s?(?:min|mn|m|['′])(?!\w)(?:\.(?!\s*$))?(?:\s?(?P<ds>[0-5]?\d)\s?(?:s(?!\w)|[\"″]|''))?",
+            "duration": r"(?<![\w.,:])(?P<dh>\d{1,3})(?P<dg>\s?)[hH]\s?(?P<dm>\d{1,2})"
+            r"\s?(?:min|MIN|mn|m|['′])(?!\w)(?:\.(?!\s*$))?(?:\s?(?P<ds>[0-5]?\d)\s?(?:s(?!\w)|[\"″]|''))?",
             "short_duration": r"(?<![\w.,:])(?P<sm2>\d{1,3})\s?min\s?(?P<ss2>\d{1,2})"
             r"(?P<sx2>\s?s(?:eg|ec)?(?!\w))?(?!\w|[.,]\d)",
             "elapsed": r"(?<![\d:])(?P<eh>\d{1,2}):(?P<em>[0-5]\d):(?P<es>[0-5]\d)(?![\d:])"
@@ -228,6 +235,7 @@ class RomanceForms(AbbreviationForms):
         return {
             **first,
             "short": short,
+            "title": rf"(?<![\w.])(?P<ti>{titles})(?=\s[A-ZÀ-Ý])",
             "initial": r"(?<![\w.])(?!(?:[A-ZÀ-Ý]\.){2,6}(?!\s?[A-ZÀ-Ý]))(?P<it>[A-ZÀ-Ý])\.-?(?=\s?[A-ZÀ-Ý][\w.])",
             **base,
             "spaced": r"(?<![\w.,])(?P<sp>[1-9]\d?(?: \d{3})+)(?=\s(?P<sy>[a-zà-ÿ]{4,20})(?!\w))"

@@ -54,6 +54,9 @@ class AbbreviationForms(NumeralForms):
             return "santo"
         return "santa" if name.endswith("a") and name not in ("Luca", "Nicola", "Mattia", "Barnaba") else "san"
 
+    def _title(self, match: re.Match[str]) -> str:
+        return self._words.abbreviations[f"{match['ti']}."]
+
     def _inflected(self, said: str, match: re.Match[str]) -> str:
         """Return the words of an abbreviation: the plural of pages, the feminine of what follows a feminine noun."""
         pages = _RANGE.match(match.string, match.end())

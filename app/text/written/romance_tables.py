@@ -111,6 +111,7 @@ ROMANCE: Final = {
             "bât.=bâtiment; "
             "Bât.=bâtiment; apt.=appartement; appt.=appartement; app.=appartement; esc.=escalier; ét.=étage; "
             "ex.=exemple; no=numéro; No=numéro; N°=numéro; tél=téléphone; Tél=téléphone; §=paragraphe; al.=alinéa; "
+            "appt=appartement; apt=appartement; bât=bâtiment; esc=escalier; "
             "BP=boîte postale; CP=code postal; Apt=appartement; #=numéro; max=maximum; min=minimum; s.=siècle; "
             "éd.=édition; ann.=annexe"
         ),

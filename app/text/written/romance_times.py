@@ -7,6 +7,7 @@ from typing import Final
 
 from app.text.written import letters
 from app.text.written.forms import Found, WrittenForms
+from app.text.written.numbers import roman
 from app.text.written.romance_tables import ROMANCE
 from app.text.written.words import Noun
 
@@ -76,6 +77,17 @@ class TimeForms(WrittenForms):
             return None
         last = not match.string[match.end() :].strip()
         return match.start(), match.end() - last, self._months[match["ma1"]]
+
+    def _roman_month(self, match: re.Match[str]) -> str | None:
+        """Read a date whose month is a Roman numeral: with a year, or after an article."""
+        day, month, year = int(match["rmd"]), roman(match["rmm"]), match["rmy"]
+        before = match.string[: match.start()].split()[-1:]
+        dated = year or (before and before[0].lower() in ("el", "al", "del", "le", "du", "au", "il", "dal", "em"))
+        if month is None or not (dated and 1 <= day <= 31):
+            return None
+        if year:
+            return self._on(day, month, int(year) + (0 if len(year) == 4 else 1900 if int(year) >= 50 else 2000))
+        return " ".join(filter(None, (self._day(day), self._words.link, self._words.months[month - 1])))
 
     def _month_of(self, match: re.Match[str]) -> str | None:
         before = match.string[max(0, match.start() - 20) : match.start()]

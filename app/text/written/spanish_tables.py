@@ -184,6 +184,7 @@ Gbit gigabit gigabits m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+C. P.=código postal; Tb=también;
 pl.=plaza;
 dupl.=duplicado; parc.=parcela; Apto.=apartamento; lat.=latitud; long.=longitud; N.os=números; n.os=números;
 nos.=números;
