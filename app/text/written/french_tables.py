@@ -170,10 +170,12 @@ dL décilitre décilitres m
 µL microlitre microlitres m
 kbit kilobit kilobits m
 Kbps kilobit_par_seconde kilobits_par_seconde m
+enf. enfant enfants m
 °_C degré_Celsius degrés_Celsius m
 """),
     per="par",
     abbreviations=parse_abbreviations("""
+enf.=enfants; BD=boulevard;
 Bjr=bonjour; Bsr=bonsoir; Stp=s'il te plaît; Tjs=toujours; Bcp=beaucoup;
 dr.=droite; dte=droite; gche=gauche;
 univ.=université; S. A. R.=son altesse royale; S. A. S.=son altesse sérénissime;

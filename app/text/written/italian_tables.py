@@ -166,6 +166,7 @@ kbps chilobit_per_secondo chilobit_per_secondo m
 """),
     per="per",
     abbreviations=parse_abbreviations("""
+V.LE=viale; P.ZZA=piazza; P.ZA=piazza; C.SO=corso; P.LE=piazzale; L.GO=largo; V.LO=vicolo;
 Cmq=comunque; Grz=grazie;
 lett.=lettera; civ.=civile; Cass.=cassazione; Pal.=palazzina; pal.=palazzina; arr.=arredato;
 lat.=latitudine; long.=longitudine;

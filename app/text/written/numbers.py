@@ -53,6 +53,7 @@ class Numbers:
                 return {"f": "eine", "m": "ein", None: said}[gender]
             return re.sub(r"(?<=hundert|tausend)eins$", "ein", said) if gender else said
         if gender == "f":
+            said = re.sub(r"\be um mil\b", "e uma mil", said)
             said = re.sub(r"\bum$", "uma", re.sub(r"\bdois(?=$| mil\b)", "duas", said))
             said = re.sub(r"(du|tre)zentos|quinhentos|(\w+)centos", lambda m: f"{m[0][:-2]}as", said)
         return said

@@ -53,6 +53,8 @@ _TITLES: Final = word_set(
     "Sr Sra Srta Sres Srs Dr Dra Drs Dres Prof Profa Ing Lic Avda Avv Arch Geom Sig Dott Eng Exmo Ilmo Gral Av"
 )
 """Titles that may lack their full stop before a name."""
+_WINDS: Final = ("NE", "NO", "SE", "SO", "NW", "SW")
+_FROM: Final = re.compile(r"\b(?:de|da|do|du|del|dal|al|au|hacia|vers|verso|para)\s$")
 _FOLDERS: Final = (
     "rama carpeta directorio ruta repositorio branche dossier répertoire branch ramo cartella directory repository "
     "pasta diretório repositório"
@@ -166,8 +168,8 @@ class RomanceForms(AbbreviationForms):
             "month_alone": rf"(?<=\s)(?=\w)(?:{before_months})(?P<ma1>{months})\.(?!\s(?:de\s)?\d)",
             "weekday": rf"(?<!\w)(?P<w3>{days})(?:\.(?=,?\s\d)|(?=,?\s\d{{1,2}}/\d))"
             rf"|(?<= )(?=\w)(?:{before_days})(?P<w4>{days})(?:\.(?=[,;:)]|\s[a-zà-ÿ(])|(?=\.$))",
-            "date_pair": r"(?<![\w/.,])(?P<p1>\d{1,2})/(?P<p2>\d{1,2})(?P<pl>\s(?:a|al|au|à|até|ao)\s)(?P<p3>\d{1,2})"
-            r"/(?P<p4>\d{1,2})(?![\w/]|[.,]\d)",
+            "date_pair": r"(?<![\w/.,-])(?P<p1>\d{1,2})(?P<ps>/|-(?=(?:1[0-2]|0?[1-9])\s))(?P<p2>\d{1,2})"
+            r"(?P<pl>\s(?:a|al|au|à|até|ao)\s)(?P<p3>\d{1,2})(?P=ps)(?P<p4>\d{1,2})(?![\w/-]|[.,]\d)",
             "month_of": r"(?<![\w/.,])(?P<mo>0[1-9]|1[0-2])/(?P<moy>(?:19|20)\d\d)(?![\w/])",
             "duration": r"(?<![\w.,:])(?P<dh>\d{1,3})(?P<dg>\s?)[hH]\s?(?P<dm>\d{1,2})"
             r"\s?(?:min|MIN|mn|m|['′])(?!\w)(?:\.(?!\s*$))?(?:\s?(?P<ds>[0-5]?\d)\s?(?:s(?!\w)|[\"″]|''))?",
@@ -193,7 +195,7 @@ class RomanceForms(AbbreviationForms):
             "pages": r"(?<![\w.,])(?P<pgn>\d{1,3}(?:\.\d{3})?)\s(?:pp?|págs?|pagg?)\.(?!\s?\d|\s?m\.)",
             "per_thousand": rf"(?<![\w.,])(?P<pt2>{NUMBER})\s?‰",
             "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)(?:k|(?<=\d\d)K|(?P<km>M))(?![\w/€$£])"
-            rf"|(?<![\w.,])(?P<kp>{NUMBER})\s?(?P<ks>{either(words.scales)})(?=\s(?:de\s|di\s|d['’])(?!{money}))",
+            rf"|(?<![\w.,])(?P<kp>{NUMBER})\s?(?P<ks>{either(words.scales)})\.?(?=\s(?:de\s|di\s|d['’])(?!{money}))",
             "years": r"(?<![\w.,/-])(?P<y1>1[5-9]\d\d|20\d\d)(?P<ys>[-–])(?P<y3>\d\d)(?![\w/-]|[.,]\d)",
             "height": rf"(?<![\w.,])(?P<hm>\d{{1,4}})(?P<hu>m|{money})(?P<hc>\d\d)(?!\w|[.,]\d)",
             "variable": r"(?<![\w'’.])(?:y(?=\s?[=+−×<>≤≥])|(?<=[=+−×<>≤≥]\s)y(?!\w))",
@@ -260,13 +262,14 @@ class RomanceForms(AbbreviationForms):
             return {
                 "ordinal_range": rf"(?<!\w)(?P<og1>{_ROMAN})(?:er|re|e|ème)\s?[-–]\s?(?={_ROMAN}(?:e|ème)(?!\w))",
                 "french_ordinal": rf"(?<!\w)(?P<fo1>{_ROMAN})(?:er|ère|re|e|ème)s?(?P<fs>\ss\.)?(?!\w)",
-                "each_of": r"(?<=\d[hj])(?P<eo>/)(?=\d)",
+                "each_of": r"(?:(?<=\d[hj])|(?<=\d\s[hj]))(?P<eo>/)(?=\d)",
             }
         if self._tag == "it":
             return {
                 "each_of": r"(?<=\dh)(?P<eo>/)(?=\d)",
                 "nth_after": r"(?:(?<=\b[ai]l )|(?<=\b(?i:dal) )|(?<=\bnel )|(?<=\bdel )|(?<=\bsul )|(?<=\bè )|(?<=l'))"
                 r"(?P<na>\d{1,3})°(?!\s?[CFNSEO](?!\w)|\w)",
+                "floor": r"(?<![\w.,])(?P<fl>\d{1,2})°\sp\.(?!\s?\d)",
                 "aged": r"(?<![\w.,])(?P<ae>\d{1,3})enn(?P<ag3>[ei])(?!\w)",
                 "clock_dot": r"(?:(?<=\balle )|(?<=\bdalle )|(?<=\bore )|(?<=\ble ))"
                 r"(?P<hd>[01]?\d|2[0-4])[.,](?P<md2>[0-5]\d)(?!\d|[.,]\d)(?:\sh(?!\w))?",
@@ -332,7 +335,8 @@ class RomanceForms(AbbreviationForms):
 
     def _capitals(self, match: re.Match[str]) -> str | None:
         text = match["ca"]
-        if match["cx"] is None and not self._letters.is_spelled(text, alone=not self._in_capitals(match)):
+        wind = text in _WINDS and _FROM.search(match.string, 0, match.start()) and not self._in_capitals(match)
+        if match["cx"] is None and not wind and not self._letters.is_spelled(text, alone=not self._in_capitals(match)):
             return None
         said = self._letters.spell(text + (match["cx"] or ""))
         return f"{said}s" if match["cs"] and self._gendered else said
@@ -368,6 +372,10 @@ class RomanceForms(AbbreviationForms):
 
     def _nth_after(self, match: re.Match[str]) -> str:
         return self._numbers.ordinal(int(match["na"]), "f" if self._feminine(self._next_word(match)) else "m")
+
+    def _floor(self, match: re.Match[str]) -> Found:
+        last = not match.string[match.end() :].strip()
+        return match.start(), match.end() - last, f"{self._numbers.ordinal(int(match['fl']))} piano"
 
     def _aged(self, match: re.Match[str]) -> str:
         years = self._numbers.cardinal(int(match["ae"])).replace("tré", "tre")

@@ -69,6 +69,8 @@ _SEATS: Final = re.compile(
 )
 """Nouns whose number may have a letter: seat 14A."""
 _SIZED: Final = re.compile(r"\b(?:fotos?|lona|tela|placa|quadro|papel|ripa)\s$")
+_LEAST_ANGLE: Final = 30
+_RELAY: Final = re.compile(r"(?:50|100|200|400)\s?m(?!\w)")
 NO_NOUNS: Final = word_set(
     "más mais menos tras após plus moins più meno por par per para pour con com avec sin sem sans como comme come que "
     "del della dei delle degli des sur sobre sopra entre tra fra fois además está está estão son são sont será fue foi "
@@ -108,6 +110,9 @@ class QuantityForms(TimeForms):
             return f"{self._read(first)} {self._words.to} {self._read(last)}" if int(first) < 2 * int(last) else None
         if said and match["re"] == "h" and match["ru"] == "km" and self._french:
             return f"{said} à l'heure"
+        unit = self._words.units.get(match["re"] or "")
+        if said and unit is not None and match["ru"] not in self._words.money:
+            return f"{said} {self._words.per} {unit.one}"
         return f"{said} {self._each(match['re'])}" if said and match["re"] else said
 
     def _percent(self, match: re.Match[str]) -> str:
@@ -115,6 +120,19 @@ class QuantityForms(TimeForms):
             return super()._percent(match)
         minus = f"{self._words.minus} " if match["pm"] else ""
         return f"{minus}{self._read(match['pn'])} {self._words.to}"
+
+    def _ordinal(self, match: re.Match[str]) -> str | Found | None:
+        """Read an ordinal. "of 60º", that no noun follows, is an angle in Spanish and Portuguese."""
+        alone = (
+            match["e"] == "º"
+            and match.group().find(".") < 0
+            and not re.match(r"\s?[^\W\d]", match.string[match.end() :])
+        )
+        before = match.string[: match.start()].split()[-1:]
+        alone = alone and (not before or before[0].lower() in ("de", "a", "en", "em", "hasta", "até", "por"))
+        if self._gendered and alone and int(match["o"]) >= _LEAST_ANGLE:
+            return self._read(match["o"], self._words.units["º"])
+        return super()._ordinal(match)
 
     def _ratio(self, match: re.Match[str]) -> str:
         return f"{self._read(match['ra'])} {self._words.to} {self._read(match['rb'].replace(' ', '.'))}"
@@ -283,6 +301,12 @@ class QuantityForms(TimeForms):
     def _sign(self, match: re.Match[str]) -> str:
         if match["g3"]:
             return self._words.signs[match["g3"]]
+        if (
+            self._french
+            and re.search(r"\b4$", match.string[: match.start()])
+            and _RELAY.match(match.string, match.end())
+        ):
+            return self._more.times
         if match["g"] == "x" or (match["g"] == "×" and self._is_size(match)):
             return self._more.by if self._is_size(match) or self._tag in ("es", "it") else self._words.signs["×"]
         return super()._sign(match)
@@ -333,6 +357,8 @@ class QuantityForms(TimeForms):
         return f"{said} {self._each(match['mre'])}" if match["mre"] else said
 
     def _each(self, unit: str) -> str:
+        if self._tag == "it" and unit in ("h", "min", "s"):
+            return {"h": "all'ora", "min": "al minuto", "s": "al secondo"}[unit]
         noun = self._words.units.get(unit) or self._words.units.get(unit.lower() if unit.isupper() else "")
         if noun is not None or self._tag != "it":
             return f"{self._words.per} {noun.one if noun else unit}"

@@ -63,7 +63,7 @@ ROMANCE: Final = {
         ),
         months=_shortened(
             "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-            "ene feb mar abr may jun jul ago/agt sep/sept/set oct nov dic",
+            "ene feb mar/mzo abr may jun jul ago/agt sep/sept/set oct nov dic",
         ),
         numbered=parse_pairs(
             "p.=página; km=kilómetro; km.=kilómetro; KM=kilómetro; of.=oficina; fig.=figura; tab.=tabla; "

@@ -184,6 +184,7 @@ Gbit gigabit gigabits m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
+esc.=escalera; párr.=párrafo; párrs.=párrafos; Ud=usted; Vd=usted;
 C. P.=código postal; Tb=también;
 pl.=plaza;
 dupl.=duplicado; parc.=parcela; Apto.=apartamento; lat.=latitud; long.=longitud; N.os=números; n.os=números;
