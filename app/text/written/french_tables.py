@@ -175,30 +175,25 @@ enf. enfant enfants m
 """),
     per="par",
     abbreviations=parse_abbreviations("""
-enf.=enfants; BD=boulevard;
-Bjr=bonjour; Bsr=bonsoir; Stp=s'il te plaît; Tjs=toujours; Bcp=beaucoup;
-dr.=droite; dte=droite; gche=gauche;
-univ.=université; S. A. R.=son altesse royale; S. A. S.=son altesse sérénissime;
-lat.=latitude; long.=longitude; parc.=parcelle;
-voit.=voiture; éq.=équation; n.d.l.r.=note de la rédaction; N.D.L.R.=note de la rédaction; NDLR=note de la rédaction;
-S. M.=sa majesté; S.M.=sa majesté; S. E.=son excellence;
-et al.=et al;
-r.=rue; port.=portable;
-temp.=température; compr.=comprimé; gél.=gélule; adr.=adresse; anc.=ancien; arrdt=arrondissement; bibl.=bibliothèque;
-circ.=circulaire; c/o=chez; dépt=département; fol.=folio; ibid.=ibidem; id.=idem; i.e.=c'est-à-dire;
-introd.=introduction; loc. cit.=loco citato; obs.=observation; préf.=préface; qté=quantité; Qté=quantité; s.d.=sans
-date; suppl.=supplément; sup.=supérieur; inf.=inférieur; s.v.p.=s'il vous plaît; tabl.=tableau; RdC=rez-de-chaussée;
-RDC=rez-de-chaussée; rdc=rez-de-chaussée; HT=hors taxes; H.T.=hors taxes; Pdt=président; sem.=semaine; nbre=nombre;
-stp=s'il te plaît; rdv=rendez-vous; dsl=désolé; auj.=aujourd'hui; qd=quand; bjr=bonjour; bsr=bonsoir; imm.=immeuble;
-Z.I.=zone industrielle; Z.A.=zone artisanale; ch. de fer=chemin de fer; ctre=centre; mens.=mensuel;
-corresp.=correspondance; cplt=complet; nº=numéro; div.=divers; enr.=enregistré; gds=grands; hebd.=hebdomadaire;
-int.=intérieur; ext.=extérieur; lg.=longueur; mod.=modèle; ord.=ordinaire; orig.=original; rem.=remarque;
-rens.=renseignements; Rens.=renseignements; sect.=section; ss=sous; terr.=terrasse; chf.=chauffage; cuis.=cuisine;
-sdb=salle de bains; ptes=portes; TVB=très bien; J.-B.=Jean-Baptiste; Dre=docteure; Pre=professeure; trim.=trimestre;
-C#=c sharp; apr.=après; hôp.=hôpital; T°=température; c-à-d=c'est-à-dire; ét.=étage; pH=pé hache; M.=monsieur;
-MM.=messieurs; Mme=madame; Mmes=mesdames; Mlle=mademoiselle; Dr=docteur; Pr=professeur; Me=maître; St=saint;
-Ste=sainte; etc.=et cetera; p. ex.=par exemple; p.ex.=par exemple; c.-à-d.=c'est-à-dire; n°=numéro; N°=numéro;
-nº=numéro; av.=avenue; bd=boulevard; Bd=boulevard; bvd=boulevard; pl.=place; tél.=téléphone; Tél.=téléphone;
+enf.=enfants; Bjr=bonjour; Bsr=bonsoir; Stp=s'il te plaît; Tjs=toujours; Bcp=beaucoup; dr.=droite; dte=droite;
+gche=gauche; univ.=université; S. A. R.=son altesse royale; S. A. S.=son altesse sérénissime; lat.=latitude;
+long.=longitude; parc.=parcelle; voit.=voiture; éq.=équation; n.d.l.r.=note de la rédaction; N.D.L.R.=note de la
+rédaction; NDLR=note de la rédaction; S. M.=sa majesté; S.M.=sa majesté; S. E.=son excellence; et al.=et al; r.=rue;
+port.=portable; temp.=température; compr.=comprimé; gél.=gélule; adr.=adresse; anc.=ancien; arrdt=arrondissement;
+bibl.=bibliothèque; circ.=circulaire; c/o=chez; dépt=département; fol.=folio; ibid.=ibidem; id.=idem;
+i.e.=c'est-à-dire; introd.=introduction; loc. cit.=loco citato; obs.=observation; préf.=préface; qté=quantité;
+Qté=quantité; s.d.=sans date; suppl.=supplément; sup.=supérieur; inf.=inférieur; s.v.p.=s'il vous plaît;
+tabl.=tableau; RdC=rez-de-chaussée; RDC=rez-de-chaussée; rdc=rez-de-chaussée; HT=hors taxes; H.T.=hors taxes;
+Pdt=président; sem.=semaine; nbre=nombre; stp=s'il te plaît; rdv=rendez-vous; dsl=désolé; auj.=aujourd'hui; qd=quand;
+bjr=bonjour; bsr=bonsoir; imm.=immeuble; Z.I.=zone industrielle; Z.A.=zone artisanale; ch. de fer=chemin de fer;
+ctre=centre; mens.=mensuel; corresp.=correspondance; cplt=complet; nº=numéro; div.=divers; enr.=enregistré;
+gds=grands; hebd.=hebdomadaire; int.=intérieur; ext.=extérieur; lg.=longueur; mod.=modèle; ord.=ordinaire;
+orig.=original; rem.=remarque; rens.=renseignements; Rens.=renseignements; sect.=section; ss=sous; terr.=terrasse;
+chf.=chauffage; cuis.=cuisine; sdb=salle de bains; ptes=portes; J.-B.=Jean-Baptiste; Dre=docteure; Pre=professeure;
+trim.=trimestre; C#=c sharp; apr.=après; hôp.=hôpital; T°=température; c-à-d=c'est-à-dire; ét.=étage; pH=pé hache;
+M.=monsieur; MM.=messieurs; Mme=madame; Mmes=mesdames; Mlle=mademoiselle; Dr=docteur; Pr=professeur; Me=maître;
+St=saint; Ste=sainte; etc.=et cetera; p. ex.=par exemple; p.ex.=par exemple; c.-à-d.=c'est-à-dire; n°=numéro;
+N°=numéro; av.=avenue; bd=boulevard; Bd=boulevard; bvd=boulevard; pl.=place; tél.=téléphone; Tél.=téléphone;
 vol.=volume; chap.=chapitre; art.=article; env.=environ; max.=maximum; min.=minimum; av. J.-C.=avant Jésus-Christ;
 apr. J.-C.=après Jésus-Christ; vs=versus; svp=s'il vous plaît; SVP=s'il vous plaît; cf.=confer; éd.=édition;
 lun.=lundi; mar.=mardi; mer.=mercredi; jeu.=jeudi; ven.=vendredi; sam.=samedi; dim.=dimanche; RDV=rendez-vous;

@@ -165,36 +165,33 @@ lbs libra libras f
 """),
     per="por",
     abbreviations=parse_abbreviations("""
-Vc=você; Vcs=vocês; Tbm=também; Hj=hoje;
-Blz=beleza; Obg=obrigado; Pq=porque; Qdo=quando; Bj=beijo; Bjs=beijos; Abs=abraços;
-a.a.=ao ano; Dec.=decreto; mob.=mobiliado;
-Cx. Postal=caixa postal; Cx. P.=caixa postal; Cx.=caixa;
-lat.=latitude; long.=longitude; n.os=números; n.ºs=números;
-segs.=seguintes; N. do E.=nota do editor; N. do T.=nota do tradutor; eq.=equação; plat.=plataforma; polt.=poltrona;
-et al.=et al;
-temp.=temperatura; conj.=conjunto; Conj.=conjunto; ass.=assinado; esq.=esquina; lj.=loja; and.=andar; Tv.=travessa;
-Est.=estrada; Alm.=almirante; Mal.=marechal; Mons.=monsenhor; Fr.=frei; Univ.=universidade; Fac.=faculdade;
-Inst.=instituto; Dir.=diretor; coord.=coordenador; Bel.=bacharel; op. cit.=obra citada; ibid.=ibidem; id.=idem;
-cf.=confira; gráf.=gráfico; quant.=quantidade; mens.=mensal; sem.=semestre; bim.=bimestre; abs=abraços; bj=beijo;
-bjs=beijos; td=tudo; tds=todos; mto=muito; mt=muito; dps=depois; fds=fim de semana; pfv=por favor; obg=obrigado;
-cmg=comigo; agr=agora; ap.=apartamento; aptos.=apartamentos; pess.=pessoa; desc.=desconto; parc.=parcela;
-cond.=condomínio; gar.=garagem; qto.=quarto; qtos.=quartos; banh.=banheiro; cob.=cobertura; mod.=modelo; Mod.=modelo;
-rem.=remetente; dest.=destinatário; end.=endereço; End.=endereço; bco.=banco; Bco.=banco; mun.=município;
-Mun.=município; est.=estado; sr.=senhor; sra.=senhora; dr.=doutor; dra.=doutora; prof.=professor; profa.=professora;
-srta.=senhorita; eng.=engenheiro; exmo.=excelentíssimo; jd.=jardim; pça.=praça; rod.=rodovia; lgo.=largo;
-trav.=travessa; ltda.=limitada; cap.=capítulo; gen.=general; Gen.=general; Brig.=brigadeiro; Sec.=secretaria;
-sec.=seção; supl.=suplemento; impr.=imprensa; esp.=especial; V. Ex.ª=vossa excelência; V.Ex.ª=vossa excelência;
-S.M.=sua majestade; N.Sra.=Nossa Senhora; Sto=santo; Sta=santa; km.=quilômetro; h/a=hora-aula; p.p.=próximo passado;
-ñ=não; pgto.=pagamento; pgto=pagamento; cel.=celular; trim.=trimestre; C#=c sharp; Eng.º=engenheiro; Engº=engenheiro;
-s/=sem; blz=beleza; pH=pê agá; Sr.=senhor; Sra.=senhora; Srs.=senhores; Srta.=senhorita; Dr.=doutor; Dra.=doutora;
+Vc=você; Vcs=vocês; Tbm=também; Hj=hoje; Blz=beleza; Obg=obrigado; Pq=porque; Qdo=quando; Bj=beijo; Bjs=beijos;
+Abs=abraços; a.a.=ao ano; Dec.=decreto; mob.=mobiliado; Cx. Postal=caixa postal; Cx. P.=caixa postal; Cx.=caixa;
+lat.=latitude; long.=longitude; n.os=números; n.ºs=números; segs.=seguintes; N. do E.=nota do editor; N. do T.=nota do
+tradutor; eq.=equação; plat.=plataforma; polt.=poltrona; et al.=et al; temp.=temperatura; conj.=conjunto;
+Conj.=conjunto; ass.=assinado; esq.=esquina; lj.=loja; and.=andar; Tv.=travessa; Est.=estrada; Alm.=almirante;
+Mal.=marechal; Mons.=monsenhor; Fr.=frei; Univ.=universidade; Fac.=faculdade; Inst.=instituto; Dir.=diretor;
+coord.=coordenador; Bel.=bacharel; op. cit.=obra citada; ibid.=ibidem; id.=idem; cf.=confira; gráf.=gráfico;
+quant.=quantidade; mens.=mensal; sem.=semestre; bim.=bimestre; abs=abraços; bj=beijo; bjs=beijos; td=tudo; tds=todos;
+mto=muito; mt=muito; dps=depois; fds=fim de semana; pfv=por favor; obg=obrigado; cmg=comigo; agr=agora;
+ap.=apartamento; aptos.=apartamentos; pess.=pessoa; desc.=desconto; parc.=parcela; cond.=condomínio; gar.=garagem;
+qto.=quarto; qtos.=quartos; banh.=banheiro; cob.=cobertura; mod.=modelo; Mod.=modelo; rem.=remetente;
+dest.=destinatário; end.=endereço; End.=endereço; bco.=banco; Bco.=banco; mun.=município; Mun.=município; est.=estado;
+sr.=senhor; sra.=senhora; dr.=doutor; dra.=doutora; prof.=professor; profa.=professora; srta.=senhorita;
+eng.=engenheiro; exmo.=excelentíssimo; jd.=jardim; pça.=praça; rod.=rodovia; lgo.=largo; trav.=travessa;
+ltda.=limitada; cap.=capítulo; gen.=general; Gen.=general; Brig.=brigadeiro; Sec.=secretaria; sec.=seção;
+supl.=suplemento; impr.=imprensa; esp.=especial; V. Ex.ª=vossa excelência; V.Ex.ª=vossa excelência; S.M.=sua
+majestade; N.Sra.=Nossa Senhora; Sto=santo; Sta=santa; km.=quilômetro; h/a=hora-aula; p.p.=próximo passado; ñ=não;
+pgto.=pagamento; pgto=pagamento; cel.=celular; trim.=trimestre; C#=c sharp; Eng.º=engenheiro; Engº=engenheiro; s/=sem;
+blz=beleza; pH=pê agá; Sr.=senhor; Sra.=senhora; Srs.=senhores; Srta.=senhorita; Dr.=doutor; Dra.=doutora;
 Prof.=professor; Profa.=professora; Profª=professora; D.=dona; Exmo.=excelentíssimo; etc.=et cetera; p. ex.=por
 exemplo; p.ex.=por exemplo; nº=número; n.º=número; Nº=número; pág.=página; págs.=páginas; tel.=telefone;
 Tel.=telefone; Av.=avenida; av.=avenida; R.=rua; Pça.=praça; Rod.=rodovia; aprox.=aproximadamente; máx.=máximo;
-mín.=mínimo; cap.=capítulo; vol.=volume; art.=artigo; a.C.=antes de Cristo; d.C.=depois de Cristo; a. C.=antes de
-Cristo; d. C.=depois de Cristo; vs.=versus; V. Exa.=vossa excelência; apto.=apartamento; Ltda.=limitada;
-Cia.=companhia; Sto.=santo; Sta.=santa; Gal.=general; Eng.=engenheiro; obs.=observação; pp.=páginas; séc.=século;
-ed.=edição; hab.=habitantes; Al.=alameda; Jd.=jardim; Pres.=presidente; Gov.=governador; Dep.=deputado; Cel.=coronel;
-tb.=também; Trav.=travessa; Dras.=doutoras; Srtas.=senhoritas; Obs.=observação; Ref.=referência; ref.=referência;
+mín.=mínimo; vol.=volume; art.=artigo; a.C.=antes de Cristo; d.C.=depois de Cristo; a. C.=antes de Cristo; d.
+C.=depois de Cristo; vs.=versus; V. Exa.=vossa excelência; apto.=apartamento; Ltda.=limitada; Cia.=companhia;
+Sto.=santo; Sta.=santa; Gal.=general; Eng.=engenheiro; obs.=observação; pp.=páginas; séc.=século; ed.=edição;
+hab.=habitantes; Al.=alameda; Jd.=jardim; Pres.=presidente; Gov.=governador; Dep.=deputado; Cel.=coronel; tb.=também;
+Trav.=travessa; Dras.=doutoras; Srtas.=senhoritas; Obs.=observação; Ref.=referência; ref.=referência;
 Profs.=professores; Exma.=excelentíssima; Ilmo.=ilustríssimo; Ilma.=ilustríssima; V. Sa.=vossa senhoria; V.Sa.=vossa
 senhoria; V.Exa.=vossa excelência; Att.=atenciosamente; att.=atenciosamente; Atte.=atenciosamente; S.A.=esse á;
 S/A=esse á; S. A.=esse á; c/=com; p/=para; s/n=sem número; S/N=sem número; s/nº=sem número; qdo=quando; vc=você;

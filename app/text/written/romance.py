@@ -87,6 +87,7 @@ class RomanceForms(AbbreviationForms):
         rates = either(unit for unit in words.units if re.fullmatch(r"[a-z]{2,}\.", unit))
         articles = "|".join(rf"(?<=\b{word}\s)" for word in _BEFORE_ORDINAL.split())
         measured = "|".join(rf"(?<=\d\s{unit})|(?<=\d{unit})" for unit in ("mm", "cm", "dm", "m", "km"))
+        boulevard = r"|BD(?=\s[A-ZÀ-Ý]{3})" if self._french else ""
         titles = either(short[:-1] for short in words.abbreviations if short[:-1] in _TITLES and short[-1] == ".")
         no_vi = r"(?<!VI\s)" if self._tag == "it" else ""  # a word there
         before_months = "|".join(rf"(?<=\b(?i:{word})\s)" for word in _BEFORE_MONTHS.split())
@@ -237,7 +238,7 @@ class RomanceForms(AbbreviationForms):
         return {
             **first,
             "short": short,
-            "title": rf"(?<![\w.])(?P<ti>{titles})(?=\s[A-ZÀ-Ý])",
+            "title": rf"(?<![\w.])(?P<ti>(?:{titles})(?=\s[A-ZÀ-Ý]){boulevard})",
             "initial": r"(?<![\w.])(?!(?:[A-ZÀ-Ý]\.){2,6}(?!\s?[A-ZÀ-Ý]))(?P<it>[A-ZÀ-Ý])\.-?(?=\s?[A-ZÀ-Ý][\w.])",
             **base,
             "spaced": r"(?<![\w.,])(?P<sp>[1-9]\d?(?: \d{3})+)(?=\s(?P<sy>[a-zà-ÿ]{4,20})(?!\w))"

@@ -41,6 +41,8 @@ class AbbreviationForms(NumeralForms):
             return first, name.end() if name[1][0] in _OPEN else last, self._saint(name[1])
         if _INITIAL.fullmatch(match["a"]) and _INITIALS.search(match.string, 0, match.start()):
             return first, match.end(), match["a"][0].lower()  # "I. D. Pérez": no title
+        if match["a"] == "dr." and self._french and match.string[match.end() :].lstrip()[:1].isupper():
+            said = "docteur"
         if match["a"] == "p/" and _RATES.match(match.string, match.end()):
             said = "por"
         return first, last, self._inflected(said, match)

@@ -184,41 +184,36 @@ Gbit gigabit gigabits m
 """),
     per="por",
     abbreviations=parse_abbreviations("""
-esc.=escalera; párr.=párrafo; párrs.=párrafos; Ud=usted; Vd=usted;
-C. P.=código postal; Tb=también;
-pl.=plaza;
+esc.=escalera; párr.=párrafo; párrs.=párrafos; Ud=usted; Vd=usted; C. P.=código postal; Tb=también; pl.=plaza;
 dupl.=duplicado; parc.=parcela; Apto.=apartamento; lat.=latitud; long.=longitud; N.os=números; n.os=números;
-nos.=números;
-N. de la R.=nota de la redacción; ec.=ecuación; and.=andén; vag.=vagón; N. del E.=nota del editor;
-et al.=et al;
-Vds.=ustedes; Sras.=señoras; SS. AA. RR.=sus altezas reales; SS.AA.RR.=sus altezas reales; n/ref.=nuestra referencia;
-s/ref.=su referencia;
-Srs.=señores; blq.=bloque; Stgo.=Santiago; Ltda.=limitada; S.A. de C.V.=ese a de ce uve; S. A. de C. V.=ese a de ce
-uve; nov.=noviembre; oct.=octubre; dic.=diciembre; ene.=enero; febr.=febrero; sept.=septiembre;
-temp.=temperatura; pol. ind.=polígono industrial; Pol. Ind.=polígono industrial; pers.=persona; tfnos.=teléfonos;
-tels.=teléfonos; bda.=barriada; urb.=urbanización; esq.=esquina; plta.=planta; sr.=señor; sra.=señora; srta.=señorita;
-sres.=señores; dr.=doctor; dra.=doctora; dña.=doña; lic.=licenciado; ing.=ingeniero; secr.=secretario;
-coord.=coordinador; dcto.=descuento; dto.=descuento; docs.=documentos; fasc.=fascículo; fdo.=firmado; gta.=glorieta;
-hnos.=hermanos; íd.=ídem; mens.=mensual; N.ª S.ª=Nuestra Señora; Ntro.=nuestro; obs.=observaciones; op. cit.=obra
-citada; p. a.=por ausencia; p. o.=por orden; ppal.=principal; pto.=punto; S. M.=su majestad; S.M.=su majestad; SS.
-MM.=sus majestades; SS.MM.=sus majestades; S. A. R.=su alteza real; S.A.R.=su alteza real; sig.=siguiente;
-sigs.=siguientes; s. f.=sin fecha; s.f.=sin fecha; tít.=título; univ.=universidad; v. gr.=verbigracia;
-v.gr.=verbigracia; VV. AA.=varios autores; VV.AA.=varios autores; AA. VV.=autores varios; DD. HH.=derechos humanos;
-DD.HH.=derechos humanos; DDHH=derechos humanos; FF. CC.=ferrocarriles; FF.CC.=ferrocarriles; OO. PP.=obras públicas;
-ejs.=ejemplos; tb.=también; tb=también; xq=porque; pq=porque; arts.=artículos; r.p.m.=revoluciones por minuto; c.
-c.=centímetros cúbicos; vid.=véase; ibid.=ibídem; ibíd.=ibídem; gob.=gobierno; mpio.=municipio; edo.=estado;
-Edo.=estado; Fr.=fray; Bco.=banco; Ayto.=ayuntamiento; ayto.=ayuntamiento; Fac.=facultad; Inst.=instituto;
-Cdad.=ciudad; Gob.=gobernador; Sec.=sección; sec.=sección; subsec.=subsección; supl.=suplemento; impr.=imprenta;
-desc.=descuento; cant.=cantidad; Cant.=cantidad; mod.=modelo; Mod.=modelo; trast.=trastero; calef.=calefacción;
-ptas.=pesetas; Prof.ª=profesora; cel.=celular; col.=colegiado; Pta.=puerta; Cías.=compañías; Ntra.=nuestra;
-Vdo.=viudo; N. del T.=nota del traductor; i.e.=es decir; trim.=trimestre; C#=c sharp; pH=pe hache; Sr.=señor;
-Sra.=señora; Srta.=señorita; Sres.=señores; D.=don; Dña.=doña; Dr.=doctor; Dra.=doctora; Prof.=profesor; Ud.=usted;
-Uds.=ustedes; Vd.=usted; Lic.=licenciado; Ing.=ingeniero; EE. UU.=Estados Unidos; EE.UU.=Estados Unidos; p. ej.=por
-ejemplo; p.ej.=por ejemplo; etc.=etcétera; núm.=número; n.º=número; nº=número; N.º=número; Nº=número; pág.=página;
-págs.=páginas; tel.=teléfono; Tel.=teléfono; Tfno.=teléfono; Av.=avenida; Avda.=avenida; av.=avenida; C/=calle;
-Pza.=plaza; aprox.=aproximadamente; máx.=máximo; mín.=mínimo; cap.=capítulo; vol.=volumen; art.=artículo; a. C.=antes
-de Cristo; d. C.=después de Cristo; a.C.=antes de Cristo; d.C.=después de Cristo; S.A.=ese a; a. m.=a eme; p. m.=pe
-eme; a.m.=a eme; p.m.=pe eme; vs.=versus; izq.=izquierda; dcha.=derecha; Sto.=santo; Sta.=santa; Gral.=general;
+nos.=números; N. de la R.=nota de la redacción; ec.=ecuación; and.=andén; vag.=vagón; N. del E.=nota del editor; et
+al.=et al; Vds.=ustedes; Sras.=señoras; SS. AA. RR.=sus altezas reales; SS.AA.RR.=sus altezas reales; n/ref.=nuestra
+referencia; s/ref.=su referencia; Srs.=señores; blq.=bloque; Stgo.=Santiago; Ltda.=limitada; S.A. de C.V.=ese a de ce
+uve; S. A. de C. V.=ese a de ce uve; nov.=noviembre; oct.=octubre; dic.=diciembre; ene.=enero; febr.=febrero;
+sept.=septiembre; temp.=temperatura; pol. ind.=polígono industrial; Pol. Ind.=polígono industrial; pers.=persona;
+tfnos.=teléfonos; tels.=teléfonos; bda.=barriada; urb.=urbanización; esq.=esquina; plta.=planta; sr.=señor;
+sra.=señora; srta.=señorita; sres.=señores; dr.=doctor; dra.=doctora; dña.=doña; lic.=licenciado; ing.=ingeniero;
+secr.=secretario; coord.=coordinador; dcto.=descuento; dto.=descuento; docs.=documentos; fasc.=fascículo;
+fdo.=firmado; gta.=glorieta; hnos.=hermanos; íd.=ídem; mens.=mensual; N.ª S.ª=Nuestra Señora; Ntro.=nuestro;
+obs.=observaciones; op. cit.=obra citada; p. a.=por ausencia; p. o.=por orden; ppal.=principal; pto.=punto; S. M.=su
+majestad; S.M.=su majestad; SS. MM.=sus majestades; SS.MM.=sus majestades; S. A. R.=su alteza real; S.A.R.=su alteza
+real; sig.=siguiente; sigs.=siguientes; s. f.=sin fecha; s.f.=sin fecha; tít.=título; univ.=universidad; v.
+gr.=verbigracia; v.gr.=verbigracia; VV. AA.=varios autores; VV.AA.=varios autores; AA. VV.=autores varios; DD.
+HH.=derechos humanos; DD.HH.=derechos humanos; DDHH=derechos humanos; FF. CC.=ferrocarriles; FF.CC.=ferrocarriles; OO.
+PP.=obras públicas; ejs.=ejemplos; tb.=también; tb=también; xq=porque; pq=porque; arts.=artículos; r.p.m.=revoluciones
+por minuto; c. c.=centímetros cúbicos; vid.=véase; ibid.=ibídem; ibíd.=ibídem; gob.=gobierno; mpio.=municipio;
+edo.=estado; Edo.=estado; Fr.=fray; Bco.=banco; Ayto.=ayuntamiento; ayto.=ayuntamiento; Fac.=facultad;
+Inst.=instituto; Cdad.=ciudad; Gob.=gobernador; Sec.=sección; sec.=sección; subsec.=subsección; supl.=suplemento;
+impr.=imprenta; desc.=descuento; cant.=cantidad; Cant.=cantidad; mod.=modelo; Mod.=modelo; trast.=trastero;
+calef.=calefacción; ptas.=pesetas; Prof.ª=profesora; cel.=celular; col.=colegiado; Pta.=puerta; Cías.=compañías;
+Ntra.=nuestra; Vdo.=viudo; N. del T.=nota del traductor; i.e.=es decir; trim.=trimestre; C#=c sharp; pH=pe hache;
+Sr.=señor; Sra.=señora; Srta.=señorita; Sres.=señores; D.=don; Dña.=doña; Dr.=doctor; Dra.=doctora; Prof.=profesor;
+Ud.=usted; Uds.=ustedes; Vd.=usted; Lic.=licenciado; Ing.=ingeniero; EE. UU.=Estados Unidos; EE.UU.=Estados Unidos; p.
+ej.=por ejemplo; p.ej.=por ejemplo; etc.=etcétera; núm.=número; n.º=número; nº=número; N.º=número; Nº=número;
+pág.=página; págs.=páginas; tel.=teléfono; Tel.=teléfono; Tfno.=teléfono; Av.=avenida; Avda.=avenida; av.=avenida;
+C/=calle; Pza.=plaza; aprox.=aproximadamente; máx.=máximo; mín.=mínimo; cap.=capítulo; vol.=volumen; art.=artículo; a.
+C.=antes de Cristo; d. C.=después de Cristo; a.C.=antes de Cristo; d.C.=después de Cristo; S.A.=ese a; a. m.=a eme; p.
+m.=pe eme; a.m.=a eme; p.m.=pe eme; vs.=versus; izq.=izquierda; dcha.=derecha; Sto.=santo; Sta.=santa; Gral.=general;
 pp.=páginas; dpto.=departamento; Dpto.=departamento; Mª=María; ss.=siguientes; Excmo.=excelentísimo; tfno.=teléfono;
 hab.=habitantes; adm.=administración; Col.=colonia; Cía.=compañía; Atte.=atentamente; atte.=atentamente;
 depto.=departamento; Depto.=departamento; RR. HH.=recursos humanos; RR.HH.=recursos humanos; RRHH=recursos humanos;
