@@ -278,7 +278,8 @@ class SpeechStream:
         source = part.source
         given = source is not None
         position = 0
-        async with aclosing(interpreter.interpret(text, marked=part.script is None)) as found:
+        named = None if part.script is None else part.script.source
+        async with aclosing(interpreter.interpret(text, marked=part.script is None, named=named)) as found:
             async for each in found:
                 if isinstance(each, Pause):
                     await self._room.acquire()

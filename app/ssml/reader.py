@@ -65,7 +65,7 @@ class SsmlReader:
 
     def __init__(self, language: str, *, translated: bool = False) -> None:
         self.ignored: list[str] = []
-        self._language = language
+        self._language = self._source = language
         self._translated = translated
         self._run = Run(language)
         self._done: list[Passage] = []
@@ -212,8 +212,11 @@ class SsmlReader:
         if name != "speak":
             raise MarkupError(f"the root of SSML is <speak>, not <{name[:40]}>")
         language = attributes.get("xml:lang")
+        if self._translated and language:
+            self._language, self._source = self._nearest(language) or self._language, language
+            self._run = Run(self._language, language)
         if self._translated:
-            self._language, language = (language and self._nearest(language)) or self._language, None
+            language = None
         self._stack.append(_Element(name, Style(language=language)))
         self._run.style = self._stack[0].style
 
@@ -316,7 +319,7 @@ class SsmlReader:
             return element
         nearest = self._nearest(language)
         if self._translated:
-            if primary_language(language) != primary_language(self._language):
+            if primary_language(language) != primary_language(self._source):
                 self._ignore(f"lang {language[:20]}")
             return element
         if nearest is None:

@@ -26,10 +26,12 @@ class Run:
 
     `pause` is the silence in seconds that is due before the next passage, and `gap` that between two paragraphs, which
     an explicit pause replaces. A passage in which the style changes is spoken in that of most of it; `mixed`: one was.
+    `source`: as in Script.
     """
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, source: str | None = None) -> None:
         self.mixed = False
+        self._source = source
         self._manners = [(0, Style())]  # a style, and the character from which on it holds
         self.pause = 0.0
         self.gap = 0.0
@@ -171,7 +173,7 @@ class Run:
             return None
         start, self._end = self._end, max(self._end, parts[-1].end if parts else 0)
         pause, self.pause, self.gap = self.pause or self.gap, 0.0, 0.0
-        script = Script(Places(parts), style, pause, tuple(readings), tuple(spans), tuple(marks))
+        script = Script(Places(parts), style, pause, tuple(readings), tuple(spans), tuple(marks), self._source)
         return Passage(text, script, start, self._end)
 
     def _style_of(self, text: str) -> Style:

@@ -131,7 +131,8 @@ class Script:
     """All that the markup of a passage says beside its words.
 
     `pause` is the silence before the passage in seconds. `places` maps its text to the client's. Square brackets in the
-    text are no marks: `readings` are all there are.
+    text are no marks: `readings` are all there are. `source` is the language of a text that is to be translated, as its
+    document names it.
     """
 
     places: Places
@@ -140,6 +141,7 @@ class Script:
     readings: tuple[Reading, ...] = ()
     spans: tuple[Span, ...] = ()
     bookmarks: tuple[Bookmark, ...] = ()
+    source: str | None = None
 
 
 class Planner(Protocol):

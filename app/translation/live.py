@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from app import errors
@@ -72,6 +73,7 @@ class Interpreter:
         self._service = service
         self._worker: ModelWorker = service.worker
         self._options = options
+        self._given = self.source is not None
         self._labels = labels
         self._priority = priority
         self._draft: _Draft | None = None
@@ -90,25 +92,38 @@ class Interpreter:
             self._options = replace(self._options, source=language)
             self._draft = None
 
-    async def interpret(self, text: str, *, marked: bool = True) -> AsyncGenerator[Interpreted | Pause, None]:
+    async def interpret(
+        self, text: str, *, marked: bool = True, named: str | None = None
+    ) -> AsyncGenerator[Interpreted | Pause, None]:
         """Yield the sentences of `text`, each as soon as it is translated. Explicit pauses stay in their places.
 
-        A text that is not `marked` has no marks: its brackets are text.
+        A text that is not `marked` has no marks: its brackets are text. `named` is the language that a document gives
+        for the text. It counts where the options name none and the model translates from it.
         Raises ServiceError as TranslationService.prepare does, and for text that the model refuses.
         """
         await self._stop_speculating()
+        language = await self._translatable(named)
         for stretch, seconds in _stretches(text) if marked else [(text, 0.0)]:
-            async for interpreted in self._translate(stretch):
+            async for interpreted in self._translate(stretch, language):
                 yield interpreted
             if seconds:
                 yield Pause(seconds)
 
-    async def _translate(self, text: str) -> AsyncGenerator[Interpreted | Pause, None]:
+    async def _translatable(self, named: str | None) -> str | None:
+        if named is None or self._given:
+            return None
+        route = await self._service.route(self._options.model, self._options.target)
+        with suppress(errors.UnsupportedLanguageError):
+            return self._service.language(named, route.translator, "source")
+        return None
+
+    async def _translate(self, text: str, language: str | None) -> AsyncGenerator[Interpreted | Pause, None]:
         if not any(map(str.isalnum, text)):
             return
-        plan = await self._service.prepare([text], self._options, self.timeline)
+        options = self._options if language is None else replace(self._options, source=language)
+        plan = await self._service.prepare([text], options, self.timeline)
         planned = plan.texts[0]
-        if self.source is None and planned.language is not None:
+        if options.source is None and planned.language is not None:
             self._options = replace(self._options, source=planned.language)
         if planned.document is None:
             yield Interpreted(text, text, translated=False)  # in the right language already

@@ -40,6 +40,9 @@ def pattern(tag: str) -> re.Pattern[str]:
 
 _INITIALS: Final = re.compile(r"(?<![\w.])[A-ZÀ-Ý]\.-[A-ZÀ-Ý]\.$")
 
+# An initial after an abbreviated title, or "of".
+_TITLED: Final = re.compile(r"(?:\.(?:[a-zª]{1,4})?|\b(?:de|da|do|di|del|par|por))\s[A-ZÀ-Ý]\.$")
+
 
 @cache
 def _numbered(tag: str) -> re.Pattern[str] | None:
@@ -53,8 +56,8 @@ def _numbered(tag: str) -> re.Pattern[str] | None:
 
 
 # "petit déj. en sus": a short word before small letters is more often cut short than the last of a sentence.
-_SHORT: Final = re.compile(r"(?<![\w.'’])[a-zà-ÿ]{1,4}\.$")
-_NUMBER: Final = re.compile(r"(?:de\s)?\d|[IVX]+(?!\w)|[A-Z](?!\w)|(?:e|y|et)\s|[(+]\d")
+_SHORT: Final = re.compile(r"(?:(?<![\w.'’])|(?<=\d))[a-zà-ÿ]{1,4}\.$")
+_NUMBER: Final = re.compile(r"(?:de\s)?\d|[IVX]+(?!\w)|[A-Z](?!\w)|(?:e|y|et|a|à|al|au|ao|até)\s|[(+]\d|[-–]")
 _BEFORE_DATE: Final = re.compile(r"(?:\d\s(?:de\s)?|\b(?:el|los|le|ce|il|lo|na|no|este|esta|questo|desde|jusqu'à)\s)$")
 
 
@@ -69,11 +72,15 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
     if tag is None or not following:
         return False
     stem = before.rstrip()
-    if _INITIALS.search(stem) and following[0].isupper():
+    if (_INITIALS.search(stem) or _TITLED.search(stem)) and following[0].isupper():
         return True
     # "U.S.A.": nothing stands between the letters.
     if stem == before and stem.endswith(".") and after[0].isalnum():
         return True
+    if stem.endswith(".") and following[0] in ",;:)":
+        return True
+    if stem == before and re.search(r"\s\.$", stem) and after[0] in "/\\":
+        return True  # "./build"
     for match in pattern(tag).finditer(before + after):
         if match.start() < len(stem) < match.end():
             return True

@@ -10,13 +10,15 @@ from app.text.written.numbers import Numbers
 
 _DOMAINS: Final = r"com|org|net|info|edu|gov|io|dev|app|eu|de|at|ch|es|mx|fr|it|br|pt"
 FILES: Final = (
-    r"pdf|txt|docx?|xlsx?|pptx?|csv|json|xml|html?|css|js|py|zip|exe|png|jpe?g|gif|svg|mp3|mp4|wav|md|ya?ml|toml|sh|log"
+    r"(?i:pdf|txt|docx?|xlsx?|pptx?|csv|json|xml|html?|css|js|py|zip|exe|png|jpe?g|gif|svg|mp3|mp4|wav|md|ya?ml|toml|sh"
+    r"|log|tar|gz|7z|rar|iso|bak|mkv|avi|mov|webp|webm|heic|bmp|tiff?|od[tsp]|rtf|epub|ini|cfg|conf|sql|tsx?|cpp|java|php"
+    r"|ipynb|apk|dmg|deb|psd|ogg|flac|srt|ics|eml|dat|db|bat|ps1|jar|dll)"
 )
 PATTERNS: Final = {
     "address": r"(?<!\w)https?://[^\s<>\"]+|(?<![\w.@-])www\.[^\s<>\"]+"
     r"|(?<![\w.+-])[A-Za-z0-9_.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,6}"
     rf"|(?<![\w@.-])(?:[A-Za-z0-9-]{{2,63}}\.){{1,4}}(?:{_DOMAINS})(?![\w-]|\.\w)(?:/[^\s<>\"]*)?"
-    rf"|(?<![\w.-])[A-Za-z0-9_-]{{1,64}}\.(?:{FILES})(?!\w)",
+    rf"|(?<![\w.-])[\w-]{{1,64}}(?:\.[\w-]{{1,20}}){{0,2}}\.(?:{FILES})(?!\w)",
 }
 """Expressions of the groups of `WrittenForms`."""
 # Thousands in groups and dates are no versions.

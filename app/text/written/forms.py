@@ -15,7 +15,7 @@ from app.text.written import addresses
 from app.text.written.abbreviations import LAST_TOO, pattern
 from app.text.written.numbers import Numbers, roman
 from app.text.written.tables import WORDS
-from app.text.written.words import Noun
+from app.text.written.words import Money, Noun
 
 # A number: thousands in groups, or plain digits; and a fraction.
 NUMBER: Final = (
@@ -30,6 +30,10 @@ _SEPARATORS: Final = str.maketrans("", "", " .\u00a0\u202f")
 def either(keys: Iterable[str]) -> str:
     """Return an expression of any of `keys`, the longest first."""
     return "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
+
+
+def _value(number: str) -> float:
+    return float(re.sub(r"[ .\u00a0\u202f](?=\d{3}(?:\D|$))", "", number).replace(",", "."))
 
 
 Found = tuple[int, int, str]
@@ -83,7 +87,7 @@ class WrittenForms:
             "fraction": rf"(?:\b(?P<fw>{either(words.dated.split())})\s)?(?<![\w.,/])(?P<fn>\d{{1,2}})/"
             r"(?P<fd>\d{1,2})(?![\w/]|[.,]\d)",
             "scaled": rf"(?<![\w.,])(?:(?P<xc>{money}){_GAP}(?P<xa>{number})\s?(?P<xb>{scales})"
-            rf"|(?P<xn>{number})\s?(?P<x>{scales})\.?\s?(?:{words.of}\s)?(?P<xm>{money}))(?!\w)",
+            rf"|(?P<xn>{number})\s?(?P<x>{scales})\.?\s?(?:{words.of}\s|d['’])?(?P<xm>{money}))(?!\w)",
             "money": rf"(?:(?P<mm>(?<!\w)[-−–])?(?:(?P<c1>{money}){_GAP}(?P<n1>{number})"
             rf"|(?<![\w.,])(?P<n2>{number}){_GAP}(?P<c2>{money})))(?:/(?P<mu>{units}))?(?!\w)",
             "percent": rf"(?P<pm>(?<!\w)[-−–])?(?<![\w.,])(?P<pn>{number}){_GAP}%",
@@ -185,19 +189,22 @@ class WrittenForms:
         if noun is None:
             return " ".join(said)
         single = value < 2 if self._french or self._portuguese else value == 1 and not fraction
-        single = single and (value == 1 or self._french or bool(fraction))
         link = (words.of,) if value and value % 1_000_000 == 0 and not fraction else ()
-        return " ".join((*said, *link, noun.one if single else noun.many))
+        counted = noun.one if single else noun.many
+        if link and self._french and counted[0] in "aeiouéhy":
+            return f"{' '.join(said)} d'{counted}"
+        return " ".join((*said, *link, counted))
 
-    def _money(self, match: re.Match[str]) -> str | None:
+    def _money(self, match: re.Match[str]) -> Found | str | None:
         said = self._amount(match)
         if match["mu"] and said:
             said = f"{said} {self._words.per} {self._words.units[match['mu']].one}"
         return f"{self._words.minus} {said}" if match["mm"] and said else said
 
     def _amount(self, match: re.Match[str]) -> str | None:
-        money = self._words.money[match["c1"] or match["c2"]]
-        number = match["n1"] or match["n2"]
+        return self._sum(match["n1"] or match["n2"], self._words.money[match["c1"] or match["c2"]])
+
+    def _sum(self, number: str, money: Money) -> str | None:
         cents = re.search(r"[.,](\d\d)$", number)
         if cents is None:
             return self._read(number, money.noun)
@@ -216,7 +223,10 @@ class WrittenForms:
         link = f"{words.of} " if words.of and scale.many not in ("mil", "mille", "mila") else ""
         if link and self._french and money[0] in "aeiouyé":
             link = "d'"
-        return f"{self._read(match['xn'] or match['xa'], scale)} {link}{money}"
+        number = match["xn"] or match["xa"]
+        if number == "1" and scale.many in ("mil", "mille", "mila"):
+            return f"{'mille' if self._tag == 'it' else scale.many} {money}"
+        return f"{self._read(number, scale)} {link}{money}"
 
     def _fraction(self, match: re.Match[str]) -> Found | str | None:
         top, bottom = int(match["fn"]), int(match["fd"])
@@ -246,7 +256,7 @@ class WrittenForms:
         if max(len(first), len(last)) > _LONGEST:
             return None
         words = self._words
-        if float(first.replace(",", ".")) >= float(last.replace(",", ".")):
+        if _value(first) >= _value(last):
             score = unit is None and max(len(first), len(last)) < 3 and " " not in match.group().rstrip()
             return f"{self._read(first)} {(words.to if words.of else 'zu')} {self._read(last)}" if score else None
         noun = words.money[unit].noun if unit in words.money else words.units.get(unit or "")
@@ -272,11 +282,13 @@ class WrittenForms:
         if not value or not self._numbers.ends_so(ending, value):
             return None
         feminine = ending in ("ª", "re", "ère", "nde") or ending.endswith("a")
+        if ending in ("nd", "nde"):
+            return "seconde" if feminine else "second"
         plural = "s" if ending in ("ers", "es", "èmes") else ""
         return self._numbers.ordinal(value, "f" if feminine else "m", short=ending == "er") + plural
 
     def _numeral(self, match: re.Match[str]) -> str | None:
-        value = roman(match["br"])
+        value = roman(match["br"] or match["rn"])
         return None if value is None else self._numbers.cardinal(value)
 
     def _century(self, match: re.Match[str]) -> str | None:
@@ -290,6 +302,8 @@ class WrittenForms:
 
     def _roman(self, match: re.Match[str]) -> Found | None:
         name, value = match["rw"], roman(match["rn"])
+        if name.isupper() and len(name) > 3 and not (self._tag == "it" and match["rn"] == "I"):
+            name = name.capitalize()  # in a headline
         if name.lower() in self._words.centuries.split():
             said = self._of_century(match["rn"])
             return None if said is None else (match.start("rn"), match.end(), said)
@@ -307,27 +321,36 @@ class WrittenForms:
 
     def _ends(self, short: str, rest: str) -> bool:
         """Return whether an abbreviation before `rest` ends a sentence."""
-        return short in LAST_TOO and rest[0].isupper() and pattern(self._tag).match(rest) is None
+        headline = re.match(r"[A-ZÀ-Ý]+(?:\s|$)", rest) is not None
+        return short in LAST_TOO and rest[0].isupper() and not headline and pattern(self._tag).match(rest) is None
 
 
 _QUEENS: Final = frozenset(
     """
     Isabel Elisabeth Élisabeth Elisabetta Isabella Catalina Catherine Caterina Catarina Maria María Cristina Cleopatra
     Margarita Margherita Margarida Marguerite Victoria Vittoria Vitória Ana Anna Juana Giovanna Joana Blanca Urraca
+    Elizabeth Elizabete Beatriz Beatrice Leonor Eleonora Aliénor Sofía Sofia Teodora Inés Inês Petronila Berenguela
     """.split()  # noqa: SIM905
 )
 _MONARCHS: Final = _QUEENS | frozenset(
     """
-    Alfonso Felipe Carlos Luis Fernando Juan Pablo Pedro Enrique Jaime Pío Napoleón Francisco
-    Louis Charles Henri François Philippe Napoléon Jean Paul Pie Guillaume
-    Luigi Carlo Enrico Francesco Filippo Vittorio Umberto Emanuele Giovanni Paolo Pio Napoleone
-    Luís João José Manuel Afonso Henrique Filipe Napoleão Paulo Sebastião Duarte Dinis Sancho Pio Bento Nicolau Gregório
-    Sancho Ramiro Alejandro Nicolás Benedicto Clemente León Gregorio Inocencio Urbano Sixto Ricardo Eduardo Jorge
-    Guillermo Federico Leopoldo Ramsés Tutmosis Amenhotep Juan Teodosio Constantino Constantin Adriano Pie Léon Grégoire
-    Urbain Innocent Clément Benoît Nicolas Alexandre Édouard Georges Richard Jacques Guillaume Frédéric Léopold Ramsès
-    Leone Gregorio Innocenzo Benedetto Sisto Giulio Bonifacio Adriano Nicola Alessandro Edoardo Giorgio Riccardo Giacomo
-    Guglielmo Federico Ferdinando Amedeo Ramses Dario Ciro Serse Tolomeo Julio Bonifacio Celestino Ferdinand Alphonse
-    Albert Alberto Baudouin Rainier Hassan Mohamed Abdalá Hussein Carlo Óscar Gustavo Haakon Harald Olaf Cristián
+    Alfonso Felipe Carlos Luis Fernando Juan Pablo Pedro Enrique Jaime Pío Napoleón Francisco Louis Charles Henri
+    François Philippe Napoléon Jean Paul Pie Guillaume Luigi Carlo Enrico Francesco Filippo Vittorio Umberto
+    Emanuele Giovanni Paolo Pio Napoleone Luís João José Manuel Afonso Henrique Filipe Napoleão Paulo Sebastião
+    Duarte Dinis Sancho Bento Nicolau Gregório Ramiro Alejandro Nicolás Benedicto Clemente León Gregorio Inocencio
+    Urbano Sixto Ricardo Eduardo Jorge Guillermo Federico Leopoldo Ramsés Tutmosis Amenhotep Teodosio Constantino
+    Constantin Adriano Léon Grégoire Urbain Innocent Clément Benoît Nicolas Alexandre Édouard Georges Richard
+    Jacques Frédéric Léopold Ramsès Leone Innocenzo Benedetto Sisto Giulio Bonifacio Nicola Alessandro Edoardo
+    Giorgio Riccardo Giacomo Guglielmo Ferdinando Amedeo Ramses Dario Ciro Serse Tolomeo Julio Celestino Ferdinand
+    Alphonse Balduino Teobaldo Roberto Robert Manfredo Ottone Otón Oto Rodolfo Rodolphe Massimiliano Maximiliano
+    Casimiro Ladislao Segismundo Sigismondo Iván Ivan Esteban Stefano Étienne Estêvão Harold Malcolm Roger Ruggero
+    Tancredi Darío Jerjes Ptolomeo Antíoco Seleuco Teodorico Alarico Clodoveo Clovis Chilpéric Pepino Pépin
+    Lotario Lothaire Silvestro Silvestre Martín Martino Martin Eugenio Eugène Calixto Callisto Marcelo Marcello
+    Bonifácio Júlio Inocêncio Leão Rei Zogu Faruk Faruq Fuad Selim Solimán Murad Mehmed Bayaceto Pietro Lorenzo
+    Cosimo Ludovico Galeazzo Sergio Gelasio Onorio Lucio Anastasio Pasquale Niccolò Michele Basilio Costante
+    Costanzo Alessio Manuele Teodoro Honorio Miguel Alejo Romano Eugênio Honório Lúcio Teodósio Aleixo Basílio
+    Pierre Michel Basile Alexis Sixte Boniface Jules Honoré Aimone Bertoldo Berengario Desiderio Childerico Albert
+    Alberto Baudouin Rainier Hassan Mohamed Abdalá Hussein Óscar Gustavo Haakon Harald Olaf Cristián
     """.split()  # noqa: SIM905
 )
 

@@ -53,12 +53,14 @@ class Numbers:
                 return {"f": "eine", "m": "ein", None: said}[gender]
             return re.sub(r"(?<=hundert|tausend)eins$", "ein", said) if gender else said
         if gender == "f":
+            said = re.sub(r"\be um mil\b", "e uma mil", said)
             said = re.sub(r"\bum$", "uma", re.sub(r"\bdois(?=$| mil\b)", "duas", said))
             said = re.sub(r"(du|tre)zentos|quinhentos|(\w+)centos", lambda m: f"{m[0][:-2]}as", said)
         return said
 
     @staticmethod
     def _spanish(said: str, gender: Gender | None) -> str:
+        said = re.sub(r"\by uno mil\b", "y un mil", said.replace("veintiuno mil", "veintiún mil"))
         if gender == "f":
             return re.sub(r"uno$", "una", re.sub(r"(c|qu)(in)?ientos", r"\1\2ientas", said))
         if gender == "m":
@@ -85,6 +87,8 @@ class Numbers:
         said: str = str(num2words(value, lang=self._language, to="ordinal"))
         if self._tag == "fr-fr":
             return "première" if value == 1 and gender == "f" else said
+        if self._tag == "es":
+            said = said.replace("quadra", "cuadra")
         if short and self._tag == "es":
             return re.sub(r"(primer|tercer)o$", r"\1", said)
         return re.sub(r"o\b", "a", said) if gender == "f" else said

@@ -15,7 +15,8 @@ class Romance:
 
     `letters` are the names of a to z, `single` those of letters that are words when they stand alone. `days` and
     `months` are abbreviations, without a full stop. `numbered` are abbreviations that are read before a number.
-    `number_sign` is the word of "nº". `squared`, `cubed` and `power` follow a base. `halves` are those of a masculine
+    `number_sign` is the word of "nº". `squared`, `cubed` and `power` follow a base, and the base follows
+    `logarithm`. `halves` are those of a masculine
     and a feminine noun: half a liter, half a cup; `and_half` those after a whole number. `short_words` are words of
     two letters, which in capitals are no acronyms.
     """
@@ -30,6 +31,7 @@ class Romance:
     cubed: str
     power: str
     root: str
+    logarithm: str
     signs: dict[str, str]
     by: str
     times: str
@@ -61,7 +63,7 @@ ROMANCE: Final = {
         ),
         months=_shortened(
             "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-            "ene feb mar abr may jun jul ago/agt sep/sept/set oct nov dic",
+            "ene feb mar/mzo abr may jun jul ago/agt sep/sept/set oct nov dic",
         ),
         numbered=parse_pairs(
             "p.=página; km=kilómetro; km.=kilómetro; KM=kilómetro; of.=oficina; fig.=figura; tab.=tabla; "
@@ -70,6 +72,8 @@ ROMANCE: Final = {
             "num.=número; No.=número; Cap.=capítulo; cap.=capítulo; pág=página; tel=teléfono; Tel=teléfono; "
             "ext.=extensión; "
             "Ext.=extensión; cód.=código; CP=código postal; C.P.=código postal; hab.=habitación; §=párrafo; #=número; "
+            "figs.=figuras; tabs.=tablas; arts.=artículos; Arts.=artículos; caps.=capítulos; vols.=volúmenes; "
+            "núms.=números; eds.=ediciones; "
             "Nro.=número; nro.=número; int.=interior; lám.=lámina; cel.=celular; Cel.=celular; máx=máximo; mín=mínimo"
         ),
         number_sign="número",
@@ -77,6 +81,7 @@ ROMANCE: Final = {
         cubed="al cubo",
         power="elevado a",
         root="raíz cuadrada de",
+        logarithm="logaritmo en base",
         signs=parse_pairs(
             f"{_GREEK}{_GREEK_TOO}; ∞=infinito; ≠=distinto de; ∈=pertenece a; ∑=sumatorio de; ∛=raíz cúbica de"
         ),
@@ -106,7 +111,8 @@ ROMANCE: Final = {
             "bât.=bâtiment; "
             "Bât.=bâtiment; apt.=appartement; appt.=appartement; app.=appartement; esc.=escalier; ét.=étage; "
             "ex.=exemple; no=numéro; No=numéro; N°=numéro; tél=téléphone; Tél=téléphone; §=paragraphe; al.=alinéa; "
-            "BP=boîte postale; #=numéro; max=maximum; min=minimum; s.=siècle; "
+            "appt=appartement; apt=appartement; bât=bâtiment; esc=escalier; "
+            "BP=boîte postale; CP=code postal; Apt=appartement; #=numéro; max=maximum; min=minimum; s.=siècle; "
             "éd.=édition; ann.=annexe"
         ),
         number_sign="numéro",
@@ -114,6 +120,7 @@ ROMANCE: Final = {
         cubed="au cube",
         power="puissance",
         root="racine carrée de",
+        logarithm="logarithme en base",
         signs=parse_pairs(
             f"{_GREEK.replace('alfa', 'alpha').replace('épsilon', 'epsilon')}{_GREEK_TOO}; ∞=infini; "
             "≠=différent de; ∈=appartient à; ∑=somme de; ∛=racine cubique de"
@@ -134,7 +141,10 @@ ROMANCE: Final = {
         letters="a bi ci di e effe gi acca i i_lunga cappa elle emme enne o pi cu erre esse ti u vu doppia_vu "
         "ics ipsilon zeta",
         single={},
-        days=parse_pairs("lun=lunedì; mar=martedì; mer=mercoledì; gio=giovedì; ven=venerdì; sab=sabato; dom=domenica"),
+        days=parse_pairs(
+            "lun=lunedì; mar=martedì; mer=mercoledì; gio=giovedì; giov=giovedì; "
+            "merc=mercoledì; mart=martedì; ven=venerdì; sab=sabato; dom=domenica"
+        ),
         months=_shortened(
             "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
             "genn/gen febb/feb mar apr mag giu lug ago sett/set ott nov dic",
@@ -145,13 +155,15 @@ ROMANCE: Final = {
             "nr.=numero; Nr.=numero; num.=numero; pag=pagina; max=massimo; min=minimo; sez.=sezione; par.=paragrafo; "
             "§=paragrafo; #=numero; CAP=cap; c.=comma; co.=comma; lett.=lettera; ed.=edizione; all.=allegato; "
             "vers.=versione; cell.=cellulare; Cell.=cellulare; sec.=secolo; secc.=secoli; h.=ore; s.=secolo; "
-            "q.=quota; l.=legge; civ.=civico; min.=minimo"
+            "figg.=figure; tabb.=tabelle; sezz.=sezioni; nn.=numeri; "
+            "v.=volume; q.=quota; C.P.=casella postale; l.=legge; civ.=civico; min.=minimo"
         ),
         number_sign="numero",
         squared="al quadrato",
         cubed="al cubo",
         power="elevato a",
         root="radice quadrata di",
+        logarithm="logaritmo in base",
         signs=parse_pairs(
             f"{_GREEK.replace('épsilon', 'epsilon')}{_GREEK_TOO.replace('theta', 'teta').replace('phi', 'fi')}; "
             "∞=infinito; ≠=diverso da; ∈=appartiene a; ∑=sommatoria di; ∛=radice cubica di"
@@ -165,7 +177,7 @@ ROMANCE: Final = {
         and_half=("e mezzo", "e mezza"),
         short_words=word_set(
             "ad ah ai al ci da dà di do ed eh fa fu fa gi ha ho il in io la là le li lì lo ma me mi ne né no oh ok "
-            "se sé si sì sa so su sta te ti tu un va ve vi vo ex po"
+            "se sé si sì sa so su sta te ti tu un va ve vi vo ex po usa"
         ),
     ),
     "pt-br": Romance(
@@ -186,13 +198,15 @@ ROMANCE: Final = {
             "lt.=lote; Lt.=lote; cj.=conjunto; Cj.=conjunto; sl.=sala; Sl.=sala; n.=número; N.=número; num.=número; "
             "fl.=folha; fls.=folhas; inc.=inciso; §=parágrafo; #=número; cel.=celular; Cel.=celular; "
             "tel=telefone; Tel=telefone; séc=século; sécs.=séculos; Séc.=século; máx=máximo; mín=mínimo; "
-            "cx.=caixa; proc.=processo; Proc.=processo; ed.=edição; al.=alínea;"
+            "figs.=figuras; tabs.=tabelas; caps.=capítulos; núms.=números; "
+            "Cap.=capítulo; séc.=século; v.=volume; cx.=caixa; proc.=processo; Proc.=processo; ed.=edição; al.=alínea;"
         ),
         number_sign="número",
         squared="ao quadrado",
         cubed="ao cubo",
         power="elevado a",
         root="raiz quadrada de",
+        logarithm="logaritmo na base",
         signs=parse_pairs(
             f"{_GREEK.replace('épsilon', 'épsilon')}{_GREEK_TOO.replace('theta', 'teta').replace('phi', 'fi')}; "
             "∞=infinito; ≠=diferente de; ∈=pertence a; ∑=somatório de; ∛=raiz cúbica de"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 Gender = Literal["m", "f"]
+_HEADED: Final = re.compile(r"[a-zà-ÿ]{2,6}\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,11 @@ def parse_nouns(table: str) -> dict[str, Noun]:
         found[symbol.replace("_", " ")] = Noun(
             one.replace("_", " "), many.replace("_", " "), "f" if gender == "f" else "m"
         )
-    return found
+    headed = {symbol.upper(): noun for symbol, noun in found.items() if _HEADED.fullmatch(symbol)}
+    headed |= {
+        symbol.upper(): found[symbol] for symbol in ("km", "kg", "cm", "m²", "km²", "m2", "min") if symbol in found
+    }
+    return {**headed, **found}
 
 
 def parse_money(table: str) -> dict[str, Money]:
@@ -108,7 +114,10 @@ def parse_pairs(table: str) -> dict[str, str]:
 
 
 def parse_abbreviations(table: str) -> dict[str, str]:
-    """Parse `short=long` pairs. Those of three characters on that end with a full stop may begin with a capital."""
+    """Parse `short=long` pairs. Those of three characters on that end with a full stop may begin with a capital.
+
+    In a headline all their letters are capitals.
+    """
     pairs = parse_pairs(table)
     capital = {f"{short[0].upper()}{short[1:]}": said for short, said in pairs.items() if short[2:].endswith(".")}
-    return {**capital, **pairs}
+    return {**{short.upper(): said for short, said in pairs.items() if _HEADED.fullmatch(short)}, **capital, **pairs}

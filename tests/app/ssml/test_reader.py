@@ -164,6 +164,12 @@ def test_the_root_names_the_language_of_what_is_translated() -> None:
     (passage,), _ = read(f"<speak xml:lang='fr-FR'>Le {said} jour.</speak>", translated=True)
     assert passage.text == "Le troisième jour."
     assert passage.script.style.language is None
+    assert passage.script.source == "fr-FR"
+    ((passage,), ignored) = read("<speak xml:lang='nl'><p xml:lang='nl'>Goede morgen.</p></speak>", translated=True)
+    assert passage.script.source == "nl"
+    assert ignored == []
+    ((passage,), _) = read("<speak xml:lang='nl'>Goede morgen.</speak>")
+    assert passage.script.source is None
 
 
 @pytest.mark.parametrize("text", ["<speak>a & b</speak>", "<speak>\n<emphasis level='huge'>a</emphasis></speak>"])

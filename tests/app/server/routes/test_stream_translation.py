@@ -459,3 +459,41 @@ def test_a_line_of_ssml_is_translated(server: Any) -> None:
     body = {"inputs": lines, "source": "en", "translate_to": "fr"}
     assert httpx.post(server.url + "/v1/audio/dialogue", json=body, timeout=60).status_code == 200
     assert server.tone.computed == ["ONE, TWO.", "THREE."]
+
+
+def sources(server: Any) -> list[str]:
+    return [request.source for batch in server.shout.batches for request in batch]
+
+
+SOURCES = [
+    ("es-MX", None, "spa_Latn"), ("es-MX", "auto", "spa_Latn"), ("ru", None, "rus_Cyrl"), ("es-MX", "de", "deu_Latn"),
+    ("nl", None, "eng_Latn"), ("x-unknown", None, "eng_Latn"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("named", "source", "expected"), SOURCES)
+def test_the_root_of_ssml_names_the_source(server: Any, named: str, source: str | None, expected: str) -> None:
+    text = f"<speak xml:lang='{named}'>Where is the station? It is near the bridge.</speak>"
+    assert post(server, source=source, input=text).status_code == 200
+    assert set(sources(server)) == {expected}
+    server.shout.batches.clear()
+    with session(server, source=source, input="ssml") as socket:
+        for document in (text, "<speak>Where is the old station?</speak>"):
+            send(socket, "text", text=document)
+            send(socket, "flush")
+            assert until_answer(socket)[2]["type"] == "done"
+    assert sources(server) == [expected, expected, "deu_Latn" if source == "de" else "eng_Latn"]
+
+
+def test_the_root_of_ssml_in_the_target_language_leaves_it_as_it_is(server: Any) -> None:
+    assert post(server, source=None, input="<speak xml:lang='fr'>Table orange.</speak>").status_code == 200
+    assert sources(server) == []
+    assert server.tone.computed == ["Table orange."]
+
+
+def test_each_line_of_ssml_names_its_own_source(server: Any) -> None:
+    texts = [f"<speak xml:lang='{tag}'>Where is the station?</speak>" for tag in ("de", "es")]
+    lines = [{"text": text, "voice": "silky"} for text in (*texts, "Where is the old bridge?")]
+    body = {"inputs": lines, "translate_to": "fr"}
+    assert httpx.post(server.url + "/v1/audio/dialogue", json=body, timeout=60).status_code == 200
+    assert sources(server) == ["deu_Latn", "spa_Latn", "eng_Latn"]
