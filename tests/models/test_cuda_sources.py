@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,7 @@ from models.layers.decoder_step.shape import DecoderShape
 from models.layers.decoder_step.step import ENDINGS, TOKENS
 from models.layers.decoder_step.weights import pack
 from models.layers.kernels import device
+from models.layers.kernels.nvrtc import included
 from models.nllb.config import NllbConfig
 from models.nllb.kernels import choice
 from models.nllb.network import Nllb
@@ -47,6 +49,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compiler]:
     """NVIDIA's compiler in the place of MLX's launches. Afterwards every kernel has to have kept to its registers."""
     made = Compiler()
     monkeypatch.setattr(mx.fast, "cuda_kernel", made)
+    monkeypatch.delenv("MLX_PTX_CACHE_DIR")  # headers are part of the sources
     for module in (device, lstm):
         monkeypatch.setattr(module, "gpu", lambda: "cuda")
     caches = (device.build, flow._kernel)
@@ -66,6 +69,13 @@ def test_an_error_is_the_compilers(compiler: Compiler) -> None:
     with pytest.raises(RuntimeError, match=r'(.|\n)*identifier "nonsense" is undefined'):
         compiler("wrong", ["x"], ["y"], "y[0] = nonsense;")([mx.zeros(1)], [(1,)], [mx.float32])
     compiler("right", ["x"], ["y"], "y[0] = x[x_shape[0] - 1];")([mx.zeros(1)], [(1,)], [mx.float32])
+
+
+def test_a_header_in_a_file(compiler: Compiler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MLX_PTX_CACHE_DIR", str(tmp_path))
+    header = included("#define THREADS 32\ninline __device__ float twice(float x) { return 2 * x; }\n")
+    assert header == f'#include "{next(tmp_path.glob("*.h"))}"\n'
+    compiler("included", ["x"], ["y"], "y[0] = twice(x[0]);", header)([mx.zeros(1)], [(1,)], [mx.float32])
 
 
 def test_bilstm(compiler: Compiler) -> None:

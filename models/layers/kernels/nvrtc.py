@@ -10,8 +10,10 @@ the kernel itself. (MLX 0.32: mlx/backend/cuda/custom_kernel.cpp and jit_module.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -35,6 +37,7 @@ _TYPES = {
 _TYPES_IN_NAMES = _TYPES | {mx.bfloat16: "bfloat16_t", mx.float16: "float16_t"}
 _UTILITIES, _GROUPS = "mlx/backend/cuda/device/utils.cuh", "cooperative_groups.h"
 _FIRST = f'\n#include "{_UTILITIES}"\n\n#include <{_GROUPS}>\n\n'
+_PLAIN_PATH = re.compile(r"/[\w./+-]+")  # that needs no escapes in a source
 _SEED = 0xC70F6907  # of std::hash in libstdc++
 
 # Part of MLX's headers that the kernels use: types of numbers and of shapes, of at most 10 dimensions.
@@ -212,6 +215,22 @@ def keep(function: str, text: str) -> bool:
     return True
 
 
+def included(header: str) -> str:
+    """Return an include of a file with `header`, in the folder of MLX's kernels; `header` itself without a folder."""
+    folder = os.environ.get("MLX_PTX_CACHE_DIR", "")
+    if not header or not _PLAIN_PATH.fullmatch(folder):
+        return header
+    path = Path(folder) / f"{hashlib.sha256(header.encode()).hexdigest()[:32]}.h"
+    try:
+        if not path.exists() or path.read_text(encoding="utf-8") != header:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write(path, header.encode())
+    except OSError as error:
+        logger.debug("no header is kept: %s", error)
+        return header
+    return f'#include "{path}"\n'
+
+
 def _write(path: Path, data: bytes) -> None:
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         try:
@@ -236,6 +255,7 @@ def cuda_kernel(
 
     The types of inputs and outputs should follow from the template: MLX compiles any others for one template itself.
     """
+    header = included(header)
     launch: Any = mx.fast.cuda_kernel(
         name=name, input_names=input_names, output_names=output_names, source=source, header=header, **more
     )

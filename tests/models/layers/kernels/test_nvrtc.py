@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,28 @@ def test_each_template_is_kept_before_its_launch(
     for template in (TEMPLATE, TEMPLATE, [("N", 6), *TEMPLATE[1:]]):
         kernel(inputs=inputs, output_dtypes=[mx.float32, mx.uint32], template=template)
     assert launched == [1, 1, 2]
+
+
+def test_a_header_lies_in_a_file(compiler: FakeCompiler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its name is that of its content, so that a source that includes another header is another source."""
+    folder, headers = tmp_path / "ptx", []
+    monkeypatch.setattr(mx.fast, "cuda_kernel", lambda header, **_: headers.append(header))
+    for each in (HEADER, HEADER, HEADER + "// more"):
+        nvrtc.cuda_kernel("tried", ["x"], ["y"], BODY, each)
+    assert headers[0] == headers[1] != headers[2]
+    (path,) = re.fullmatch(r'#include "(.+)"\n', headers[0]).groups()
+    assert (Path(path).parent, Path(path).read_text()) == (folder, HEADER)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    Path(path).write_text("broken")
+    nvrtc.included(HEADER)
+    assert Path(path).read_text() == HEADER
+
+
+@pytest.mark.parametrize("folder", ["", "relative", "/with space", '/with"quote', "/proc/nothing"])
+def test_without_a_folder_the_source_has_the_header(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLX_PTX_CACHE_DIR", folder)
+    assert nvrtc.included(HEADER) == HEADER
+    assert nvrtc.included("") == ""
 
 
 @needs_gpu
