@@ -23,6 +23,7 @@ namespace precise {
 static float exp(float x) { return expf(x); }
 static float tanh(float x) { return tanhf(x); }
 static float sin(float x) { return sinf(x); }
+static float cos(float x) { return cosf(x); }
 static float sqrt(float x) { return sqrtf(x); }
 }  // namespace precise
 }  // namespace metal

@@ -47,6 +47,7 @@ namespace precise {
 float exp(float);
 float tanh(float);
 float sin(float);
+float cos(float);
 float sqrt(float);
 }  // namespace precise
 template <typename T> T max(T, T);

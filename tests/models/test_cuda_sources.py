@@ -12,9 +12,10 @@ from loadtest.official import NLLB, WHISPER
 from models.backend import mx
 from models.chatterbox import config as chatterbox
 from models.chatterbox.s3gen.kernels import cuda as flow
-from models.chatterbox.t3 import sampling
+from models.chatterbox.t3 import cache, sampling
+from models.chatterbox.t3.backbone import rope_wavelengths
 from models.chatterbox.t3.kernels import cuda as t3
-from models.chatterbox.t3.kernels import draw
+from models.chatterbox.t3.kernels import draw, prefill
 from models.contract import Sampling
 from models.kokoro import encoder_kernel, source
 from models.layers import adain, lstm
@@ -127,6 +128,15 @@ def test_t3_draw(variant: chatterbox.Variant, compiler: Compiler) -> None:
         rules = sampling.rules(config, given)
         logits, place, seen = mx.zeros((1 + rules.guided, 1, size)), mx.zeros(2, mx.int32), mx.zeros(size, mx.bool_)
         draw.next_token(logits, place, seen, rules.params(), seed, rules.mode(config))
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
+@pytest.mark.parametrize("variant", chatterbox.VARIANTS)
+def test_t3_prefill(variant: chatterbox.Variant, dtype: mx.Dtype, compiler: Compiler) -> None:
+    config = chatterbox.load_config(None, variant).t3
+    wavelengths = mx.array(rope_wavelengths(config)) if config.backbone == "llama" else None
+    (layer,) = cache.allocate(1, 1, config.heads, 64, 256, dtype)
+    prefill.extend(mx.zeros((1, 192, 3 * config.hidden), dtype), layer, mx.zeros(1), config.heads, wavelengths)
 
 
 def check_step(family: str, shape: DecoderShape) -> None:

@@ -7,6 +7,8 @@ kernels is all that a step of decoding costs. Parameters have the reference's na
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ from mlx import nn
 from models.backend import cpu_streams, mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3.cache import Cache, Layer, attend, capacity, write
+from models.layers.attention import split_heads
 from models.layers.linear import Projection, multiply
 from models.native import transformer
 from models.native.transformer import Before, step_attend
@@ -64,10 +67,61 @@ def fits(qkv: mx.array, layer: Layer) -> bool:
     return len(layer) == 1 and transformer.fits(qkv)
 
 
-def _heads(x: mx.array, count: int, heads: int) -> mx.array:
-    """Split into heads: [B, n, count * C] -> [B, count * heads, n, C / heads]."""
-    batch, length, width = x.shape
-    return x.reshape(batch, length, count * heads, width // (count * heads)).transpose(0, 2, 1, 3)
+def extend(
+    qkv: mx.array, layer: Layer, place: mx.array, heads: int, wavelengths: mx.array | None = None
+) -> tuple[mx.array, Layer]:
+    """Split a layer's product into heads, and write its keys and values into the cache.
+
+    Args:
+        qkv: queries, keys and values of new tokens, [B, n, 3C].
+        layer: the cache.
+        place: int32 [1], the first token's position.
+        heads: of the attention.
+        wavelengths: of the rope that then turns queries and keys.
+
+    Returns:
+        The queries [B, heads, n, C / heads], and the longer `layer`.
+    """
+    qkv = split_heads(qkv, 3, heads)
+    if wavelengths is None:
+        return qkv[:, :heads], write(layer, qkv[:, heads:], place)
+    # Queries and keys turn alike: one call for both.
+    turned = mx.fast.rope(
+        qkv[:, : 2 * heads],
+        qkv.shape[-1],
+        traditional=False,
+        base=None,
+        scale=1.0,
+        offset=place[0],
+        freqs=wavelengths,
+    )
+    kv = mx.concatenate([turned[:, heads:], qkv[:, 2 * heads :]], axis=1)
+    return turned[:, :heads], write(layer, kv, place)
+
+
+Extend = Callable[[mx.array, Layer, mx.array, int, mx.array | None], tuple[mx.array, Layer]]
+"""`extend`, or a kernel for it."""
+
+
+class Reading(NamedTuple):
+    """One pass over new tokens, the same for every layer.
+
+    `place` [1] is the first token's position, `bias` [n, T] is added to the logits of attention, and `wavelengths` are
+    the rope's, if the network has one.
+    """
+
+    place: mx.array
+    bias: mx.array
+    extend: Extend
+    wavelengths: mx.array | None = None
+
+    def attend(self, qkv: mx.array, layer: Layer, heads: int) -> tuple[mx.array, Layer]:
+        """Return attention [B, n, C] of new tokens qkv [B, n, 3C] to a cache and themselves, and the longer `layer`."""
+        if fits(qkv, layer):
+            y, after = step_attend(qkv, layer[0], self.place, heads, self.wavelengths)
+            return y, (after,)
+        q, layer = self.extend(qkv, layer, self.place, heads, self.wavelengths)
+        return attend(q, layer, self.bias), layer
 
 
 class LlamaAttention(nn.Module):
@@ -79,23 +133,10 @@ class LlamaAttention(nn.Module):
         self.qkv_proj = Matrix(config.hidden, 3 * config.hidden)
         self.o_proj = Matrix(config.hidden, config.hidden)
 
-    def __call__(
-        self, x: mx.array, norm: nn.RMSNorm, place: mx.array, wavelengths: mx.array, layer: Layer, bias: mx.array
-    ) -> tuple[mx.array, Layer]:
-        """Attend from norm(x) at positions place [1] on. Return x [B, n, C] plus the result, and the longer `layer`."""
-        qkv = self.qkv_proj.after(x, norm=norm)
-        if fits(qkv, layer):
-            y, after = step_attend(qkv, layer[0], place, self.heads, wavelengths)
-            return self.o_proj.after(y, add=x), (after,)
-        qkv = _heads(qkv, 3, self.heads)
-        size = qkv.shape[-1]
-        # Queries and keys turn alike: one call for both.
-        turned = mx.fast.rope(
-            qkv[:, : 2 * self.heads], size, traditional=False, base=None, scale=1.0, offset=place[0], freqs=wavelengths
-        )
-        kv = mx.concatenate([turned[:, self.heads :], qkv[:, 2 * self.heads :]], axis=1)
-        layer = write(layer, kv, place)
-        return self.o_proj.after(attend(turned[:, : self.heads], layer, bias), add=x), layer
+    def __call__(self, x: mx.array, norm: nn.RMSNorm, layer: Layer, reading: Reading) -> tuple[mx.array, Layer]:
+        """Attend from norm(x). Return x [B, n, C] plus the result, and the longer `layer`."""
+        y, layer = reading.attend(self.qkv_proj.after(x, norm=norm), layer, self.heads)
+        return self.o_proj.after(y, add=x), layer
 
 
 class LlamaMlp(nn.Module):
@@ -121,11 +162,9 @@ class LlamaLayer(nn.Module):
         self.post_attention_layernorm = nn.RMSNorm(config.hidden, config.norm_eps)
         self.mlp = LlamaMlp(config)
 
-    def __call__(
-        self, x: mx.array, place: mx.array, wavelengths: mx.array, layer: Layer, bias: mx.array
-    ) -> tuple[mx.array, Layer]:
+    def __call__(self, x: mx.array, layer: Layer, reading: Reading) -> tuple[mx.array, Layer]:
         """Run the layer; arguments as of LlamaAttention."""
-        x, layer = self.self_attn(x, self.input_layernorm, place, wavelengths, layer, bias)
+        x, layer = self.self_attn(x, self.input_layernorm, layer, reading)
         return self.mlp(x, self.post_attention_layernorm), layer
 
 
@@ -138,17 +177,10 @@ class Gpt2Attention(nn.Module):
         self.c_attn = Projection(config.hidden, 3 * config.hidden)
         self.c_proj = Projection(config.hidden, config.hidden)
 
-    def __call__(
-        self, x: mx.array, norm: nn.LayerNorm, place: mx.array, layer: Layer, bias: mx.array
-    ) -> tuple[mx.array, Layer]:
+    def __call__(self, x: mx.array, norm: nn.LayerNorm, layer: Layer, reading: Reading) -> tuple[mx.array, Layer]:
         """As LlamaAttention."""
-        qkv = self.c_attn.after(x, norm=norm)
-        if fits(qkv, layer):
-            y, after = step_attend(qkv, layer[0], place, self.heads)
-            return self.c_proj.after(y, add=x), (after,)
-        qkv = _heads(qkv, 3, self.heads)
-        layer = write(layer, qkv[:, self.heads :], place)
-        return self.c_proj.after(attend(qkv[:, : self.heads], layer, bias), add=x), layer
+        y, layer = reading.attend(self.c_attn.after(x, norm=norm), layer, self.heads)
+        return self.c_proj.after(y, add=x), layer
 
 
 class Gpt2Mlp(nn.Module):
@@ -174,9 +206,9 @@ class Gpt2Layer(nn.Module):
         self.attn = Gpt2Attention(config)
         self.mlp = Gpt2Mlp(config)
 
-    def __call__(self, x: mx.array, place: mx.array, layer: Layer, bias: mx.array) -> tuple[mx.array, Layer]:
+    def __call__(self, x: mx.array, layer: Layer, reading: Reading) -> tuple[mx.array, Layer]:
         """Run the layer; arguments as of LlamaAttention."""
-        x, layer = self.attn(x, self.ln_1, place, layer, bias)
+        x, layer = self.attn(x, self.ln_1, layer, reading)
         return self.mlp(x, self.ln_2), layer
 
 
@@ -187,7 +219,10 @@ def _causal(place: mx.array, length: int, room: int, dtype: mx.Dtype) -> mx.arra
 
 
 class Llama(nn.Module):
-    """Embeddings [B, n, C] at positions place [1] on -> hidden states [B, n, C] after the last norm, and the cache."""
+    """Embeddings [B, n, C] at positions place [1] on -> hidden states [B, n, C] after the last norm, and the cache.
+
+    The layers write into the cache by `extend`, or by what replaces it.
+    """
 
     def __init__(self, config: T3Config) -> None:
         super().__init__()
@@ -195,11 +230,11 @@ class Llama(nn.Module):
         self.norm = nn.RMSNorm(config.hidden, config.norm_eps)
         self._wavelengths = mx.array(rope_wavelengths(config))
 
-    def __call__(self, x: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
+    def __call__(self, x: mx.array, place: mx.array, cache: Cache, extend: Extend = extend) -> tuple[mx.array, Cache]:
         bias = _causal(place, x.shape[1], capacity(cache), x.dtype)
-        written = []
+        reading, written = Reading(place, bias, extend, self._wavelengths), []
         for layer, before in zip(self.layers, cache, strict=True):
-            x, after = layer(x, place, self._wavelengths, before, bias)
+            x, after = layer(x, before, reading)
             written.append(after)
         return self.norm(x), written
 
@@ -213,11 +248,11 @@ class Gpt2(nn.Module):
         self.h = [Gpt2Layer(config) for _ in range(config.layers)]
         self.ln_f = nn.LayerNorm(config.hidden, config.norm_eps)
 
-    def __call__(self, x: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
+    def __call__(self, x: mx.array, place: mx.array, cache: Cache, extend: Extend = extend) -> tuple[mx.array, Cache]:
         x = x + mx.take(self.wpe.weight, place + mx.arange(x.shape[1]), axis=0)
         bias = _causal(place, x.shape[1], capacity(cache), x.dtype)
-        written = []
+        reading, written = Reading(place, bias, extend), []
         for layer, before in zip(self.h, cache, strict=True):
-            x, after = layer(x, place, before, bias)
+            x, after = layer(x, before, reading)
             written.append(after)
         return self.ln_f(x), written

@@ -23,6 +23,7 @@ from models.chatterbox.t3.sampling import DRAW, NextToken, SamplingMode
 from models.chatterbox.t3.speculation import accept
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, DecodeState, SamplerState, VoicePrompt
 from models.contract import Cancelled, InputTooLongError, IsCancelled
+from models.layers.decoder_step.step import checked
 from models.timeline import Stage, Timeline
 
 PROMPT_BUCKETS = (64, 128, 192, 256, 384, 448, 512, 768, 1024, 2048, 4096)
@@ -134,7 +135,8 @@ class Decoder:
     def decode(self, request: DecodeRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[int | None]:
         """Yield each speech token (below the begin's id, 6561) as it is known, and None every few steps.
 
-        Equal requests give equal tokens on one device. Raises InputTooLongError at once, Cancelled between steps.
+        Equal requests give equal tokens on one device. Raises InputTooLongError at once, Cancelled between steps, and
+        RuntimeError if a step has no result.
         """
         self.check(request.text, request.limit)
         items = self._items(request, timeline, cancelled)
@@ -283,5 +285,5 @@ class Decoder:
 
 
 def _number(array: mx.array) -> int:
-    """Wait for the one number in `array`."""
-    return int(np.array(array)[0])
+    """Wait for the one number in `array`. Raises RuntimeError if it is the token of a step that was given up."""
+    return int(checked(np.array(array))[0])

@@ -14,7 +14,7 @@ from mlx import nn
 from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import cache as caches
-from models.chatterbox.t3.backbone import Gpt2, Llama, Matrix, Table
+from models.chatterbox.t3.backbone import Extend, Gpt2, Llama, Matrix, Table, extend
 from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.conditioning import Conditioning
 from models.layers.linear import Projection
@@ -38,6 +38,7 @@ class T3(nn.Module):
         self.cond_enc = Conditioning(config)
         self.tfmr = Llama(config) if config.backbone == "llama" else Gpt2(config)
         self.bits = 0
+        self.extend: Extend = extend  # of a prefill, which begins at place 0: a kernel may replace it
 
     @property
     def dtype(self) -> mx.Dtype:
@@ -96,9 +97,9 @@ class T3(nn.Module):
     def prefill(self, embeddings: mx.array, count: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
         """Read embeddings [B, L, C], of which the first count [1] are real -> logits [B, V] after them.
 
-        Padding writes keys and values too: they are masked until speech writes over them.
+        Padding writes keys and values too: they are masked until speech writes over them. `cache` is empty.
         """
-        hidden, cache = self.tfmr(embeddings, mx.zeros(1, dtype=mx.int32), cache)
+        hidden, cache = self.tfmr(embeddings, mx.zeros(1, dtype=mx.int32), cache, self.extend)
         return self.speech_head(mx.take(hidden, count - 1, axis=1))[:, 0], cache
 
     def advance(self, tokens: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:

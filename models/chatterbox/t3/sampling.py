@@ -140,7 +140,7 @@ def keep_top_p(scores: mx.array, share: mx.array, ordered: mx.array | None = Non
 
 def _only_best(scores: mx.array) -> mx.array:
     best = mx.argmax(scores, axis=-1, keepdims=True)
-    return mx.where(mx.arange(scores.shape[-1]) == best, 0.0, -math.inf)
+    return mx.where(mx.arange(scores.shape[-1]) == best, 0.0 * scores, -math.inf)  # what is no number stays so
 
 
 def process(scores: mx.array, seen: mx.array, params: mx.array, mode: SamplingMode) -> mx.array:
@@ -175,10 +175,9 @@ def key(seed: mx.array, purpose: int, step: mx.array) -> mx.array:
 
 
 def draw(scores: mx.array, key_: mx.array, mode: SamplingMode) -> mx.array:
-    """Draw a token, int32 [1], from logits [1, V]."""
-    if mode.greedy:
-        return mx.argmax(scores, axis=-1).astype(mx.int32)
-    return mx.random.categorical(scores, key=key_).astype(mx.int32)
+    """Draw a token, int32 [1], from logits [1, V]; -1 if the greatest is no finite number: their step was given up."""
+    token = mx.argmax(scores, axis=-1) if mode.greedy else mx.random.categorical(scores, key=key_)
+    return mx.where(mx.isfinite(mx.max(scores, axis=-1)), token.astype(mx.int32), -1)
 
 
 def mark(seen: mx.array, token: mx.array) -> mx.array:
@@ -200,7 +199,7 @@ def next_token(
         mode: the operations to run.
 
     Returns:
-        The token, int32 [1]; its place; `seen` with it.
+        The token, int32 [1], as of `draw`; its place; `seen` with it.
     """
     scores = process(guide(logits, params), seen[None], params, mode)
     token = draw(scores, key(seed, DRAW, place[1:]), mode)

@@ -32,6 +32,7 @@
 #define expf(x) metal::precise::exp(x)
 #define tanhf(x) metal::precise::tanh(x)
 #define sinf(x) metal::precise::sin(x)
+#define cosf(x) metal::precise::cos(x)
 #define sqrtf(x) metal::precise::sqrt(x)
 #define floorf(x) metal::floor(x)
 #define fmaf(a, b, c) metal::fma(a, b, c)

@@ -1,4 +1,4 @@
-"""The plain step of T3, and the choice of the kernels that compute it, and the draw behind it, on this device."""
+"""The plain step of T3, and the choice of the kernels for it, for the draw behind it and for the prompt's cache."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import numpy as np
 
 from models.backend import mx
 from models.chatterbox.config import T3Config
-from models.chatterbox.t3 import sampling
+from models.chatterbox.t3 import backbone, sampling
+from models.chatterbox.t3.backbone import Extend, rope_wavelengths
 from models.chatterbox.t3.cache import Cache
-from models.chatterbox.t3.kernels import draw
+from models.chatterbox.t3.kernels import draw, prefill
 from models.chatterbox.t3.kernels.cuda import CudaStep
 from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import NextToken, Rules
 from models.contract import Sampling
-from models.layers.kernels.agreement import agree, relative_difference
+from models.layers.kernels.agreement import MOST_APART_SINGLE, agree, relative_difference
 from models.layers.kernels.device import gpu
 
 Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
@@ -89,3 +90,35 @@ def draw_differences(next_token: NextToken, config: T3Config, steps: int = 8) ->
         for given, exact in ((Sampling(), False), (Sampling(top_p=0.8), True), (Sampling(temperature=0.0), False))
         for rows in ((1, 2) if config.guided else (1,))
     ]
+
+
+def choose_extend(network: T3) -> Extend:
+    """Return the kernel of `backbone.extend` for prompts if this device has a GPU, and it agrees there; else that one.
+
+    A warning tells if it does not build or does not agree.
+    """
+    if gpu() is None:
+        return backbone.extend
+    # Both compute in float32, and round once.
+    agreed = agree(
+        "the kernel that writes T3's cache of a prompt",
+        lambda: extend_differences(prefill.extend, network),
+        MOST_APART_SINGLE,
+    )
+    return prefill.extend if agreed else backbone.extend
+
+
+def extend_differences(extend: Extend, network: T3, length: int = 300, room: int = 320) -> list[float]:
+    """Return the differences of `extend`'s queries, and of its cache, from those of `backbone.extend`, for each batch.
+
+    The numbers are random. `room` is the cache's, which is empty before.
+    """
+    config = network.config
+    wavelengths = mx.array(rope_wavelengths(config)) if config.backbone == "llama" else None
+    found = []
+    for rows in (1, 2) if config.guided else (1,):
+        qkv = mx.random.normal((rows, length, 3 * config.hidden), key=mx.random.key(rows)).astype(network.dtype)
+        given = (qkv, network.allocate(rows, room)[0], mx.zeros(1, dtype=mx.int32), config.heads, wavelengths)
+        (queries, (cache,)), (wanted, (whole,)) = extend(*given), backbone.extend(*given)
+        found += [relative_difference(queries, wanted), relative_difference(cache, whole)]
+    return found

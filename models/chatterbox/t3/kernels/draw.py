@@ -41,9 +41,9 @@ _BODY = f"""
   if (GREEDY) {{
     float id = NEVER;  // minus the first of the likeliest
     UNROLL
-    for (int i = N - 1; i >= 0; --i) id = scores[i] == most && most > NEVER ? -(float)(first + 32 * i) : id;
+    for (int i = N - 1; i >= 0; --i) id = scores[i] == most ? -(float)(first + 32 * i) : id;
     id = block_max(at, id);
-    if (THREAD == 0) drawn[0] = id == NEVER ? 0 : (int)-id;
+    if (THREAD == 0) drawn[0] = most - most == 0.0f ? (int)-id : -1;
   }} else {{
     float low = NEVER;
     if (!PENALTY_LAST) {{
@@ -83,7 +83,7 @@ _BODY = f"""
       if (lane == 0) {{
         const int part = locate(runs, 32, target, before) * N;
         const int id = warp * 32 * N + part + locate(run + part, N, target, before);
-        drawn[0] = total == total ? id : V - 1;  // as MLX searches among what is no number
+        drawn[0] = total == total ? id : -1;
       }}
     }}
   }}

@@ -14,8 +14,8 @@ typedef struct {
 } Weights;
 
 // Reads `token`, at row `place` of the caches (`length` rows) and position `position` of speech. `caches` points to one
-// a layer, [BATCH, 2 HEADS, length, 64]; `x` to EXCHANGE_FLOATS of scratch. Without a free row the logits are NaN, as
-// they are when a barrier had to be given up.
+// a layer, [BATCH, 2 HEADS, length, 64]; `x` to EXCHANGE_FLOATS of scratch. The logits are NaN without a free row, after
+// a token below 0, which such logits give, and when a barrier had to be given up.
 INLINE void step(Where at, Weights of, int token, int place, int position, int length, GLOBAL ushort *SHARED *caches,
                  GLOBAL int *counters, GLOBAL float *x, GLOBAL float *logits, SHARED float *shared) {
   GLOBAL float *query = x + AT_QUERY, *weights = x + AT_WEIGHTS;
@@ -23,8 +23,8 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
   uint4 w[MOST_AHEAD], kv[2];
   Terms pairs[PAIRS_AHEAD];
   float bias;
-  int met = 0, failed = place >= length;
-  if (failed) place = position = 0;
+  int met = 0, failed = place >= length || token < 0;
+  if (failed) token = place = position = 0;
   embed(at, of.speech + (long)token * HIDDEN, of.learned + (long)(ABSOLUTE ? place : position) * HIDDEN, x);
   ARRIVE(at.index, counters, &met, &failed);
   UNROLL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.cache import Cache, rows
 from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.draft_model import SmallT3
-from models.chatterbox.t3.drafts import Lookup
+from models.chatterbox.t3.drafts import Draft, Lookup
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import SamplingMode
 from models.chatterbox.t3.state import DecodeRequest, DecodeState, VoicePrompt
@@ -229,6 +230,44 @@ def test_another_draw(model: T3) -> None:
         found = tokens(Decoder(model, next_token=next_one, compiled=compiled), request(model.config, limit=6))
         assert found[1:] == [21, 22, 23, 24, 25]
     assert set(calls) == {(2 if model.config.guided else 1, 1, model.config.speech_vocabulary)}
+
+
+@pytest.mark.parametrize("sampled", [{}, {"temperature": 0.0}])
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("early", [False, True])
+def test_a_step_without_a_result(model: T3, early: bool, exact: bool, sampled: dict[str, float]) -> None:
+    """Trap: such a step's logits are no numbers, and a draw from them was the end, or silence up to the limit."""
+
+    def spoilt(token: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
+        logits, cache = model.advance(token, place, cache)
+        return mx.where(place[1] == 4, mx.nan, logits), cache
+
+    decoder, heard = Decoder(model, step=spoilt), list[int]()
+    decoder._early = early
+    wanted = request(model.config, seed=1, limit=12, exact=exact, **sampled)
+    with pytest.raises(RuntimeError, match="given up"):
+        for item in decoder.decode(wanted, Timeline(), lambda: False):
+            heard += [] if item is None else [item]
+    assert heard == tokens(Decoder(model), replace(wanted, limit=4))
+
+
+@pytest.mark.parametrize("draft", [None, Lookup()])
+@pytest.mark.parametrize("sampled", [{}, {"temperature": 0.0}])
+def test_a_network_without_results(
+    monkeypatch: pytest.MonkeyPatch, model: T3, draft: Draft | None, sampled: dict[str, float]
+) -> None:
+    """The first draw tells, and so does the draw after guesses."""
+    prefill, advance = model.prefill, model.advance
+    wanted = request(model.config, limit=12, **sampled)
+    for name, function in (("advance", advance), ("prefill", prefill)):
+
+        def spoilt(*given: Any, function: Any = function) -> Any:
+            logits, cache = function(*given)
+            return logits * mx.nan, cache
+
+        monkeypatch.setattr(model, name, spoilt)
+        with pytest.raises(RuntimeError, match="given up"):
+            tokens(Decoder(model, draft=draft), wanted)
 
 
 @pytest.mark.parametrize("bits", [8, 4])

@@ -184,18 +184,20 @@ def test_uniform_numbers_are_below_one(device: Device) -> None:
 
 @pytest.mark.parametrize("config", [cut(LLAMA, 105), cut(GPT2, 1100)])
 @pytest.mark.parametrize("settings", [{}, {"top_p": 0.5}, {"temperature": 0.0}, {"exact": True}, SETTINGS[2]])
+@pytest.mark.parametrize("number", [mx.nan, mx.inf, -mx.inf])
 def test_logits_that_are_no_numbers(
-    emulated: Callable[..., NextToken], config: T3Config, settings: dict[str, float]
+    emulated: Callable[..., NextToken], config: T3Config, settings: dict[str, float], number: float
 ) -> None:
-    """As of a step that was given up: the same tokens as plain operations draw, and they are in the vocabulary."""
+    """As of a step that was given up: no token is drawn, neither by the kernel nor by plain operations."""
     exact = bool(settings.get("exact"))
     rules = sampling.rules(config, Sampling(**{k: v for k, v in settings.items() if k != "exact"}), exact=exact)
     size = config.speech_vocabulary
-    logits = mx.full((rows_of(rules), 1, size), mx.nan)
+    logits = mx.full((rows_of(rules), 1, size), number)
     given = mx.array([70, 1]), mx.arange(size) < 9, rules.params(), sampling.seed_array(0), rules.mode(config)
-    found, wanted = emulated()(logits, *given), PLAIN(logits, *given)
-    assert [each.tolist() for each in found] == [each.tolist() for each in wanted]
-    assert found[0].item() == (0 if rules.temperature == 0 else size - 1)
+    for next_token in (emulated(), PLAIN):
+        token, place, seen = next_token(logits, *given)
+        assert (token.tolist(), place.tolist()) == ([-1], [71, 2])
+        assert seen.tolist() == given[1].tolist()
 
 
 MISTAKES = [

@@ -153,6 +153,14 @@ def test_no_row_left() -> None:
     assert not cache[0][:, :, 1:].any()
 
 
+def test_after_a_step_without_a_result() -> None:
+    """Its token of -1 gives logits that are no numbers. What lies before the table's first row is not read."""
+    model = whole_bfloats(replace(SMALL, layers=1))
+    cache = [np.zeros((1, 32, 8, 64), np.uint16)]
+    assert np.isnan(emulated(model, 1, blocks=2, warps=4)(-1, 3, 1, cache)).all()
+    assert ((cache[0] & 0x7F80) < 0x7F80).all()
+
+
 @pytest.mark.parametrize("rows", [1, 2])
 def test_phased_equals_the_plain_step(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """Metal's launches, their arrays and their order; the inner row in two pieces."""
