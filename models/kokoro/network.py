@@ -25,7 +25,7 @@ from models.layers.adain import adain_leaky
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
-from models.layers.norm import AdaIN, StyleBank, layer_norm
+from models.layers.norm import AdaIN, StyleAffine, StyleBank, layer_norm
 from models.native import kernels
 
 
@@ -48,32 +48,33 @@ class TextEncoder(nn.Module):
 
 
 class AdaLayerNorm(nn.Module):
-    """LayerNorm of x [B, T, C] whose gain and offset the style [B, S] gives."""
+    """LayerNorm of x [B, T, C] whose gain and offset the style gives."""
 
     def __init__(self, style_dim: int, channels: int) -> None:
         super().__init__()
-        self.fc = Linear(style_dim, 2 * channels)
+        self.fc = StyleAffine(style_dim, channels)
 
-    def __call__(self, x: mx.array, style: mx.array) -> mx.array:
-        gamma, beta = mx.split(self.fc(style)[:, None], 2, axis=-1)
+    def __call__(self, x: mx.array, styled: mx.array) -> mx.array:
+        gamma, beta = mx.split(self.fc(styled)[:, None], 2, axis=-1)
         return layer_norm(x, None, None) * (1 + gamma) + beta
 
 
 class DurationEncoder(nn.Module):
-    """BiLSTMs with AdaLayerNorm between, in one list: [B, T, hidden] -> [B, T, hidden + style]."""
+    """BiLSTMs of x and the style with AdaLayerNorm between, in one list: [B, T, hidden] -> [B, T, hidden].
+
+    Padding is not zero in the result: no LSTM reads it.
+    """
 
     def __init__(self, config: KokoroConfig) -> None:
         super().__init__()
         width, style = config.hidden_dim, config.style_dim
         self.lstms: list[nn.Module] = []
         for _ in range(config.n_layer):
-            self.lstms += [BiLSTM(width + style, width // 2), AdaLayerNorm(style, width)]
+            self.lstms += [BiLSTM(width + style, width // 2, style=style), AdaLayerNorm(style, width)]
 
-    def __call__(self, x: mx.array, style: mx.array, valid: PaddingMask) -> mx.array:
-        tail = mx.broadcast_to(style[:, None], (*x.shape[:2], style.shape[-1]))
-        x = valid.zero(mx.concatenate([x, tail], axis=-1))
+    def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
         for lstm, norm in zip(self.lstms[::2], self.lstms[1::2], strict=True):
-            x = valid.zero(mx.concatenate([norm(lstm(x, valid), style), tail], axis=-1))
+            x = norm(lstm(x, valid, styled), styled)
         return x
 
 
@@ -161,9 +162,9 @@ class ProsodyPredictor(nn.Module):
         super().__init__()
         width, style = config.hidden_dim, config.style_dim
         self.text_encoder = DurationEncoder(config)
-        self.lstm = BiLSTM(width + style, width // 2)
+        self.lstm = BiLSTM(width + style, width // 2, style=style)
         self.duration_proj = LinearNorm(width, config.max_dur)
-        self.shared = BiLSTM(width + style, width // 2)
+        self.shared = BiLSTM(width + style, width // 2, style=style)
         self.F0 = self._curve(width, style)
         self.N = self._curve(width, style)
         self.F0_proj = Linear(width // 2, 1)
@@ -171,8 +172,9 @@ class ProsodyPredictor(nn.Module):
         self.bind_styles()
 
     def bind_styles(self) -> None:
-        """Gather the style projections of both curves. Call it again when the weights change."""
-        self._bank = StyleBank.of(self)
+        """Gather the style projections, before the alignment and behind it. Call it again when the weights change."""
+        self._duration_bank = StyleBank.of(self.text_encoder, self.lstm)
+        self._bank = StyleBank.of(self.shared, *self.F0, *self.N)
 
     @staticmethod
     def _curve(width: int, style: int) -> list[AdainResBlock]:
@@ -184,14 +186,16 @@ class ProsodyPredictor(nn.Module):
         ]
 
     def durations(self, x: mx.array, style: mx.array, valid: PaddingMask) -> tuple[mx.array, mx.array]:
-        """Map x [B, T, hidden] to encoding [B, T, hidden + style] and frames per token [B, T], not rounded."""
-        encoded = self.text_encoder(x, style, valid)
-        logits = self.duration_proj(self.lstm(encoded, valid))
+        """Map x [B, T, hidden] to encoding [B, T, hidden] and frames per token [B, T], not rounded."""
+        styled = self._duration_bank(style)
+        encoded = self.text_encoder(x, styled, valid)
+        logits = self.duration_proj(self.lstm(encoded, valid, styled))
         return encoded, mx.sum(mx.sigmoid(logits), axis=-1)
 
     def curves(self, aligned: mx.array, style: mx.array, valid: PaddingMask) -> tuple[mx.array, mx.array]:
-        """Map the aligned encoding [B, F, hidden + style] to F0 in Hz and energy, each [B, 2F]."""
-        shared, styled = self.shared(aligned, valid), self._bank(style)
+        """Map the aligned encoding [B, F, hidden] to F0 in Hz and energy, each [B, 2F]."""
+        styled = self._bank(style)
+        shared = self.shared(aligned, valid, styled)
         results = []
         for blocks, projection in ((self.F0, self.F0_proj), (self.N, self.N_proj)):
             x, now = shared, valid
@@ -307,7 +311,7 @@ class CompiledNetwork:
         return hidden
 
     def _durations(self, hidden: mx.array, styles: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
-        """Map hidden [B, T, hidden] to encoding [B, T, hidden + style] and expected frames [B, T]."""
+        """Map hidden [B, T, hidden] to encoding [B, T, hidden] and expected frames [B, T]."""
         return self.network.predictor.durations(hidden, _halves(styles)[1], _valid(count, hidden))
 
     def _text(self, ids: mx.array, count: mx.array | None) -> mx.array:
@@ -316,7 +320,7 @@ class CompiledNetwork:
             return self.network.text_encoder(ids, _valid(count, ids))
 
     def _curves(self, aligned: mx.array, styles: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
-        """Map the aligned encoding [B, F, hidden + style] to F0 and energy [B, 2F]."""
+        """Map the aligned encoding [B, F, hidden] to F0 and energy [B, 2F]."""
         return self.network.predictor.curves(aligned, _halves(styles)[1], _valid(count, aligned))
 
     def pieces(self, *given: Any) -> Iterator[list[mx.array]]:

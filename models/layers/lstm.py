@@ -15,6 +15,7 @@ from models.backend import compiled_cache, mx
 from models.layers.conv import PaddingMask
 from models.layers.kernels.agreement import MOST_APART_SINGLE, relative_difference, usable
 from models.layers.kernels.device import THREADS, Kernel, gpu, launch
+from models.layers.norm import StyleAffine
 from models.native import kernels
 
 
@@ -224,11 +225,14 @@ class BiLSTM(nn.Module):
 
     `lower()`, once after loading, joins both directions: `wx` [I, 8H] holds their input weights, `wh` [2, H, 4H] their
     recurrent ones, `bias` [8H] the sum of the two biases that torch keeps.
+
+    The last `style` inputs of torch's layer may be a style, the same in all rows: x [B, T, I - style] lacks it. Their
+    product is a row that a `StyleBank` computes: `affine`, which then holds the bias too.
     """
 
-    def __init__(self, inputs: int, hidden: int) -> None:
+    def __init__(self, inputs: int, hidden: int, *, style: int = 0) -> None:
         super().__init__()
-        self.hidden = hidden
+        self.hidden, self.style = hidden, style
         self._packed: mx.array | None = None
         self._inputs: kernels.PackedConv | None = None
         shapes = {"weight_ih": (inputs,), "weight_hh": (hidden,), "bias_ih": (), "bias_hh": ()}
@@ -241,9 +245,13 @@ class BiLSTM(nn.Module):
         if "wx" in self:
             return
         cells = [[self.pop(f"{kind}_{side}{suffix}") for kind in _KINDS for side in _SIDES] for suffix in _DIRECTIONS]
-        self.wx = mx.concatenate([cell[0].T for cell in cells], axis=1)
+        wx = mx.concatenate([cell[0] for cell in cells])  # [8H, I]
+        self.wx = mx.contiguous(wx[:, : wx.shape[1] - self.style].T)
         self.wh = mx.stack([cell[1].T for cell in cells])
         self.bias = mx.concatenate([cell[2] + cell[3] for cell in cells])
+        if self.style:
+            self.affine = StyleAffine(self.style, 4 * self.hidden)
+            self.affine.weight, self.affine.bias = mx.contiguous(wx[:, -self.style :]), self.pop("bias")
         self._packed = kernels.pack_bilstm(self.wh)
         self._inputs = kernels.pack_conv(self.wx[None])
         if self._inputs is not None:
@@ -251,10 +259,13 @@ class BiLSTM(nn.Module):
         if self._packed is not None:
             self.wh = self._packed
 
-    def __call__(self, x: mx.array, valid: PaddingMask) -> mx.array:
-        """Return the states of both directions, zero on padded rows."""
-        packed = self._inputs
-        xp = mx.addmm(self.bias, x, self.wx) if packed is None else kernels.linear(x, packed, self.bias)
+    def __call__(self, x: mx.array, valid: PaddingMask, styled: mx.array | None = None) -> mx.array:
+        """Return the states of both directions, zero on padded rows; `styled` is the result of the style's bank."""
+        row = self.bias if styled is None else self.affine(styled)[:, None]
+        if self._inputs is None:
+            xp = mx.addmm(row, x, self.wx)
+        else:
+            xp = kernels.conv1d(x, self._inputs, start=row)
         if _usable(self.hidden):
             return bilstm_kernel(xp, self.wh, valid.number(x))
         if self._packed is not None:

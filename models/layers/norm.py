@@ -152,9 +152,10 @@ class StyleBank:
         mx.eval(self._weight, self._bias)
 
     @staticmethod
-    def of(part: nn.Module) -> StyleBank:
-        """Return the bank of every StyleAffine within `part`, from its present weights."""
-        return StyleBank([module for _, module in part.named_modules() if isinstance(module, StyleAffine)])
+    def of(*parts: nn.Module) -> StyleBank:
+        """Return the bank of every StyleAffine within `parts`, from their present weights."""
+        found = [module for part in parts for _, module in part.named_modules()]
+        return StyleBank([module for module in found if isinstance(module, StyleAffine)])
 
     def __call__(self, style: mx.array) -> mx.array:
         """Return every layer's gamma and beta, [B, sum of 2C], for style [B, S]."""
