@@ -262,10 +262,7 @@ class BiLSTM(nn.Module):
     def __call__(self, x: mx.array, valid: PaddingMask, styled: mx.array | None = None) -> mx.array:
         """Return the states of both directions, zero on padded rows; `styled` is the result of the style's bank."""
         row = self.bias if styled is None else self.affine(styled)[:, None]
-        if self._inputs is None:
-            xp = mx.addmm(row, x, self.wx)
-        else:
-            xp = kernels.conv1d(x, self._inputs, start=row)
+        xp = mx.addmm(row, x, self.wx) if self._inputs is None else kernels.conv1d(x, self._inputs, start=row)
         if _usable(self.hidden):
             return bilstm_kernel(xp, self.wh, valid.number(x))
         if self._packed is not None:
