@@ -19,7 +19,7 @@ from models.native import kernels
 
 
 @lru_cache(maxsize=64)
-def _places(rows: int) -> mx.array:
+def places(rows: int) -> mx.array:
     """Return the numbers of the rows [1, rows, 1]: a constant, so that no mask costs a launch of its own for them."""
     places = mx.arange(rows)[None, :, None]
     mx.eval(places)
@@ -41,7 +41,7 @@ class PaddingMask:
         """Return the mask of the first `count` [B, 1, 1] of `rows` rows; all rows where count is None."""
         if count is None:
             return PaddingMask()
-        return PaddingMask((_places(rows) < count).astype(mx.float32), count.astype(mx.int32))
+        return PaddingMask((places(rows) < count).astype(mx.float32), count.astype(mx.int32))
 
     @property
     def counts(self) -> mx.array | None:
