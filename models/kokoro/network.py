@@ -22,11 +22,13 @@ from models.kokoro.config import KokoroConfig
 from models.kokoro.generator import Generator, ResBlock
 from models.layers.activation import leaky_relu
 from models.layers.adain import adain_leaky
-from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
+from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, with_zeros
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
 from models.layers.norm import AdaIN, StyleAffine, StyleBank, layer_norm
 from models.native import kernels
+
+_CHANNELS = 8  # a multiple of them suits cuDNN in float32 and in bfloat16
 
 
 class TextEncoder(nn.Module):
@@ -115,6 +117,17 @@ class AdainResBlock(nn.Module):
             taps, bias = mx.stack([folded[1, 0], folded[1, 1], folded[0, 0]]), self.pool.bias
         self._arrays = (first.weights, second.weights, self.conv2.bias, shortcut, taps, bias)
 
+    def widen(self, inputs: int, outputs: int) -> None:
+        """Take and give so many channels, once, before `lower`: weights of zero leave the last ones without effect."""
+        self.norm1.fc.widen(inputs)
+        self.conv1.weight = with_zeros(self.conv1.weight, 2, inputs)
+        self.conv2.weight = with_zeros(self.conv2.weight, 0, outputs)
+        self.conv2.bias = with_zeros(self.conv2.bias, 0, outputs)
+        self.conv1x1.weight = with_zeros(with_zeros(self.conv1x1.weight, 2, inputs), 0, outputs)
+        if "pool" in self:
+            self.pool.weight = with_zeros(self.pool.weight, 0, inputs)
+            self.pool.bias = with_zeros(self.pool.bias, 0, inputs)
+
     def _native(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
         """Compute `__call__` in one native kernel."""
         block = kernels.PackedAdainBlock(
@@ -130,18 +143,19 @@ class AdainResBlock(nn.Module):
     def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
         if self._arrays:
             return self._native(x, styled, valid)
+        batch, length, _ = x.shape
         residual = adain_leaky(x, self.norm1(styled), valid)
         if "pool" in self:
-            residual = self.pool(residual)
-            x = mx.repeat(x, 2, axis=1)
-            valid = valid.doubled(x.shape[1])
-            residual = valid.zero(residual)
+            valid = valid.doubled(2 * length)
+            residual = valid.zero(self.pool(residual))
         residual = self.conv1.valid(residual, 1, 1)
-        residual = self.conv2(adain_leaky(residual, self.norm2(styled), valid))
+        residual = self.conv2.valid(adain_leaky(residual, self.norm2(styled), valid), 1, 1)
         if "conv1x1" in self:
             x = self.conv1x1(x)
-        result: mx.array = (residual + x) * 0.5**0.5
-        return result
+        shape = residual.shape
+        if "pool" in self:  # each row of x is the shortcut of two
+            residual, x = residual.reshape(batch, length, 2, -1), x[:, :, None]
+        return ((residual + self.conv2.bias + x) * 0.5**0.5).reshape(shape)
 
 
 class LinearNorm(nn.Module):
@@ -222,6 +236,8 @@ class Decoder(nn.Module):
         self.N_conv = Conv1d(1, 1, 3, stride=2, padding=1)
         self.asr_res = [Conv1d(config.hidden_dim, residual, 1)]
         self.generator = Generator(config.istftnet, style)
+        self._width, self._curves_at = width, residual
+        self._marks: tuple[mx.array, mx.array] | None = None
         self.bind_styles()
 
     def bind_styles(self) -> None:
@@ -229,6 +245,30 @@ class Decoder(nn.Module):
         self.generator.bind_styles()
         blocks = [self.encode, *self.decode]
         self._bank = StyleBank([norm.fc for block in blocks for norm in (block.norm1, block.norm2)])
+
+    def widen(self) -> None:
+        """Prepare the blocks for a GPU, once, before `lower`: each gives as many channels as the next one takes.
+
+        The last of a block's channels are zero. The text's residual and the curves come there by a sum, which a GPU
+        fuses, and no concatenation. cuDNN copies rows and weights whose number of channels is no multiple of four.
+        """
+        blocks, residual = [self.encode, *self.decode], self.asr_res[0]
+        if self._marks is not None or not all("conv1x1" in block for block in blocks):
+            return
+        before, curves = self._width, self._width + self._curves_at
+        total = -(-(curves + 2) // _CHANNELS) * _CHANNELS
+        self.encode.widen(self.encode.conv1.weight.shape[2] - 2 + total - curves, total)
+        for block in self.decode[:-1]:
+            block.widen(total, total)
+        self.decode[-1].widen(total, self.decode[-1].conv2.bias.size)
+        residual.weight = with_zeros(mx.pad(residual.weight, [(before, 0), (0, 0), (0, 0)]), 0, total)
+        residual.bias = with_zeros(mx.pad(residual.bias, (before, 0)), 0, total)
+        last = self.generator.conv_post
+        outputs = -(-last.bias.size // _CHANNELS) * _CHANNELS  # the head leaves the new ones out
+        last.weight, last.bias = with_zeros(last.weight, 0, outputs), with_zeros(last.bias, 0, outputs)
+        first, second = mx.eye(2, total, curves)
+        mx.eval(first, second)
+        self._curves_at, self._marks = curves, (first, second)
 
     @property
     def dtype(self) -> mx.Dtype:
@@ -260,12 +300,16 @@ class Decoder(nn.Module):
 
         `text` [B, F, hidden] is aligned; `f0` in Hz and `energy` are [B, 2F]; `style` [B, S].
         """
-        curves = mx.concatenate([self.F0_conv(f0[..., None]), self.N_conv(energy[..., None])], axis=-1)
-        curves, text = valid.zero(curves).astype(style.dtype), text.astype(style.dtype)
+        text = text.astype(style.dtype)
         residual, styled = self.asr_res[0](text), self._bank(style)
-        x = self.encode(mx.concatenate([text, curves], axis=-1), styled, valid)
+        curves = [self.F0_conv(f0[..., None]), self.N_conv(energy[..., None])]
+        if self._marks is None:
+            tail = mx.concatenate([residual, *(curve.astype(style.dtype) for curve in curves)], axis=-1)
+        else:
+            tail = (residual + curves[0] * self._marks[0] + curves[1] * self._marks[1]).astype(style.dtype)
+        x = self.encode(mx.concatenate([text, tail[..., self._curves_at :]], axis=-1), styled, valid)
         for block in self.decode:
-            x = block(valid.zero(mx.concatenate([x, residual, curves], axis=-1)), styled, valid)
+            x = block(mx.concatenate([x, tail], axis=-1) if self._marks is None else x + tail, styled, valid)
         return x
 
 
@@ -283,6 +327,8 @@ class Kokoro(nn.Module):
 
     def lower(self) -> None:
         """Bring every convolution and wide product into the device's order, once, after loading."""
+        if not on_cpu():
+            self.decoder.widen()
         lowered = (Conv1d, ConvTranspose1d, Linear, AlbertEncoder, BiLSTM, AdainResBlock, ResBlock)
         for _, module in self.named_modules():
             if isinstance(module, lowered):

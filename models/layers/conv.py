@@ -63,6 +63,11 @@ class PaddingMask:
         return self if self.count is None else PaddingMask.of(self.count * 2, rows)
 
 
+def with_zeros(x: mx.array, axis: int, size: int) -> mx.array:
+    """Return x with zeros behind it along `axis`, up to `size`."""
+    return mx.pad(x, [(0, size - x.shape[k] if k == axis else 0) for k in range(x.ndim)])
+
+
 def tap(taps: mx.array, k: int) -> mx.array:
     """Return taps[k] as a view: MLX copies what a number selects, by a launch of its own."""
     return taps[k : k + 1].reshape(taps.shape[1:])

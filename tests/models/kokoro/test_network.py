@@ -116,6 +116,25 @@ def test_the_path_by_kernels_is_the_plain_one(
     assert distance(decode(network, *given, bucket), plain) < 1e-4
 
 
+@pytest.mark.parametrize("bucket", [None, 31])
+def test_wider_blocks_give_the_same(
+    tmp_path: Path, network: Kokoro, arrays: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch, bucket: int | None
+) -> None:
+    """A GPU's decoder joins its inputs by sums: its blocks have more channels, and the new ones are zero."""
+    frames, rng = 30, np.random.RandomState(0)
+    text = rng.standard_normal((1, frames, 16)).astype(np.float32)
+    f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
+    given = text, f0, energy, voice_pack(TINY, 1, 1), rng.standard_normal(600 * frames).astype(np.float32)
+    plain = decode(network, *given, bucket)
+    monkeypatch.setattr(native, "module", lambda: None)
+    monkeypatch.setattr("models.kokoro.network.on_cpu", lambda: False)
+    wide = build(tiny_config(tmp_path), to_mx(arrays))
+    assert [block.norm1.fc.bias.size // 2 for block in (wide.decoder.encode, *wide.decoder.decode)] == [24] + [32] * 4
+    assert distance(decode(wide, *given, bucket), plain) < 1e-4
+    wide.lower()
+    assert distance(decode(wide, *given, bucket), plain) < 1e-4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_gpu_of_either_kind_runs_its_kernels(
