@@ -155,7 +155,8 @@ class AdainResBlock(nn.Module):
         shape = residual.shape
         if "pool" in self:  # each row of x is the shortcut of two
             residual, x = residual.reshape(batch, length, 2, -1), x[:, :, None]
-        return ((residual + self.conv2.bias + x) * 0.5**0.5).reshape(shape)
+        result: mx.array = (residual + self.conv2.bias + x) * 0.5**0.5
+        return result.reshape(shape)
 
 
 class LinearNorm(nn.Module):

@@ -120,10 +120,10 @@ def test_few_rows_are_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr(adain, "launch", launcher("cuda", seen=seen))
     adain._difference(adain._FEW_ROWS, mx.float32)
-    assert set(seen) == {"nightingale_adain_whole"}
+    assert set(seen) == {"nightingale_adain_whole", "nightingale_sum_adain_whole"}
     seen.clear()
     adain._difference(adain._FEW_ROWS + 1, mx.float32)
-    assert set(seen) == {"nightingale_moments", "nightingale_adain"}
+    assert set(seen) == {"nightingale_moments", "nightingale_sum_moments", "nightingale_adain"}
 
 
 @pytest.mark.parametrize("device", DEVICES)
