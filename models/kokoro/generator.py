@@ -153,6 +153,11 @@ def _excited(block: ResBlock, source: mx.array, x: mx.array, styled: mx.array, v
     return valid.zero(x + merge([block(source, styled, valid)], bias, 1.0))
 
 
+def _valid(count: mx.array | None, x: mx.array) -> PaddingMask:
+    """Return the mask of x [B, L, C] with `count` [B, 1] valid rows."""
+    return PaddingMask.of(None if count is None else count[:, :, None], x.shape[1])
+
+
 class Generator(nn.Module):
     """Features [B, T, C], style [B, S] and F0 [B, T] to samples [B, T * samples_per_step]; T counts half frames."""
 
@@ -177,7 +182,11 @@ class Generator(nn.Module):
             sizes = zip(config.resblock_kernel_sizes, config.resblock_dilation_sizes, strict=True)
             self.resblocks += [ResBlock(width, k, d, style_dim) for k, d in sizes]
         self.conv_post = Conv1d(channels >> len(stages), n_fft + 2, 7, padding=3)
-        self.rates = config.upsample_rates
+        # A row's samples and its rows in each stage, from its half frames; the last stage has one more.
+        rows = [math.prod(config.upsample_rates[: i + 1]) for i in range(len(stages))]
+        self._multiples = mx.array([self.m_source.samples_per_step, *rows], dtype=mx.int32)[:, None, None]
+        self._more = mx.array([0] * len(rows) + [1], dtype=mx.int32)[:, None, None]
+        mx.eval(self._multiples, self._more)
         self._stft = Stft(n_fft, config.gen_istft_hop_size)
         self.bind_styles()
 
@@ -202,6 +211,13 @@ class Generator(nn.Module):
         *_, (samples,) = self.pieces(x, style, f0, noise, steps)
         return samples
 
+    def _counts(self, steps: mx.array | None) -> list[mx.array | None]:
+        """Return the valid samples, then the valid rows of each stage, each [B, 1]: views of one array."""
+        if steps is None:
+            return [None] * self._more.size
+        counts = steps[None] * self._multiples + self._more
+        return [each.reshape(steps.shape) for each in mx.split(counts, self._more.size)]
+
     def pieces(
         self, x: mx.array, style: mx.array, f0: mx.array, noise: mx.array, steps: mx.array | None = None
     ) -> Iterator[list[mx.array]]:
@@ -210,21 +226,18 @@ class Generator(nn.Module):
         A caller that evaluates each before it asks for the next can do other work in between.
         """
         styled = self._bank(style)
-        samples = None if steps is None else steps * self.m_source.samples_per_step
+        samples, *rows = self._counts(steps)
         with mx.stream(cpu_streams()[-1]):  # in parallel with the features, which do not need it
             harmonics = self._stft.analyze(self.m_source(f0, noise, steps), samples)
-        count = None if steps is None else steps[:, :, None]
-        frames = None if count is None else count * math.prod(self.rates) + 1
-        harmonics = PaddingMask.of(frames, harmonics.shape[1]).zero(harmonics).astype(x.dtype)
-        x = PaddingMask.of(count, x.shape[1]).zero(leaky_relu(x, 0.1))
+        harmonics = _valid(rows[-1], harmonics).zero(harmonics).astype(x.dtype)
+        x = _valid(steps, x).zero(leaky_relu(x, 0.1))
         yield [x, harmonics]
         valid = PaddingMask()
         parallel = len(self.resblocks) // len(self.ups)
         for i, up in enumerate(self.ups):
             last, blocks = i + 1 == len(self.ups), self.resblocks[i * parallel : (i + 1) * parallel]
             source = self.noise_convs[i](harmonics)
-            count = None if count is None else count * self.rates[i] + (1 if last else 0)
-            valid = PaddingMask.of(count, source.shape[1])
+            valid = _valid(rows[i], source)
             x = up(x)
             if last:
                 x = reflect_left(x)

@@ -402,8 +402,9 @@ class CompiledNetwork:
         """
         decoder = self.network.decoder
         styled = _halves(styles)[0].astype(decoder.dtype)
-        x = decoder.features(text, f0, energy, styled, _valid(count, text))
-        yield from decoder.generator.pieces(x, styled, f0, noise, None if count is None else 2 * count[:, None])
+        valid = _valid(count, text)
+        x, double = decoder.features(text, f0, energy, styled, valid), valid.doubled(f0.shape[1]).count
+        yield from decoder.generator.pieces(x, styled, f0, noise, None if double is None else double[:, :, 0])
 
 
 def _halves(styles: mx.array) -> tuple[mx.array, mx.array]:
