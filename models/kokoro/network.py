@@ -147,7 +147,7 @@ class AdainResBlock(nn.Module):
         residual = adain_leaky(x, self.norm1(styled), valid)
         if "pool" in self:
             valid = valid.doubled(2 * length)
-            residual = valid.zero(self.pool(residual))
+            residual = self.pool(residual, valid)
         residual = self.conv1.valid(residual, 1, 1)
         residual = self.conv2.valid(adain_leaky(residual, self.norm2(styled), valid), 1, 1)
         if "conv1x1" in self:

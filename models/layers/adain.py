@@ -198,9 +198,19 @@ SUM_WHOLE = Kernel(
 )
 
 
-def adain_kernel(x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array) -> mx.array:
-    """Return AdaIN of x [B, L, C] by affine [B, 2C] over count [B] rows, then Snake (alpha [C]) or LeakyReLU (None)."""
-    return _launched([x], affine, alpha, count)[0]
+def adain_kernel(
+    x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array, partial: mx.array | None = None
+) -> mx.array:
+    """Return AdaIN of x [B, L, C], then Snake or LeakyReLU.
+
+    Args:
+        x: Rows.
+        affine: Gamma, then beta [B, 2C].
+        alpha: Snake's rates [C]; None stands for LeakyReLU.
+        count: Valid rows [B].
+        partial: Moments of x (`adain_moments`), where several AdaINs share them.
+    """
+    return _launched([x], affine, alpha, count, partial)[0]
 
 
 def adain_of_sum_kernel(
@@ -211,12 +221,32 @@ def adain_of_sum_kernel(
     return y, total
 
 
-def _launched(terms: list[mx.array], affine: mx.array, alpha: mx.array | None, count: mx.array) -> list[mx.array]:
+def adain_moments(x: mx.array, count: mx.array) -> mx.array | None:
+    """Return the moments of x [B, L, C] that `adain_kernel` takes; None where it is one kernel."""
+    return None if x.shape[1] <= _FEW_ROWS else _moments([x], count)[0]
+
+
+def _moments(terms: list[mx.array], count: mx.array) -> list[mx.array]:
+    """Return the moments of the sum of `terms`; and the sum, where they are two."""
+    x, several = terms[0], len(terms) > 1
+    batch, length, channels = x.shape
+    splits = max(1, min(_MOST_SPLITS, length // 128))
+    return launch(
+        SUM_MOMENTS if several else MOMENTS,
+        [*terms, count],
+        [((batch, splits, 2, channels), mx.float32), *([(x.shape, x.dtype)] if several else [])],
+        (-(-channels // LANES), splits, batch),
+        {"X": x.dtype, "WARPS": THREADS // LANES, "AT_ONCE": _AT_ONCE},
+    )
+
+
+def _launched(
+    terms: list[mx.array], affine: mx.array, alpha: mx.array | None, count: mx.array, partial: mx.array | None = None
+) -> list[mx.array]:
     """Return AdaIN of the sum of `terms`; and the sum, where they are two."""
     x, several = terms[0], len(terms) > 1
     batch, length, channels = x.shape
     tiles, same = -(-channels // LANES), [(x.shape, x.dtype)]
-    splits = max(1, min(_MOST_SPLITS, length // 128))
     template: dict[str, int | bool | mx.Dtype] = {"X": x.dtype, "WARPS": THREADS // LANES, "AT_ONCE": _AT_ONCE}
     rates, snaked = affine if alpha is None else alpha, {"SNAKE": alpha is not None}
     if length <= _FEW_ROWS:
@@ -226,13 +256,9 @@ def _launched(terms: list[mx.array], affine: mx.array, alpha: mx.array | None, c
         return launch(
             kernel, inputs, same * len(terms), (tiles, batch, 1), {**template, **snaked, "WARPS": warps}, warps * LANES
         )
-    partial, *total = launch(
-        SUM_MOMENTS if several else MOMENTS,
-        [*terms, count],
-        [((batch, splits, 2, channels), mx.float32), *(same if several else [])],
-        (tiles, splits, batch),
-        template,
-    )
+    total: list[mx.array] = []
+    if partial is None:
+        partial, *total = _moments(terms, count)
     (y,) = launch(
         APPLY,
         [total[0] if several else x, count, partial, affine, rates],
