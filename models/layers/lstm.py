@@ -95,8 +95,8 @@ _SOURCE = r"""
     float held[H / 4];
     UNROLL
     for (int j = 0; j < H / 4; ++j) held[j] = weights[j * 16 * H];
-    float *state = exchange + (b * 2 + dir) * 2 * H;
-    int *meeting = (int *)counters + (b * 2 + dir) * 32;
+    int *meeting = (int *)meetings + (b * 2 + dir) * (32 + 2 * H);
+    float *state = (float *)(meeting + 32);
     int met = 0, failed = 0;
 #endif
     for (int t = 0; t < valid; ++t) {
@@ -156,26 +156,27 @@ _SOURCE = r"""
     PART(THREAD, H / UNITS, meeting);
 #endif
 """
-KERNEL = Kernel("nightingale_lstm", ("xp", "wh", "count", "counters"), ("y", "exchange"), _SOURCE)
+KERNEL = Kernel("nightingale_lstm", ("xp", "wh", "count", "meetings"), ("y",), _SOURCE)
 _HELD_UNITS = 16  # of a block: 64 columns of weights in the registers of 256 threads
 _MOST_THREADS = 512  # of a block that reads its weights anew: a kernel of many registers may have no more
 
 
 @cache
-def _kept_counters(barriers: int) -> mx.array:
-    counters = mx.zeros((barriers, 32), dtype=mx.int32)  # a cache line each
-    mx.eval(counters)
-    return counters
+def _kept_meetings(barriers: int, hidden: int) -> mx.array:
+    meetings = mx.zeros((barriers, 32 + 2 * hidden), dtype=mx.int32)  # a counter has a cache line of its own
+    mx.eval(meetings)
+    return meetings
 
 
-def _counters(barriers: int) -> mx.array:
-    """Return counters of as many barriers, which a kernel leaves as it finds them: zero.
+def _meetings(barriers: int, hidden: int) -> mx.array:
+    """Return a counter for each barrier, which a kernel leaves as it finds it, zero, and room for two states.
 
-    Kernels share them, except within a CUDA graph, where two may run at once.
+    Kernels share them, except within a CUDA graph, where two may run at once. As an output the room would cost each
+    launch some time.
     """
     if os.environ.get("MLX_USE_CUDA_GRAPHS") == "0":
-        return _kept_counters(barriers)
-    return mx.zeros((barriers, 32), dtype=mx.int32)
+        return _kept_meetings(barriers, hidden)
+    return mx.zeros((barriers, 32 + 2 * hidden), dtype=mx.int32)
 
 
 def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
@@ -190,8 +191,8 @@ def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
     threads, units = (THREADS, _HELD_UNITS) if gpu() == "cuda" else (min(_MOST_THREADS, 4 * hidden), hidden)
     y: mx.array = launch(
         KERNEL,
-        [xp, wh, count, _counters(2 * batch)],
-        [((batch, length, 2 * hidden), mx.float32), ((batch, 2, 2, hidden), mx.float32)],
+        [xp, wh, count, _meetings(2 * batch, hidden)],
+        [((batch, length, 2 * hidden), mx.float32)],
         (hidden // units, 2, batch),
         {"H": hidden, "UNITS": units, "COLUMNS": 16 * units // threads, "THREADS": threads},
         threads,
