@@ -291,10 +291,10 @@ class Stft(nn.Module):
         # Hop j of the signal is a sum of quarters of the frames j + 2 to j - 1; the outermost are beyond the ends.
         hops = (mx.pad(spectrum, [(0, 0), (1, 1), (0, 0)]) @ self._inverse).reshape(batch, count + 2, 4, hop)
         y = hops[:, 3:, 0] + hops[:, 2:-1, 1] + hops[:, 1:-2, 2] + hops[:, :-3, 3]
-        at = places(count - 1)
-        left = count - 1 if samples is None else samples[:, :, None] // hop
-        y = y * mx.where(at == 0, self._head, 1.0) * mx.where(at == left - 1, self._tail, 1.0)
-        return mx.where(at < left, y, 0.0).reshape(batch, -1)
+        first = places(count - 1) * hop  # sample of each hop
+        end = (count - 1) * hop if samples is None else samples[:, :, None]
+        y = y * mx.where(first == 0, self._head, 1.0) * mx.where(first == end - hop, self._tail, 1.0)
+        return mx.where(first < end, y, 0.0).reshape(batch, -1)
 
 
 @lru_cache(maxsize=64)
