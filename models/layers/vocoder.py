@@ -297,7 +297,7 @@ class Stft(nn.Module):
         return mx.where(first < end, y, 0.0).reshape(batch, -1)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _reflected_left(samples: int, half: int) -> mx.array:
     """Return the samples' numbers [1, samples + 2 * half] from -half on, reflected at 0: a constant, as `places`."""
     at = mx.abs(mx.arange(-half, samples + half))[None]
