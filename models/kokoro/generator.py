@@ -20,7 +20,7 @@ from models.backend import cpu_streams, mx
 from models.kokoro.config import IstftNetConfig
 from models.kokoro.source import InterpolatedSource
 from models.layers.activation import leaky_relu
-from models.layers.adain import adain_fused, adain_kernel, adain_of_sum_kernel
+from models.layers.adain import adain_fused, adain_kernel, adain_moments, adain_of_sum_kernel
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
 from models.layers.norm import AdaIN, Moments, StyleBank, affine_of, moments
 from models.layers.vocoder import Part, SnakeConv, Stft, merge, split
@@ -75,23 +75,28 @@ class ResBlock(nn.Module):
             total = total + conv.bias
         return total
 
-    def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> list[Part]:
-        """Map x [B, L, C] and the style bank's result to the block's result, without `bias()`, in parts."""
+    def __call__(
+        self, x: mx.array, styled: mx.array, valid: PaddingMask, partial: mx.array | None = None
+    ) -> list[Part]:
+        """Map x [B, L, C] and the style bank's result to the block's result, without `bias()`, in parts.
+
+        `partial` are the moments of x for AdaIN's kernels, where several blocks share them.
+        """
         if adain_fused(x.dtype):
-            return split(self._fused(x, styled, valid), 0, 1)
+            return split(self._fused(x, styled, valid, partial), 0, 1)
         parts = split(x, sum(conv.padding for conv in (*self.convs1, *self.convs2)))
         for k, (first, second) in enumerate(zip(self._units1, self._units2, strict=True)):
             inner = _apply(first, parts, self.adain1[k](styled), valid)
             parts = _apply(second, inner, self.adain2[k](styled), valid, onto=parts)
         return parts
 
-    def _fused(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
+    def _fused(self, x: mx.array, styled: mx.array, valid: PaddingMask, partial: mx.array | None) -> mx.array:
         """Compute `__call__` with kernels for AdaIN and Snake."""
         count, more = valid.number(x), None
         for k, (first, second) in enumerate(zip(self.convs1, self.convs2, strict=True)):
             affine, alpha = self.adain1[k](styled), self.alpha1[k]
             if more is None:
-                inner = adain_kernel(x, affine, alpha, count)
+                inner = adain_kernel(x, affine, alpha, count, partial)
             else:
                 inner, x = adain_of_sum_kernel(x, more, affine, alpha, count)
             inner = first.valid(inner, first.padding, first.padding)
@@ -127,30 +132,60 @@ def _part_moments(parts: Sequence[Part], valid: PaddingMask) -> list[Moments]:
     return found
 
 
+def mean_bias(blocks: Sequence[ResBlock]) -> mx.array:
+    """Return the mean of the blocks' biases, [C]."""
+    mean: mx.array = sum((block.bias() for block in blocks[1:]), blocks[0].bias()) * (1 / len(blocks))
+    return mean
+
+
 def mean_of_blocks(
-    blocks: Sequence[ResBlock], x: mx.array, styled: mx.array, valid: PaddingMask, slope: float = 1.0
+    blocks: Sequence[ResBlock], bias: mx.array, x: mx.array, styled: mx.array, valid: PaddingMask, slope: float
 ) -> Iterator[list[mx.array]]:
-    """Compute LeakyReLU of the mean of the blocks' results for x [B, L, C], in pieces of work; the last is the mean."""
-    bias = sum((block.bias() for block in blocks[1:]), blocks[0].bias()) * (1 / len(blocks))
+    """Compute LeakyReLU of the mean of the blocks' results for x [B, L, C], in pieces of work; the last is the mean.
+
+    Args:
+        blocks: All of one width.
+        bias: Mean of their biases.
+        x: [B, L, C].
+        styled: Result of the style bank.
+        valid: Mask of x.
+        slope: Of LeakyReLU.
+    """
     packed = [block.native for block in blocks]
     native = [block for block in packed if block is not None]
     if len(native) == len(blocks):
         for piece in kernels.mean_of_blocks(native, x, styled, valid.counts, bias, slope):
             yield [piece]
         return
-    results = []
+    results, partial = [], adain_moments(x, valid.number(x)) if adain_fused(x.dtype) else None
     for block in blocks:
-        results.append(block(x, styled, valid))
+        results.append(block(x, styled, valid, partial))
         yield [part.rows for part in results[-1]]
     yield [valid.zero(merge(results, bias, slope))]
 
 
-def _excited(block: ResBlock, source: mx.array, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
-    """Return x [B, L, C] plus the block's result for `source` [B, L, C]; zero on padding."""
-    bias, native = block.bias(), block.native
+def _excited(
+    block: ResBlock, bias: mx.array, source: mx.array, x: mx.array, styled: mx.array, valid: PaddingMask
+) -> mx.array:
+    """Return x [B, L, C] plus the block's result for `source` [B, L, C]; zero on padding.
+
+    Args:
+        block: The block.
+        bias: Its bias.
+        source: What it takes.
+        x: What it adds to.
+        styled: Result of the style bank.
+        valid: Mask of x.
+    """
+    native = block.native
     if native is not None:
         return kernels.res_block(native, source, styled, valid.counts, start=x, bias=bias)
     return valid.zero(x + merge([block(source, styled, valid)], bias, 1.0))
+
+
+def _valid(count: mx.array | None, x: mx.array) -> PaddingMask:
+    """Return the mask of x [B, L, C] with `count` [B, 1] valid rows."""
+    return PaddingMask.of(None if count is None else count[:, :, None], x.shape[1])
 
 
 class Generator(nn.Module):
@@ -177,13 +212,25 @@ class Generator(nn.Module):
             sizes = zip(config.resblock_kernel_sizes, config.resblock_dilation_sizes, strict=True)
             self.resblocks += [ResBlock(width, k, d, style_dim) for k, d in sizes]
         self.conv_post = Conv1d(channels >> len(stages), n_fft + 2, 7, padding=3)
-        self.rates = config.upsample_rates
+        # A row's samples and its rows in each stage, from its half frames; the last stage has one more.
+        rows = [math.prod(config.upsample_rates[: i + 1]) for i in range(len(stages))]
+        self._multiples = mx.array([self.m_source.samples_per_step, *rows], dtype=mx.int32)[:, None, None]
+        self._more = mx.array([0] * len(rows) + [1], dtype=mx.int32)[:, None, None]
+        mx.eval(self._multiples, self._more)
         self._stft = Stft(n_fft, config.gen_istft_hop_size)
         self.bind_styles()
 
     def bind_styles(self) -> None:
-        """Gather the style projections. Call it again when the weights change."""
+        """Gather the style projections and the blocks' biases. Call it again when the weights change."""
         self._bank = StyleBank.of(self)
+        each = [self._stage(i) for i in range(len(self.ups))]
+        self._biases = [(one.bias(), mean_bias(blocks)) for one, blocks in zip(self.noise_res, each, strict=True)]
+        mx.eval(self._biases)
+
+    def _stage(self, i: int) -> list[ResBlock]:
+        """Return the blocks of a stage, whose mean it takes."""
+        parallel = len(self.resblocks) // len(self.ups)
+        return self.resblocks[i * parallel : (i + 1) * parallel]
 
     def __call__(
         self, x: mx.array, style: mx.array, f0: mx.array, noise: mx.array, steps: mx.array | None = None
@@ -202,6 +249,13 @@ class Generator(nn.Module):
         *_, (samples,) = self.pieces(x, style, f0, noise, steps)
         return samples
 
+    def _counts(self, steps: mx.array | None) -> list[mx.array | None]:
+        """Return the valid samples, then the valid rows of each stage, each [B, 1]: views of one array."""
+        if steps is None:
+            return [None] * self._more.size
+        counts = steps[None] * self._multiples + self._more
+        return [each.reshape(steps.shape) for each in mx.split(counts, self._more.size)]
+
     def pieces(
         self, x: mx.array, style: mx.array, f0: mx.array, noise: mx.array, steps: mx.array | None = None
     ) -> Iterator[list[mx.array]]:
@@ -210,27 +264,23 @@ class Generator(nn.Module):
         A caller that evaluates each before it asks for the next can do other work in between.
         """
         styled = self._bank(style)
-        samples = None if steps is None else steps * self.m_source.samples_per_step
+        samples, *rows = self._counts(steps)
         with mx.stream(cpu_streams()[-1]):  # in parallel with the features, which do not need it
             harmonics = self._stft.analyze(self.m_source(f0, noise, steps), samples)
-        count = None if steps is None else steps[:, :, None]
-        frames = None if count is None else count * math.prod(self.rates) + 1
-        harmonics = PaddingMask.of(frames, harmonics.shape[1]).zero(harmonics).astype(x.dtype)
-        x = PaddingMask.of(count, x.shape[1]).zero(leaky_relu(x, 0.1))
+        harmonics = _valid(rows[-1], harmonics).zero(harmonics).astype(x.dtype)
+        x = _valid(steps, x).zero(leaky_relu(x, 0.1))
         yield [x, harmonics]
         valid = PaddingMask()
-        parallel = len(self.resblocks) // len(self.ups)
         for i, up in enumerate(self.ups):
-            last, blocks = i + 1 == len(self.ups), self.resblocks[i * parallel : (i + 1) * parallel]
+            last, blocks, (bias, mean) = i + 1 == len(self.ups), self._stage(i), self._biases[i]
             source = self.noise_convs[i](harmonics)
-            count = None if count is None else count * self.rates[i] + (1 if last else 0)
-            valid = PaddingMask.of(count, source.shape[1])
+            valid = _valid(rows[i], source)
             x = up(x)
             if last:
                 x = reflect_left(x)
-            x = _excited(self.noise_res[i], valid.zero(source), x, styled, valid)
+            x = _excited(self.noise_res[i], bias, valid.zero(source), x, styled, valid)
             yield [x]
-            for piece in mean_of_blocks(blocks, x, styled, valid, 0.01 if last else 0.1):
+            for piece in mean_of_blocks(blocks, mean, x, styled, valid, 0.01 if last else 0.1):
                 yield piece
             (x,) = piece
         yield [self._stft.head(self.conv_post(x).astype(mx.float32), valid.mask, samples)]

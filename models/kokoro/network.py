@@ -22,11 +22,13 @@ from models.kokoro.config import KokoroConfig
 from models.kokoro.generator import Generator, ResBlock
 from models.layers.activation import leaky_relu
 from models.layers.adain import adain_leaky
-from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
+from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, with_zeros
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
-from models.layers.norm import AdaIN, StyleBank, layer_norm
+from models.layers.norm import AdaIN, StyleAffine, StyleBank, layer_norm
 from models.native import kernels
+
+_CHANNELS = 8  # a multiple of them suits cuDNN in float32 and in bfloat16
 
 
 class TextEncoder(nn.Module):
@@ -48,32 +50,33 @@ class TextEncoder(nn.Module):
 
 
 class AdaLayerNorm(nn.Module):
-    """LayerNorm of x [B, T, C] whose gain and offset the style [B, S] gives."""
+    """LayerNorm of x [B, T, C] whose gain and offset the style gives."""
 
     def __init__(self, style_dim: int, channels: int) -> None:
         super().__init__()
-        self.fc = Linear(style_dim, 2 * channels)
+        self.fc = StyleAffine(style_dim, channels)
 
-    def __call__(self, x: mx.array, style: mx.array) -> mx.array:
-        gamma, beta = mx.split(self.fc(style)[:, None], 2, axis=-1)
+    def __call__(self, x: mx.array, styled: mx.array) -> mx.array:
+        gamma, beta = mx.split(self.fc(styled)[:, None], 2, axis=-1)
         return layer_norm(x, None, None) * (1 + gamma) + beta
 
 
 class DurationEncoder(nn.Module):
-    """BiLSTMs with AdaLayerNorm between, in one list: [B, T, hidden] -> [B, T, hidden + style]."""
+    """BiLSTMs of x and the style with AdaLayerNorm between, in one list: [B, T, hidden] -> [B, T, hidden].
+
+    Padding is not zero in the result: no LSTM reads it.
+    """
 
     def __init__(self, config: KokoroConfig) -> None:
         super().__init__()
         width, style = config.hidden_dim, config.style_dim
         self.lstms: list[nn.Module] = []
         for _ in range(config.n_layer):
-            self.lstms += [BiLSTM(width + style, width // 2), AdaLayerNorm(style, width)]
+            self.lstms += [BiLSTM(width + style, width // 2, style=style), AdaLayerNorm(style, width)]
 
-    def __call__(self, x: mx.array, style: mx.array, valid: PaddingMask) -> mx.array:
-        tail = mx.broadcast_to(style[:, None], (*x.shape[:2], style.shape[-1]))
-        x = valid.zero(mx.concatenate([x, tail], axis=-1))
+    def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
         for lstm, norm in zip(self.lstms[::2], self.lstms[1::2], strict=True):
-            x = valid.zero(mx.concatenate([norm(lstm(x, valid), style), tail], axis=-1))
+            x = norm(lstm(x, valid, styled), styled)
         return x
 
 
@@ -114,6 +117,17 @@ class AdainResBlock(nn.Module):
             taps, bias = mx.stack([folded[1, 0], folded[1, 1], folded[0, 0]]), self.pool.bias
         self._arrays = (first.weights, second.weights, self.conv2.bias, shortcut, taps, bias)
 
+    def widen(self, inputs: int, outputs: int) -> None:
+        """Take and give so many channels, once, before `lower`: weights of zero leave the last ones without effect."""
+        self.norm1.fc.widen(inputs)
+        self.conv1.weight = with_zeros(self.conv1.weight, 2, inputs)
+        self.conv2.weight = with_zeros(self.conv2.weight, 0, outputs)
+        self.conv2.bias = with_zeros(self.conv2.bias, 0, outputs)
+        self.conv1x1.weight = with_zeros(with_zeros(self.conv1x1.weight, 2, inputs), 0, outputs)
+        if "pool" in self:
+            self.pool.weight = with_zeros(self.pool.weight, 0, inputs)
+            self.pool.bias = with_zeros(self.pool.bias, 0, inputs)
+
     def _native(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
         """Compute `__call__` in one native kernel."""
         block = kernels.PackedAdainBlock(
@@ -129,18 +143,20 @@ class AdainResBlock(nn.Module):
     def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
         if self._arrays:
             return self._native(x, styled, valid)
+        batch, length, _ = x.shape
         residual = adain_leaky(x, self.norm1(styled), valid)
         if "pool" in self:
-            residual = self.pool(residual)
-            x = mx.repeat(x, 2, axis=1)
-            valid = valid.doubled(x.shape[1])
-            residual = valid.zero(residual)
+            valid = valid.doubled(2 * length)
+            residual = self.pool(residual, valid)
         residual = self.conv1.valid(residual, 1, 1)
-        residual = self.conv2(adain_leaky(residual, self.norm2(styled), valid))
+        residual = self.conv2.valid(adain_leaky(residual, self.norm2(styled), valid), 1, 1)
         if "conv1x1" in self:
             x = self.conv1x1(x)
-        result: mx.array = (residual + x) * 0.5**0.5
-        return result
+        shape = residual.shape
+        if "pool" in self:  # each row of x is the shortcut of two
+            residual, x = residual.reshape(batch, length, 2, -1), x[:, :, None]
+        result: mx.array = (residual + self.conv2.bias + x) * 0.5**0.5
+        return result.reshape(shape)
 
 
 class LinearNorm(nn.Module):
@@ -161,9 +177,9 @@ class ProsodyPredictor(nn.Module):
         super().__init__()
         width, style = config.hidden_dim, config.style_dim
         self.text_encoder = DurationEncoder(config)
-        self.lstm = BiLSTM(width + style, width // 2)
+        self.lstm = BiLSTM(width + style, width // 2, style=style)
         self.duration_proj = LinearNorm(width, config.max_dur)
-        self.shared = BiLSTM(width + style, width // 2)
+        self.shared = BiLSTM(width + style, width // 2, style=style)
         self.F0 = self._curve(width, style)
         self.N = self._curve(width, style)
         self.F0_proj = Linear(width // 2, 1)
@@ -171,8 +187,9 @@ class ProsodyPredictor(nn.Module):
         self.bind_styles()
 
     def bind_styles(self) -> None:
-        """Gather the style projections of both curves. Call it again when the weights change."""
-        self._bank = StyleBank.of(self)
+        """Gather the style projections, before the alignment and behind it. Call it again when the weights change."""
+        self._duration_bank = StyleBank.of(self.text_encoder, self.lstm)
+        self._bank = StyleBank.of(self.shared, *self.F0, *self.N)
 
     @staticmethod
     def _curve(width: int, style: int) -> list[AdainResBlock]:
@@ -184,14 +201,16 @@ class ProsodyPredictor(nn.Module):
         ]
 
     def durations(self, x: mx.array, style: mx.array, valid: PaddingMask) -> tuple[mx.array, mx.array]:
-        """Map x [B, T, hidden] to encoding [B, T, hidden + style] and frames per token [B, T], not rounded."""
-        encoded = self.text_encoder(x, style, valid)
-        logits = self.duration_proj(self.lstm(encoded, valid))
+        """Map x [B, T, hidden] to encoding [B, T, hidden] and frames per token [B, T], not rounded."""
+        styled = self._duration_bank(style)
+        encoded = self.text_encoder(x, styled, valid)
+        logits = self.duration_proj(self.lstm(encoded, valid, styled))
         return encoded, mx.sum(mx.sigmoid(logits), axis=-1)
 
     def curves(self, aligned: mx.array, style: mx.array, valid: PaddingMask) -> tuple[mx.array, mx.array]:
-        """Map the aligned encoding [B, F, hidden + style] to F0 in Hz and energy, each [B, 2F]."""
-        shared, styled = self.shared(aligned, valid), self._bank(style)
+        """Map the aligned encoding [B, F, hidden] to F0 in Hz and energy, each [B, 2F]."""
+        styled = self._bank(style)
+        shared = self.shared(aligned, valid, styled)
         results = []
         for blocks, projection in ((self.F0, self.F0_proj), (self.N, self.N_proj)):
             x, now = shared, valid
@@ -218,6 +237,8 @@ class Decoder(nn.Module):
         self.N_conv = Conv1d(1, 1, 3, stride=2, padding=1)
         self.asr_res = [Conv1d(config.hidden_dim, residual, 1)]
         self.generator = Generator(config.istftnet, style)
+        self._width, self._curves_at = width, residual
+        self._marks: tuple[mx.array, mx.array] | None = None
         self.bind_styles()
 
     def bind_styles(self) -> None:
@@ -225,6 +246,30 @@ class Decoder(nn.Module):
         self.generator.bind_styles()
         blocks = [self.encode, *self.decode]
         self._bank = StyleBank([norm.fc for block in blocks for norm in (block.norm1, block.norm2)])
+
+    def widen(self) -> None:
+        """Prepare the blocks for a GPU, once, before `lower`: each gives as many channels as the next one takes.
+
+        The last of a block's channels are zero. The text's residual and the curves come there by a sum, which a GPU
+        fuses, and no concatenation. cuDNN copies rows and weights whose number of channels is no multiple of four.
+        """
+        blocks, residual = [self.encode, *self.decode], self.asr_res[0]
+        if self._marks is not None or not all("conv1x1" in block for block in blocks):
+            return
+        before, curves = self._width, self._width + self._curves_at
+        total = -(-(curves + 2) // _CHANNELS) * _CHANNELS
+        self.encode.widen(self.encode.conv1.weight.shape[2] - 2 + total - curves, total)
+        for block in self.decode[:-1]:
+            block.widen(total, total)
+        self.decode[-1].widen(total, self.decode[-1].conv2.bias.size)
+        residual.weight = with_zeros(mx.pad(residual.weight, [(before, 0), (0, 0), (0, 0)]), 0, total)
+        residual.bias = with_zeros(mx.pad(residual.bias, (before, 0)), 0, total)
+        last = self.generator.conv_post
+        outputs = -(-last.bias.size // _CHANNELS) * _CHANNELS  # the head leaves the new ones out
+        last.weight, last.bias = with_zeros(last.weight, 0, outputs), with_zeros(last.bias, 0, outputs)
+        first, second = mx.eye(2, total, curves)
+        mx.eval(first, second)
+        self._curves_at, self._marks = curves, (first, second)
 
     @property
     def dtype(self) -> mx.Dtype:
@@ -256,12 +301,16 @@ class Decoder(nn.Module):
 
         `text` [B, F, hidden] is aligned; `f0` in Hz and `energy` are [B, 2F]; `style` [B, S].
         """
-        curves = mx.concatenate([self.F0_conv(f0[..., None]), self.N_conv(energy[..., None])], axis=-1)
-        curves, text = valid.zero(curves).astype(style.dtype), text.astype(style.dtype)
+        text = text.astype(style.dtype)
         residual, styled = self.asr_res[0](text), self._bank(style)
-        x = self.encode(mx.concatenate([text, curves], axis=-1), styled, valid)
+        curves = [self.F0_conv(f0[..., None]), self.N_conv(energy[..., None])]
+        if self._marks is None:
+            tail = mx.concatenate([residual, *(curve.astype(style.dtype) for curve in curves)], axis=-1)
+        else:
+            tail = (residual + curves[0] * self._marks[0] + curves[1] * self._marks[1]).astype(style.dtype)
+        x = self.encode(mx.concatenate([text, tail[..., self._curves_at :]], axis=-1), styled, valid)
         for block in self.decode:
-            x = block(valid.zero(mx.concatenate([x, residual, curves], axis=-1)), styled, valid)
+            x = block(mx.concatenate([x, tail], axis=-1) if self._marks is None else x + tail, styled, valid)
         return x
 
 
@@ -279,6 +328,8 @@ class Kokoro(nn.Module):
 
     def lower(self) -> None:
         """Bring every convolution and wide product into the device's order, once, after loading."""
+        if not on_cpu():
+            self.decoder.widen()
         lowered = (Conv1d, ConvTranspose1d, Linear, AlbertEncoder, BiLSTM, AdainResBlock, ResBlock)
         for _, module in self.named_modules():
             if isinstance(module, lowered):
@@ -307,7 +358,7 @@ class CompiledNetwork:
         return hidden
 
     def _durations(self, hidden: mx.array, styles: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
-        """Map hidden [B, T, hidden] to encoding [B, T, hidden + style] and expected frames [B, T]."""
+        """Map hidden [B, T, hidden] to encoding [B, T, hidden] and expected frames [B, T]."""
         return self.network.predictor.durations(hidden, _halves(styles)[1], _valid(count, hidden))
 
     def _text(self, ids: mx.array, count: mx.array | None) -> mx.array:
@@ -316,7 +367,7 @@ class CompiledNetwork:
             return self.network.text_encoder(ids, _valid(count, ids))
 
     def _curves(self, aligned: mx.array, styles: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
-        """Map the aligned encoding [B, F, hidden + style] to F0 and energy [B, 2F]."""
+        """Map the aligned encoding [B, F, hidden] to F0 and energy [B, 2F]."""
         return self.network.predictor.curves(aligned, _halves(styles)[1], _valid(count, aligned))
 
     def pieces(self, *given: Any) -> Iterator[list[mx.array]]:
@@ -351,8 +402,9 @@ class CompiledNetwork:
         """
         decoder = self.network.decoder
         styled = _halves(styles)[0].astype(decoder.dtype)
-        x = decoder.features(text, f0, energy, styled, _valid(count, text))
-        yield from decoder.generator.pieces(x, styled, f0, noise, None if count is None else 2 * count[:, None])
+        valid = _valid(count, text)
+        x, double = decoder.features(text, f0, energy, styled, valid), valid.doubled(f0.shape[1]).count
+        yield from decoder.generator.pieces(x, styled, f0, noise, None if double is None else double[:, :, 0])
 
 
 def _halves(styles: mx.array) -> tuple[mx.array, mx.array]:

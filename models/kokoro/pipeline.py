@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu, upload
+from models.backend import bucket, compiled_cache, cpu_streams, mx, note_shape, on_cpu, upload
 from models.checkpoint import read_arrays
 from models.contract import (
     AudioChunk,
@@ -125,6 +125,8 @@ class KokoroSynthesizer:
         self._profile = profile
         self._padded = not on_cpu() if padded is None else padded
         self._compiled = CompiledNetwork(network)
+        self._noise_gain = network.decoder.generator.m_source.noise_gain()
+        mx.eval(self._noise_gain)
         self.languages: tuple[str, ...] = config.languages or spoken_languages(packs)
         self.voices: list[Voice] = [
             describe(name, self.languages[0], config.voices.get(name, {}).get("gender")) for name in sorted(packs)
@@ -327,12 +329,14 @@ class KokoroSynthesizer:
             drawn = self._drawn(key, bucket(frames, FRAME_BUCKETS) if self._padded else frames)
         else:
             drawn = mx.array(row.noise)[None]
+        if drawn.shape[1] == length * SAMPLES_PER_FRAME:
+            return drawn
         return mx.pad(drawn, [(0, 0), (0, length * SAMPLES_PER_FRAME - drawn.shape[1])])
 
     def _drawn(self, key: mx.array, frames: int) -> mx.array:
         """Return merged noise [1, frames * 600] from a key; another length gives other noise."""
-        drawn = mx.random.normal((1, frames * SAMPLES_PER_FRAME), key=key)
-        return drawn * self.network.decoder.generator.m_source.noise_gain()
+        drawn: mx.array = _normal(frames * SAMPLES_PER_FRAME)(key, self._noise_gain)
+        return drawn
 
     def warm(self, progress: Progress) -> None:
         """Run every bucket that requests can need; on the CPU, where shapes cost nothing, a few lengths.
@@ -370,7 +374,7 @@ class KokoroSynthesizer:
     def _warm_frames(self, size: int, batch: int, row: Pack) -> None:
         count = next(map(mx.array, self._counted([size] * batch, size)), None)
         width, styles = self.config.hidden_dim, mx.array(np.repeat(row, batch, axis=0))
-        f0, energy = self._compiled.curves(mx.zeros((batch, size, width + self.config.style_dim)), styles, count)
+        f0, energy = self._compiled.curves(mx.zeros((batch, size, width)), styles, count)
         noise = mx.repeat(self._drawn(mx.random.key(0), size), batch, axis=0)
         for piece in self._compiled.pieces(mx.zeros((batch, size, width)), f0, energy, styles, noise, count):
             mx.eval(piece)
@@ -382,6 +386,12 @@ class KokoroSynthesizer:
         rows = [BatchRow(ids, row, 1.0, 0, Timeline(), lambda: False) for ids in spoken]
         for _ in self.synthesize_batch(rows):
             pass
+
+
+@compiled_cache
+def _normal(samples: int):  # type: ignore[no-untyped-def]
+    """Return a function of a key and a gain to normal noise [1, samples]: two launches in place of ten."""
+    return mx.compile(lambda key, gain: mx.random.normal((1, samples), key=key) * gain)
 
 
 def round_durations(expected: npt.NDArray[np.float32], speed: float) -> Frames:

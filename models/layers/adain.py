@@ -54,12 +54,12 @@ _AT_ONCE = 8  # rows that a warp reads before it uses them
 
 
 # Sums over n rows from `start` on, shifted by the first of them against cancellation. A lane has one channel. The warps
-# of a block take rows in turn, each several at once: a row takes longer to come than to add. ADD: rows are those of
-# x + more, and are written to `total`.
+# of a block take rows in turn, each several at once: a row takes longer to come than to add. GIVEN is what a row holds:
+# x, or x + more, and KEEP then writes that to `total`.
 _SUMS = r"""
     const bool live = c < C && n > 0;
     const long from = ((long)b * L + (live ? start : 0)) * C + (live ? c : 0);
-    const float pivot = ADD ? (float)(X)((float)x[from] + (float)more[from]) : (float)x[from];
+    const float pivot = (float)(X)(GIVEN(from));
     float s1 = 0.0f, s2 = 0.0f;
     for (int r = warp; live && r < n; r += AT_ONCE * WARPS) {
       float d[AT_ONCE];
@@ -67,14 +67,12 @@ _SUMS = r"""
       for (int j = 0; j < AT_ONCE; ++j) {
         const long at = from + (long)(r + j * WARPS) * C;
         d[j] = pivot;
-        if (r + j * WARPS < n) d[j] = ADD ? (float)x[at] + (float)more[at] : (float)x[at];
+        if (r + j * WARPS < n) d[j] = GIVEN(at);
       }
       UNROLL
       for (int j = 0; j < AT_ONCE; ++j) {
-        if (ADD && r + j * WARPS < n) {
-          const X sum = (X)d[j];
-          total[from + (long)(r + j * WARPS) * C] = sum;
-          d[j] = (float)sum;
+        if (r + j * WARPS < n) {
+          KEEP(from + (long)(r + j * WARPS) * C, d[j]);
         }
         d[j] -= pivot;
         s1 += d[j];
@@ -123,7 +121,7 @@ _STYLE = r"""
     }
 """.replace("POLYNOMIAL", reduce(lambda sum_, c: f"fmaf(z, {sum_}, {c}f)", reversed(SIN2[:-1]), f"{SIN2[-1]}f"))
 
-_PADDING = "for (int r = valid + warp; r < L; r += WARPS) total[((long)b * L + r) * C + c] = (X)0.0f;"
+_PADDING = "for (int r = valid + warp; r < L; r += WARPS) { float zero = 0.0f; KEEP(((long)b * L + r) * C + c, zero); }"
 
 _MOMENTS = f"""
     // Of SPLITS runs of rows.
@@ -137,7 +135,7 @@ _MOMENTS = f"""
       partial[to] = n > 0 ? pivot + s1 / n : 0.0f;
       partial[to + C] = n > 0 ? fmaxf(s2 - s1 * s1 / n, 0.0f) : 0.0f;
     }}
-    if (ADD && split == SPLITS - 1 && c < C) {{ {_PADDING} }}
+    if (split == SPLITS - 1 && c < C) {{ {_PADDING} }}
 """
 
 _APPLY = f"""
@@ -172,71 +170,103 @@ _APPLY = f"""
     {_STYLE.replace("READ", "(float)x[((long)b * L + row) * C + c]")}
 """
 
-_READ_SUM = "(ADD ? (float)total[((long)b * L + row) * C + c] : (float)x[((long)b * L + row) * C + c])"
 _WHOLE = f"""
     const int L = x_shape[1], C = x_shape[2], lane = THREAD % 32, warp = THREAD / 32;
     const int c = BLOCK_X * 32 + lane, b = BLOCK_Y, valid = count[b], start = 0, n = valid, first = 0, end = L;
     {_SUMS}
     const float seen = fmaxf((float)n, 1.0f), mean = pivot + s1 / seen, m2 = fmaxf(s2 - s1 * s1 / seen, 0.0f);
-    {_STYLE.replace("READ", _READ_SUM)}
-    if (ADD) {{ {_PADDING} }}
+    {_STYLE.replace("READ", "(float)KEPT[((long)b * L + row) * C + c]")}
+    {_PADDING}
 """
-MOMENTS = Kernel("nightingale_moments", ("x", "more", "count"), ("partial", "total"), _MOMENTS)
+# Of x alone, and of a sum, which is one more input and one more output: each costs a launch some time.
+_ALONE = """#define GIVEN(at) ((float)x[at])
+#define KEEP(at, value)
+#define KEPT x
+"""
+_SUMMED = """#define GIVEN(at) ((float)x[at] + (float)more[at])
+#define KEEP(at, value) value = (float)(total[at] = (X)(value))
+#define KEPT total
+"""
+_BOUND = f"#define THREADS {_MOST_WARPS * LANES}\n"
+_STYLES = ("count", "affine", "alpha")
+MOMENTS = Kernel("nightingale_moments", ("x", "count"), ("partial",), _MOMENTS, _ALONE)
+SUM_MOMENTS = Kernel("nightingale_sum_moments", ("x", "more", "count"), ("partial", "total"), _MOMENTS, _SUMMED)
 APPLY = Kernel("nightingale_adain", ("x", "count", "partial", "affine", "alpha"), ("y",), _APPLY)
-WHOLE = Kernel(
-    "nightingale_adain_whole",
-    ("x", "more", "count", "affine", "alpha"),
-    ("y", "total"),
-    _WHOLE,
-    f"#define THREADS {_MOST_WARPS * LANES}\n",
-    bounded=True,
+WHOLE = Kernel("nightingale_adain_whole", ("x", *_STYLES), ("y",), _WHOLE, _ALONE + _BOUND, bounded=True)
+SUM_WHOLE = Kernel(
+    "nightingale_sum_adain_whole", ("x", "more", *_STYLES), ("y", "total"), _WHOLE, _SUMMED + _BOUND, bounded=True
 )
 
 
-def adain_kernel(x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array) -> mx.array:
-    """Return AdaIN of x [B, L, C] by affine [B, 2C] over count [B] rows, then Snake (alpha [C]) or LeakyReLU (None)."""
-    return _launched(x, None, affine, alpha, count)[0]
+def adain_kernel(
+    x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array, partial: mx.array | None = None
+) -> mx.array:
+    """Return AdaIN of x [B, L, C], then Snake or LeakyReLU.
+
+    Args:
+        x: Rows.
+        affine: Gamma, then beta [B, 2C].
+        alpha: Snake's rates [C]; None stands for LeakyReLU.
+        count: Valid rows [B].
+        partial: Moments of x (`adain_moments`), where several AdaINs share them.
+    """
+    return _launched([x], affine, alpha, count, partial)[0]
 
 
 def adain_of_sum_kernel(
     x: mx.array, more: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array
 ) -> tuple[mx.array, mx.array]:
     """Return `adain_kernel` of x + more, both [B, L, C], and the sum, which is zero on padding."""
-    return _launched(x, more, affine, alpha, count)
+    y, total = _launched([x, more], affine, alpha, count)
+    return y, total
+
+
+def adain_moments(x: mx.array, count: mx.array) -> mx.array | None:
+    """Return the moments of x [B, L, C] that `adain_kernel` takes; None where it is one kernel."""
+    return None if x.shape[1] <= _FEW_ROWS else _moments([x], count)[0]
+
+
+def _moments(terms: list[mx.array], count: mx.array) -> list[mx.array]:
+    """Return the moments of the sum of `terms`; and the sum, where they are two."""
+    x, several = terms[0], len(terms) > 1
+    batch, length, channels = x.shape
+    splits = max(1, min(_MOST_SPLITS, length // 128))
+    return launch(
+        SUM_MOMENTS if several else MOMENTS,
+        [*terms, count],
+        [((batch, splits, 2, channels), mx.float32), *([(x.shape, x.dtype)] if several else [])],
+        (-(-channels // LANES), splits, batch),
+        {"X": x.dtype, "WARPS": THREADS // LANES, "AT_ONCE": _AT_ONCE},
+    )
 
 
 def _launched(
-    x: mx.array, more: mx.array | None, affine: mx.array, alpha: mx.array | None, count: mx.array
-) -> tuple[mx.array, mx.array]:
+    terms: list[mx.array], affine: mx.array, alpha: mx.array | None, count: mx.array, partial: mx.array | None = None
+) -> list[mx.array]:
+    """Return AdaIN of the sum of `terms`; and the sum, where they are two."""
+    x, several = terms[0], len(terms) > 1
     batch, length, channels = x.shape
-    tiles = -(-channels // LANES)
-    splits = max(1, min(_MOST_SPLITS, length // 128))
-    add = more is not None
+    tiles, same = -(-channels // LANES), [(x.shape, x.dtype)]
     template: dict[str, int | bool | mx.Dtype] = {"X": x.dtype, "WARPS": THREADS // LANES, "AT_ONCE": _AT_ONCE}
-    other, rates = x if more is None else more, affine if alpha is None else alpha
-    total_shape = (x.shape if add else (1,), x.dtype)
+    rates, snaked = affine if alpha is None else alpha, {"SNAKE": alpha is not None}
     if length <= _FEW_ROWS:
         few = length <= _FEW_WARPS * 2 * _AT_ONCE or gpu() == "metal"
         warps = _FEW_WARPS if few else _MOST_WARPS
-        template |= {"WARPS": warps, "SNAKE": alpha is not None, "ADD": add}
-        inputs, grid = [x, other, count, affine, rates], (tiles, batch, 1)
-        y, total = launch(WHOLE, inputs, [(x.shape, x.dtype), total_shape], grid, template, warps * LANES)
-        return y, total
-    partial, total = launch(
-        MOMENTS,
-        [x, other, count],
-        [((batch, splits, 2, channels), mx.float32), total_shape],
-        (tiles, splits, batch),
-        {**template, "ADD": add},
-    )
+        kernel, inputs = SUM_WHOLE if several else WHOLE, [*terms, count, affine, rates]
+        return launch(
+            kernel, inputs, same * len(terms), (tiles, batch, 1), {**template, **snaked, "WARPS": warps}, warps * LANES
+        )
+    total: list[mx.array] = []
+    if partial is None:
+        partial, *total = _moments(terms, count)
     (y,) = launch(
         APPLY,
-        [total if add else x, count, partial, affine, rates],
-        [(x.shape, x.dtype)],
+        [total[0] if several else x, count, partial, affine, rates],
+        same,
         (tiles, -(-length // _ROWS), batch),
-        {**template, "SNAKE": alpha is not None, "ROWS": _ROWS, "RUNS": _MOST_SPLITS * LANES // THREADS},
+        {**template, **snaked, "ROWS": _ROWS, "RUNS": _MOST_SPLITS * LANES // THREADS},
     )
-    return y, total
+    return [y, *total]
 
 
 def adain_fused(dtype: mx.Dtype) -> bool:

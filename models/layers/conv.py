@@ -19,7 +19,7 @@ from models.native import kernels
 
 
 @lru_cache(maxsize=64)
-def _places(rows: int) -> mx.array:
+def places(rows: int) -> mx.array:
     """Return the numbers of the rows [1, rows, 1]: a constant, so that no mask costs a launch of its own for them."""
     places = mx.arange(rows)[None, :, None]
     mx.eval(places)
@@ -41,7 +41,7 @@ class PaddingMask:
         """Return the mask of the first `count` [B, 1, 1] of `rows` rows; all rows where count is None."""
         if count is None:
             return PaddingMask()
-        return PaddingMask((_places(rows) < count).astype(mx.float32), count.astype(mx.int32))
+        return PaddingMask((places(rows) < count).astype(mx.float32), count.astype(mx.int32))
 
     @property
     def counts(self) -> mx.array | None:
@@ -61,6 +61,11 @@ class PaddingMask:
     def doubled(self, rows: int) -> PaddingMask:
         """Return the mask after the length has doubled to `rows`."""
         return self if self.count is None else PaddingMask.of(self.count * 2, rows)
+
+
+def with_zeros(x: mx.array, axis: int, size: int) -> mx.array:
+    """Return x with zeros behind it along `axis`, up to `size`."""
+    return mx.pad(x, [(0, size - x.shape[k] if k == axis else 0) for k in range(x.ndim)])
 
 
 def tap(taps: mx.array, k: int) -> mx.array:
@@ -299,30 +304,37 @@ class ConvTranspose1d(nn.Module):
         if self._taps is not None:
             self._taps = self.weight
 
-    def __call__(self, x: mx.array) -> mx.array:
+    def __call__(self, x: mx.array, valid: PaddingMask | None = None) -> mx.array:
+        """Return the result, zero beyond its `valid` rows."""
         if self._taps is None:
             self.lower()
-        taps = self._taps
+        taps, valid = self._taps, valid or PaddingMask()
         assert taps is not None  # noqa: S101
         batch, length, channels = x.shape
         folds = -(-self.kernel // self.stride)
         size = (length - 1) * self.stride - 2 * self.padding + self.kernel + self.output_padding
         # One more row where output padding reaches past the last full phase.
         right = max(0, -(-(self.padding + size) // self.stride) - (length + folds - 1))
+        kept = slice(self.padding, self.padding + size)
         if self.packed is not None:
             bias = mx.tile(self.bias, self.stride) if "bias" in self else None
             y = kernels.conv1d(x, self.packed, left=folds - 1, right=folds - 1 + right, bias=bias)
-            return y.reshape(batch, -1, self.packed.outputs // self.stride)[:, self.padding : self.padding + size]
+            return valid.zero(y.reshape(batch, -1, self.packed.outputs // self.stride)[:, kept])
         x = _pad_rows(x, folds - 1, folds - 1 + right)
-        if self.depthwise:
-            rows = x.shape[1] - folds + 1
-            parts = [x[:, k : k + rows, None] * tap(taps, k) for k in range(folds)]
-            y = sum(parts[1:], parts[0]).reshape(batch, -1, channels)
-        else:
+        if not self.depthwise:
             y = spread_sum(x, self._columns if len(self._columns) > 1 else [taps], 1)
-            y = y.reshape(batch, -1, taps.shape[2] // self.stride)
-        y = y[:, self.padding : self.padding + size]
-        return y + self.bias if "bias" in self else y
+            y = y.reshape(batch, -1, taps.shape[2] // self.stride)[:, kept]
+            return valid.zero(y + self.bias if "bias" in self else y)
+        # Bias and mask come before the rows are cut, so that all is one fused launch.
+        rows = x.shape[1] - folds + 1
+        parts = [x[:, k : k + rows, None] * tap(taps, k) for k in range(folds)]
+        y = sum(parts[1:], parts[0])
+        if "bias" in self:
+            y = y + self.bias
+        if valid.count is not None:
+            at = places(rows * self.stride).reshape(1, rows, self.stride, 1)
+            y = y * (at < valid.count[..., None] + self.padding).astype(y.dtype)
+        return y.reshape(batch, -1, channels)[:, kept]
 
 
 def reflect_left(x: mx.array) -> mx.array:

@@ -15,6 +15,7 @@ from models.backend import compiled_cache, mx
 from models.layers.conv import PaddingMask
 from models.layers.kernels.agreement import MOST_APART_SINGLE, relative_difference, usable
 from models.layers.kernels.device import THREADS, Kernel, gpu, launch
+from models.layers.norm import StyleAffine
 from models.native import kernels
 
 
@@ -94,8 +95,8 @@ _SOURCE = r"""
     float held[H / 4];
     UNROLL
     for (int j = 0; j < H / 4; ++j) held[j] = weights[j * 16 * H];
-    float *state = exchange + (b * 2 + dir) * 2 * H;
-    int *meeting = (int *)counters + (b * 2 + dir) * 32;
+    int *meeting = (int *)meetings + (b * 2 + dir) * (32 + 2 * H);
+    float *state = (float *)(meeting + 32);
     int met = 0, failed = 0;
 #endif
     for (int t = 0; t < valid; ++t) {
@@ -155,26 +156,27 @@ _SOURCE = r"""
     PART(THREAD, H / UNITS, meeting);
 #endif
 """
-KERNEL = Kernel("nightingale_lstm", ("xp", "wh", "count", "counters"), ("y", "exchange"), _SOURCE)
+KERNEL = Kernel("nightingale_lstm", ("xp", "wh", "count", "meetings"), ("y",), _SOURCE)
 _HELD_UNITS = 16  # of a block: 64 columns of weights in the registers of 256 threads
 _MOST_THREADS = 512  # of a block that reads its weights anew: a kernel of many registers may have no more
 
 
 @cache
-def _kept_counters(barriers: int) -> mx.array:
-    counters = mx.zeros((barriers, 32), dtype=mx.int32)  # a cache line each
-    mx.eval(counters)
-    return counters
+def _kept_meetings(barriers: int, hidden: int) -> mx.array:
+    meetings = mx.zeros((barriers, 32 + 2 * hidden), dtype=mx.int32)  # a counter has a cache line of its own
+    mx.eval(meetings)
+    return meetings
 
 
-def _counters(barriers: int) -> mx.array:
-    """Return counters of as many barriers, which a kernel leaves as it finds them: zero.
+def _meetings(barriers: int, hidden: int) -> mx.array:
+    """Return a counter for each barrier, which a kernel leaves as it finds it, zero, and room for two states.
 
-    Kernels share them, except within a CUDA graph, where two may run at once.
+    Kernels share them, except within a CUDA graph, where two may run at once. As an output the room would cost each
+    launch some time.
     """
     if os.environ.get("MLX_USE_CUDA_GRAPHS") == "0":
-        return _kept_counters(barriers)
-    return mx.zeros((barriers, 32), dtype=mx.int32)
+        return _kept_meetings(barriers, hidden)
+    return mx.zeros((barriers, 32 + 2 * hidden), dtype=mx.int32)
 
 
 def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
@@ -189,8 +191,8 @@ def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
     threads, units = (THREADS, _HELD_UNITS) if gpu() == "cuda" else (min(_MOST_THREADS, 4 * hidden), hidden)
     y: mx.array = launch(
         KERNEL,
-        [xp, wh, count, _counters(2 * batch)],
-        [((batch, length, 2 * hidden), mx.float32), ((batch, 2, 2, hidden), mx.float32)],
+        [xp, wh, count, _meetings(2 * batch, hidden)],
+        [((batch, length, 2 * hidden), mx.float32)],
         (hidden // units, 2, batch),
         {"H": hidden, "UNITS": units, "COLUMNS": 16 * units // threads, "THREADS": threads},
         threads,
@@ -224,11 +226,14 @@ class BiLSTM(nn.Module):
 
     `lower()`, once after loading, joins both directions: `wx` [I, 8H] holds their input weights, `wh` [2, H, 4H] their
     recurrent ones, `bias` [8H] the sum of the two biases that torch keeps.
+
+    The last `style` inputs of torch's layer may be a style, the same in all rows: x [B, T, I - style] lacks it. Their
+    product is a row that a `StyleBank` computes: `affine`, which then holds the bias too.
     """
 
-    def __init__(self, inputs: int, hidden: int) -> None:
+    def __init__(self, inputs: int, hidden: int, *, style: int = 0) -> None:
         super().__init__()
-        self.hidden = hidden
+        self.hidden, self.style = hidden, style
         self._packed: mx.array | None = None
         self._inputs: kernels.PackedConv | None = None
         shapes = {"weight_ih": (inputs,), "weight_hh": (hidden,), "bias_ih": (), "bias_hh": ()}
@@ -241,9 +246,13 @@ class BiLSTM(nn.Module):
         if "wx" in self:
             return
         cells = [[self.pop(f"{kind}_{side}{suffix}") for kind in _KINDS for side in _SIDES] for suffix in _DIRECTIONS]
-        self.wx = mx.concatenate([cell[0].T for cell in cells], axis=1)
+        wx = mx.concatenate([cell[0] for cell in cells])  # [8H, I]
+        self.wx = mx.contiguous(wx[:, : wx.shape[1] - self.style].T)
         self.wh = mx.stack([cell[1].T for cell in cells])
         self.bias = mx.concatenate([cell[2] + cell[3] for cell in cells])
+        if self.style:
+            self.affine = StyleAffine(self.style, 4 * self.hidden)
+            self.affine.weight, self.affine.bias = mx.contiguous(wx[:, -self.style :]), self.pop("bias")
         self._packed = kernels.pack_bilstm(self.wh)
         self._inputs = kernels.pack_conv(self.wx[None])
         if self._inputs is not None:
@@ -251,10 +260,10 @@ class BiLSTM(nn.Module):
         if self._packed is not None:
             self.wh = self._packed
 
-    def __call__(self, x: mx.array, valid: PaddingMask) -> mx.array:
-        """Return the states of both directions, zero on padded rows."""
-        packed = self._inputs
-        xp = mx.addmm(self.bias, x, self.wx) if packed is None else kernels.linear(x, packed, self.bias)
+    def __call__(self, x: mx.array, valid: PaddingMask, styled: mx.array | None = None) -> mx.array:
+        """Return the states of both directions, zero on padded rows; `styled` is the result of the style's bank."""
+        row = self.bias if styled is None else self.affine(styled)[:, None]
+        xp = mx.addmm(row, x, self.wx) if self._inputs is None else kernels.conv1d(x, self._inputs, start=row)
         if _usable(self.hidden):
             return bilstm_kernel(xp, self.wh, valid.number(x))
         if self._packed is not None:

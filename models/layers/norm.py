@@ -119,6 +119,13 @@ class StyleAffine(nn.Module):
         self.bias = mx.zeros((2 * channels,))
         self.start = 0
 
+    def widen(self, channels: int) -> None:
+        """Add channels of gamma and beta zero, up to so many."""
+        more = channels - self.bias.size // 2
+        self.weight = mx.pad(self.weight.reshape(2, -1, self.weight.shape[1]), [(0, 0), (0, more), (0, 0)])
+        self.weight = self.weight.reshape(2 * channels, -1)
+        self.bias = mx.pad(self.bias.reshape(2, -1), [(0, 0), (0, more)]).reshape(-1)
+
     def __call__(self, styled: mx.array) -> mx.array:
         """Return this layer's slice [B, 2C] (gamma, then beta) of a bank's result."""
         return styled[:, self.start : self.start + self.bias.shape[0]]
@@ -152,9 +159,10 @@ class StyleBank:
         mx.eval(self._weight, self._bias)
 
     @staticmethod
-    def of(part: nn.Module) -> StyleBank:
-        """Return the bank of every StyleAffine within `part`, from its present weights."""
-        return StyleBank([module for _, module in part.named_modules() if isinstance(module, StyleAffine)])
+    def of(*parts: nn.Module) -> StyleBank:
+        """Return the bank of every StyleAffine within `parts`, from their present weights."""
+        found = [module for part in parts for _, module in part.named_modules()]
+        return StyleBank([module for module in found if isinstance(module, StyleAffine)])
 
     def __call__(self, style: mx.array) -> mx.array:
         """Return every layer's gamma and beta, [B, sum of 2C], for style [B, S]."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +23,7 @@ from mlx import nn
 from models.backend import compiled_cache, cpu_streams, mx, on_cpu
 from models.layers import fast_fir
 from models.layers.activation import leaky_relu, sine, snake
-from models.layers.conv import Conv1d, ConvTranspose1d
+from models.layers.conv import Conv1d, places
 from models.native import kernels
 
 LEAST_ROWS = 128  # shorter parts cost more in overlap than they gain
@@ -188,7 +189,8 @@ class Stft(nn.Module):
     """Short-time Fourier transform with a periodic Hann window, and its inverse, at `n_fft` points and hop n_fft / 4.
 
     The values are those of torch.stft / torch.istft with center=True. The transform is a convolution with the windowed
-    Fourier basis at a stride of one hop, the inverse a transposed convolution. It holds no parameters.
+    Fourier basis at a stride of one hop, the inverse a product with its own basis and a sum of neighbors, four at a
+    time. It holds no parameters.
     """
 
     def __init__(self, n_fft: int, hop: int) -> None:
@@ -205,15 +207,18 @@ class Stft(nn.Module):
         weight = np.where(once, 1.0, 2.0) / (n_fft * _OVERLAP)
         inverse = np.concatenate([real * weight, imaginary * weight], 1) * window
         self._analysis = Conv1d(1, 2 * self.bins, n_fft, stride=hop, bias=False)
-        self._analysis.weight = mx.array(forward.T[:, :, None].astype(np.float32))
-        self._synthesis = ConvTranspose1d(2 * self.bins, 1, n_fft, stride=hop, padding=n_fft // 2, bias=False)
-        self._synthesis.weight = mx.array(inverse.T[:, :, None].astype(np.float32))
+        # MLX keeps the strides of an array from the host: it would copy the weight at every use.
+        self._analysis.weight = mx.array(np.ascontiguousarray(forward.T[:, :, None], dtype=np.float32))
         self._analysis.lower()
-        self._synthesis.lower()
+        self._inverse = mx.array(np.ascontiguousarray(inverse.T, dtype=np.float32))
         # The first and last hop of the result lack the frame that would lie beyond the signal.
         squares = window[:, 0] ** 2
         edges = mx.array((_OVERLAP / (_OVERLAP - np.stack([squares[-hop:], squares[:hop]]))).astype(np.float32))
         self._head, self._tail = edges
+        # Of the two halves of a row: magnitude or real part, then phase or imaginary part.
+        self._first, self._quarter = mx.array([[True], [False]]), mx.array([[math.pi / 2], [0.0]])
+        self._once = mx.array(once)
+        mx.eval(self._inverse, self._head, self._tail)
         self._native: kernels.Fourier | None = None
         if kernels.available():
             halves = mx.array(forward.reshape(n_fft, 2, self.bins).astype(np.float32))
@@ -230,7 +235,7 @@ class Stft(nn.Module):
         if samples is None:
             x = mx.concatenate([x[:, half:0:-1], x, x[:, -2 : -half - 2 : -1]], axis=1)
         else:
-            at = mx.abs(mx.arange(-half, x.shape[1] + half))[None]
+            at = _reflected_left(x.shape[1], half)
             at = mx.where(at < samples, at, mx.maximum(2 * (samples - 1) - at, 0))
             x = mx.take_along_axis(x, at, axis=1)
         return self._analysis(x[:, :, None])
@@ -242,24 +247,28 @@ class Stft(nn.Module):
         """
         if self._native is not None:
             return self._native.analyze(x, samples, polar=True)
-        spectrum = self.spectrum(x, samples)
-        real, imaginary = spectrum[:, :, : self.bins], spectrum[:, :, self.bins :]
+        spectrum = self.spectrum(x, samples).reshape(x.shape[0], -1, 2, self.bins)
+        real, imaginary = spectrum[:, :, :1], spectrum[:, :, 1:]
         # Reflection makes the first frame symmetric: its imaginary part is rounding noise, whose sign would choose
         # between +pi and -pi.
-        imaginary = mx.concatenate([mx.zeros_like(imaginary[:, :1]), imaginary[:, 1:]], axis=1)
-        inner = mx.arctan2(imaginary[:, :, 1:-1], real[:, :, 1:-1])
-        ends = mx.where(real[:, :, :: self.bins - 1] < 0, math.pi, 0.0)
-        magnitude = mx.sqrt(real * real + imaginary * imaginary)
-        return mx.concatenate([magnitude, ends[:, :, :1], inner, ends[:, :, 1:]], axis=2)
+        imaginary = mx.where(places(spectrum.shape[1])[..., None] == 0, 0.0, imaginary)
+        ends = mx.where(real < 0, math.pi, 0.0)
+        phase = mx.where(self._once, ends, mx.arctan2(imaginary, real))
+        polar = mx.where(self._first, mx.sqrt(real * real + imaginary * imaginary), phase)
+        return polar.reshape(x.shape[0], -1, 2 * self.bins)
 
     def head(
         self, x: mx.array, mask: mx.array | None = None, samples: mx.array | None = None, *, most: float = math.inf
     ) -> mx.array:
-        """Return `synthesize` of magnitudes exp(m), at most `most`, and phases sin(a), for x [B, F, 2 * bins]: m, a."""
+        """Return `synthesize` of magnitudes exp(m), at most `most`, and phases sin(a), for x [B, F, 2 * bins]: m, a.
+
+        What x has beyond 2 * bins is left out.
+        """
         if self._native is not None:
             return self._native.synthesize(x, samples, most)
-        magnitude, phase = mx.exp(x[..., : self.bins]), sine(x[..., self.bins :])
-        return self.synthesize(mx.minimum(magnitude, most), phase, mask, samples)
+        x = x[:, :, None]
+        magnitude, phase = mx.exp(x[..., : self.bins]), sine(x[..., self.bins : 2 * self.bins])
+        return self._signal(mx.minimum(magnitude, most), phase, mask, samples)
 
     def synthesize(
         self, magnitude: mx.array, phase: mx.array, mask: mx.array | None = None, samples: mx.array | None = None
@@ -268,14 +277,29 @@ class Stft(nn.Module):
 
         `mask` [B, F, 1] is 1 on valid frames and `samples` [B, 1] the valid length, (valid frames - 1) * hop.
         """
-        spectrum = mx.concatenate([magnitude * sine(phase + math.pi / 2), magnitude * sine(phase)], axis=2)
+        return self._signal(magnitude[:, :, None], phase[:, :, None], mask, samples)
+
+    def _signal(
+        self, magnitude: mx.array, phase: mx.array, mask: mx.array | None, samples: mx.array | None
+    ) -> mx.array:
+        """Compute `synthesize` of magnitude and phase [B, F, 1, bins]."""
+        batch, count, hop = *magnitude.shape[:2], self.hop
+        spectrum = magnitude * sine(phase + self._quarter)
         if mask is not None:
-            spectrum = spectrum * mask
-        y = self._synthesis(spectrum)[:, :, 0]
-        hop = self.hop
-        if samples is None:
-            return mx.concatenate([y[:, :hop] * self._head, y[:, hop:-hop], y[:, -hop:] * self._tail], axis=1)
-        at = mx.arange(y.shape[1])[None]
-        tail = self._tail[mx.clip(at - (samples - hop), 0, hop - 1)]
-        y = mx.concatenate([y[:, :hop] * self._head, y[:, hop:]], axis=1)
-        return mx.where(at < samples, mx.where(at >= samples - hop, y * tail, y), 0.0)
+            spectrum = spectrum * mask[..., None]
+        spectrum = spectrum.reshape(batch, count, 2 * self.bins)
+        # Hop j of the signal is a sum of quarters of the frames j + 2 to j - 1; the outermost are beyond the ends.
+        hops = (mx.pad(spectrum, [(0, 0), (1, 1), (0, 0)]) @ self._inverse).reshape(batch, count + 2, 4, hop)
+        y = hops[:, 3:, 0] + hops[:, 2:-1, 1] + hops[:, 1:-2, 2] + hops[:, :-3, 3]
+        first = places(count - 1) * hop  # sample of each hop
+        end = (count - 1) * hop if samples is None else samples[:, :, None]
+        y = y * mx.where(first == 0, self._head, 1.0) * mx.where(first == end - hop, self._tail, 1.0)
+        return mx.where(first < end, y, 0.0).reshape(batch, -1)
+
+
+@lru_cache(maxsize=16)
+def _reflected_left(samples: int, half: int) -> mx.array:
+    """Return the samples' numbers [1, samples + 2 * half] from -half on, reflected at 0: a constant, as `places`."""
+    at = mx.abs(mx.arange(-half, samples + half))[None]
+    mx.eval(at)
+    return at

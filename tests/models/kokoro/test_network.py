@@ -100,7 +100,9 @@ def test_the_path_by_kernels_is_the_plain_one(
     given = text, f0, energy, voice_pack(TINY, 1, 1), rng.standard_normal(600 * frames).astype(np.float32)
     plain = decode(network, *given, bucket)
 
-    def adain(x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array) -> mx.array:
+    def adain(
+        x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array, _partial: mx.array | None = None
+    ) -> mx.array:
         valid = PaddingMask.of(count[:, None, None], x.shape[1])
         if alpha is None:
             return adain_leaky_reference(x, affine, valid)
@@ -109,11 +111,31 @@ def test_the_path_by_kernels_is_the_plain_one(
     def adain_of_sum(x: mx.array, more: mx.array, *rest: Any) -> tuple[mx.array, mx.array]:
         return adain(x + more, *rest), x + more
 
+    monkeypatch.setattr("models.kokoro.generator.adain_moments", lambda *_: None)
     monkeypatch.setattr("models.kokoro.generator.adain_of_sum_kernel", adain_of_sum)
     for module in ("models.kokoro.generator", "models.layers.adain"):
         monkeypatch.setattr(f"{module}.adain_kernel", adain)
         monkeypatch.setattr(f"{module}.adain_fused", lambda _: True)
     assert distance(decode(network, *given, bucket), plain) < 1e-4
+
+
+@pytest.mark.parametrize("bucket", [None, 31])
+def test_wider_blocks_give_the_same(
+    tmp_path: Path, network: Kokoro, arrays: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch, bucket: int | None
+) -> None:
+    """A GPU's decoder joins its inputs by sums: its blocks have more channels, and the new ones are zero."""
+    frames, rng = 30, np.random.RandomState(0)
+    text = rng.standard_normal((1, frames, 16)).astype(np.float32)
+    f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
+    given = text, f0, energy, voice_pack(TINY, 1, 1), rng.standard_normal(600 * frames).astype(np.float32)
+    plain = decode(network, *given, bucket)
+    monkeypatch.setattr(native, "module", lambda: None)
+    monkeypatch.setattr("models.kokoro.network.on_cpu", lambda: False)
+    wide = build(tiny_config(tmp_path), to_mx(arrays))
+    assert [block.norm1.fc.bias.size // 2 for block in (wide.decoder.encode, *wide.decoder.decode)] == [24] + [32] * 4
+    assert distance(decode(wide, *given, bucket), plain) < 1e-4
+    wide.lower()
+    assert distance(decode(wide, *given, bucket), plain) < 1e-4
 
 
 @pytest.mark.slow

@@ -116,14 +116,28 @@ def test_a_sum_is_normalized_and_kept(
     assert relative_difference(y, wanted) < (1e-6 if dtype == mx.float32 else 1e-3)
 
 
+def test_several_share_the_moments_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(adain, "launch", launcher("cuda", seen=seen))
+    for length in (adain._FEW_ROWS, adain._FEW_ROWS + 1):
+        x, affine, alpha = given(1, length, 5, mx.float32)
+        count = mx.array([length - 3])
+        partial = adain.adain_moments(x, count)
+        assert (partial is None) == (length == adain._FEW_ROWS)
+        seen.clear()
+        found = adain.adain_kernel(x, affine, alpha, count, partial)
+        assert len(seen) == 1
+        assert mx.array_equal(found, adain.adain_kernel(x, affine, alpha, count))
+
+
 def test_few_rows_are_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr(adain, "launch", launcher("cuda", seen=seen))
     adain._difference(adain._FEW_ROWS, mx.float32)
-    assert set(seen) == {"nightingale_adain_whole"}
+    assert set(seen) == {"nightingale_adain_whole", "nightingale_sum_adain_whole"}
     seen.clear()
     adain._difference(adain._FEW_ROWS + 1, mx.float32)
-    assert set(seen) == {"nightingale_moments", "nightingale_adain"}
+    assert set(seen) == {"nightingale_moments", "nightingale_sum_moments", "nightingale_adain"}
 
 
 @pytest.mark.parametrize("device", DEVICES)

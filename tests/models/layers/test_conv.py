@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.backend import on_cpu
-from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
+from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
 from tests.golden.layer_cases import CONV, TRANSPOSED, Conv
 from tests.models.layers import checks
 from tests.models.layers.checks import TOLERANCE, golden
@@ -95,6 +95,15 @@ def test_weight_is_freed_by_lowering() -> None:
     assert layer.weight.size == 8 * 6 * 3
     if on_cpu():
         assert layer.weight.shape == (3, 8, 6)
+
+
+@pytest.mark.parametrize("groups", [1, 6])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_transposed_convolution_is_zero_beyond_its_valid_rows(groups: int, bias: bool) -> None:
+    layer = ConvTranspose1d(6, 6, 3, stride=2, padding=1, output_padding=1, groups=groups, bias=bias)
+    layer.update({name: mx.random.normal(array.shape) for name, array in layer.parameters().items()})
+    x, valid = mx.random.normal((2, 9, 6)), PaddingMask.of(mx.array([18, 10])[:, None, None], 18)
+    assert mx.array_equal(layer(x, valid), valid.zero(layer(x)))
 
 
 def test_transposed_groups_are_all_or_one() -> None:

@@ -166,12 +166,12 @@ def test_residual_blocks(
     for block in native.blocks:
         block.lower()
         assert block.native is not None
-    *_, (found,) = generator.mean_of_blocks(native.blocks, x, styled, valid, 0.1)
+    *_, (found,) = generator.mean_of_blocks(native.blocks, generator.mean_bias(native.blocks), x, styled, valid, 0.1)
     plain(monkeypatch)
     for block in other.blocks:
         block.lower()
         assert block.native is None
-    *_, (expected,) = generator.mean_of_blocks(other.blocks, x, styled, valid, 0.1)
+    *_, (expected,) = generator.mean_of_blocks(other.blocks, generator.mean_bias(other.blocks), x, styled, valid, 0.1)
     mx.eval(expected)
     monkeypatch.undo()
     # One row has no deviation: AdaIN divides by the root of 1e-5, which multiplies the rounding of its mean.

@@ -28,8 +28,10 @@ def test_the_kernels_are_metal(program: Program, monkeypatch: pytest.MonkeyPatch
         "nightingale_lstm",
         "nightingale_harmonics",
         "nightingale_moments",
+        "nightingale_sum_moments",
         "nightingale_adain",
         "nightingale_adain_whole",
+        "nightingale_sum_adain_whole",
     }
 
 
