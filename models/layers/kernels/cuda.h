@@ -1,5 +1,5 @@
 // CUDA's words for the kernels. metal.h has the same for Metal, and both list all of them in the same order.
-// Arithmetic has C's names: expf, tanhf, sinf, sqrtf, floorf, fmaf, fmaxf, fminf, min, max. EXP and RSQRT are faster
+// Arithmetic has C's names: expf, tanhf, sinf, cosf, sqrtf, floorf, fmaf, fmaxf, fminf, min, max. EXP and RSQRT are faster
 // and less exact. `long` has 64 bits. A cast converts between float and a template's type, such as bfloat16.
 
 // Qualifiers, and the hint to unroll the next loop.

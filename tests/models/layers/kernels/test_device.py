@@ -13,7 +13,7 @@ from tests.models.emulator import DEVICES, Run, emulate
 from tests.models.metal import generated
 
 # CUDA's C library has these, and only Metal needs words for them; it multiplies by a function of its own.
-C_NAMES = {"expf", "tanhf", "sinf", "sqrtf", "floorf", "fmaf", "fmaxf", "fminf", "multiply_tiles"}
+C_NAMES = {"expf", "tanhf", "sinf", "cosf", "sqrtf", "floorf", "fmaf", "fmaxf", "fminf", "multiply_tiles"}
 # Metal has no barrier of a grid.
 BARRIER = {"ARRIVE", "WAIT", "ANY", "PART", "ARRIVALS", "DEPARTURES", "FAILED"}
 
