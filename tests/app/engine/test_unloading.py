@@ -146,9 +146,9 @@ def refused(state: ModelState) -> ServiceError:
 
 
 def test_an_idle_model_is_unloaded_and_loaded_again(workers: Workers) -> None:
-    worker = workers.begin(UnloadRules(idle_seconds=0.2))
+    worker = workers.begin(UnloadRules(idle_seconds=1))
     state = load(worker, "a")
-    assert workers.alive == 1
+    assert len(workers.made) == 1  # a halted machine may find it idle for long enough already
     until(worker, "a", ModelStatus.IDLE)
     assert workers.alive == 0
     assert (state.model, state.synthesizer, state.step) == (None, None, None)

@@ -1,0 +1,30 @@
+"""loadtest/launches.py where there is no GPU, and its kernels on the emulated one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loadtest import launches
+from models.backend import mx
+from tests.models.emulator import launcher
+
+
+def test_a_chain_is_timed() -> None:
+    building, sending, all_of_it = launches.measure(lambda x: x + 1, 3, 2)
+    assert 0 < building < all_of_it
+    assert 0 < sending < all_of_it
+
+
+def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(launches, "gpu", lambda: None)
+    with pytest.raises(SystemExit):
+        launches.main([])
+    assert "MLX needs a GPU" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("spec", launches.SPECS)
+def test_its_kernels_add_one(spec: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launches, "launch", launcher("cuda"))
+    found = launches.own(*spec)(mx.arange(float(launches.SIZE)))
+    np.testing.assert_array_equal(np.array(found), np.arange(launches.SIZE) + 1)
