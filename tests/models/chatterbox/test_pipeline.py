@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -179,6 +181,33 @@ def test_cloned_voice_is_heard(model: ChatterboxSynthesizer) -> None:
 
     assert np.array_equal(begin(one), begin(one))
     assert not np.array_equal(begin(one), begin(two))
+
+
+def test_a_voice_stays_on_the_device_while_it_is_kept(
+    model: ChatterboxSynthesizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows before the text are made once, and again for another exaggeration; nothing outlives the conditioning."""
+    made: list[float] = []
+    condition = model._decoder.network.condition
+
+    def counted(speaker: mx.array, prompt: mx.array, exaggeration: float) -> mx.array:
+        made.append(exaggeration)
+        return condition(speaker, prompt, exaggeration)
+
+    monkeypatch.setattr(model._decoder.network, "condition", counted)
+    voice = voice_of(11, model)
+    gone = weakref.ref(voice)
+    request = replace(REQUEST, conditioning=voice)
+    first, again = (joined(spoken(model._stream(request, Timeline(), lambda: False, limit=8))) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert len(made) == 1
+    other = replace(request, sampling=Sampling(exaggeration=0.9))
+    spoken(model._stream(other, Timeline(), lambda: False, limit=8))
+    assert made == ([0.5, 0.9] if "exaggeration" in model.parameters else [0.0])
+    del voice, request, other
+    gc.collect()
+    assert gone() is None
+    assert len(model._prepared) == len(model._decoder._conditions) <= 1  # the built-in one
 
 
 def test_a_voice_is_made_of_a_recording(model: ChatterboxSynthesizer) -> None:
