@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from app.llm_text.sources import PlainText, Speakable, TextSource
@@ -10,18 +11,21 @@ from app.ssml.run import Passage
 
 _MARGIN: Final = "\ufeff \t\r\n"
 _ROOT: Final = "<speak"
-_DECLARATION: Final = "<?xml"
+_DOCTYPE: Final = "<!DOCTYPE speak"  # names the root; SsmlReader refuses it
+_BEFORE: Final = ("<?xml", "<!--")  # begin what may stand before the root
+_MOST_UNDECIDED: Final = 4096  # characters: a stream's beginning is read again with each fragment
+_PROLOG: Final = re.compile(rf"(?:[{_MARGIN}]|<\?xml.*?\?>|<!--.*?-->)*", re.DOTALL)
 
 
 def is_ssml(text: str) -> bool | None:
     """Return whether the root of a text is `<speak>`; None: `text`, its beginning, does not tell yet."""
-    begun = text.lstrip(_MARGIN)
-    if begun.startswith(_DECLARATION):
-        _, closed, rest = begun.partition("?>")
-        return is_ssml(rest) if closed else None
-    if begun.startswith(_ROOT) and len(begun) > len(_ROOT):
-        return begun[len(_ROOT)] in _MARGIN + ">/"
-    return None if _ROOT.startswith(begun) or _DECLARATION.startswith(begun) else False
+    prolog = _PROLOG.match(text)
+    begun = text[prolog.end() :] if prolog else text
+    for root, after in ((_ROOT, "/>"), (_DOCTYPE, "[>")):
+        if begun.startswith(root) and len(begun) > len(root):
+            return begun[len(root)] in _MARGIN + after
+    undecided = begun.startswith(_BEFORE) or any(each.startswith(begun) for each in (_ROOT, _DOCTYPE, *_BEFORE))
+    return None if undecided and len(text) <= _MOST_UNDECIDED else False
 
 
 class SsmlText(TextSource):

@@ -238,7 +238,10 @@ def test_voices_and_languages() -> None:
     [
         ("<speak>", True), ("\ufeff <speak version='1.1'>", True), ("<?xml version='1.0'?>\n<speak>", True),
         ("<spe", None), ("  ", None), ("<?xml ver", None), ("<speaker>", False), ("Hello <speak>", False),
-        ("<s", None), ("<p>", False), ("5 < 6", False),
+        ("<s", None), ("<p>", False), ("5 < 6", False), ("<!-- a --> <!-- b --><speak>", True), ("<!-- <speak>", None),
+        ("<!DOCTYPE speak PUBLIC '-//W3C//DTD SYNTHESIS 1.0//EN' ''><speak>", True), ("<!DOCTYPE speak[", True),
+        ("<!DOCTYPE html><speak>", False), ("<!DOC", None), ("<!", None), ("<!-- a --> 5 < 6", False),
+        ("<?xml?>" * 5_000 + "<speak>", True), ("<!---->" * 5_000 + "<!--", False), (" " * 5_000, False),
     ],
 )  # fmt: skip
 def test_the_root_tells_what_a_text_is(text: str, found: bool | None) -> None:
