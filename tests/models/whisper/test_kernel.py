@@ -78,7 +78,7 @@ def test_phases_equal_the_plain_step(case: tuple[int, int, int, int], monkeypatc
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
-        ("0.5f * sum * EXP(-z * z)", "0.0f"),  # ReLU
+        ("ACTIVATE(x) gelu(x)", "ACTIVATE(x) ((x) > 0.0f ? (x) : 0.0f)"),  # ReLU
         ("memory0_shape[0])", "memory0_shape[0] * 2)"),  # another window's memory
         ("total += scale * FETCH(from + p * PARTIAL + HEAD + 1)", "total += FETCH(from + p * PARTIAL + HEAD + 1)"),
         ("seen * (unit % parts) / parts", "0"),
