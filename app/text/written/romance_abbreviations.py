@@ -17,7 +17,7 @@ _RANGED: Final = word_set(
 _ITALIAN_PLURALS: Final = {"pagina": "pagine", "articolo": "articoli", "capitolo": "capitoli"}
 _RANGE: Final = re.compile(r":?\s?(\d{1,6})\s?[-–]\s?(\d{1,6})")
 _OFFICES: Final = {"director": "dirección", "diretor": "direção", "direttore": "direzione"}
-"""Who has an office, and the office itself, which follows a feminine article."""
+"""Holders of an office, and the office itself, which follows a feminine article."""
 _AGREEING: Final = word_set("máximo mínimo massimo minimo incluido incluso escluso adjunto")
 """Adjectives that stand as abbreviations after a noun."""
 _RATES: Final = re.compile(r"\s?(?:pessoa|dia|mês|hora|noite|semana|ano|unidade|metro|quilo|kg|m²)(?!\w)")

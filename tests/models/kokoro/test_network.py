@@ -89,15 +89,20 @@ def test_parts_of_the_time_axis_join_without_a_seam(network: Kokoro, monkeypatch
     assert distance(found[2], found[0]) < 1e-5
 
 
+def decoder_inputs(frames: int = 30) -> tuple[np.ndarray, ...]:
+    """Text [1, F, 16], F0 and energy [2F], a style and noise, for `decode`."""
+    rng = np.random.RandomState(0)
+    text = rng.standard_normal((1, frames, 16)).astype(np.float32)
+    f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
+    return text, f0, energy, voice_pack(TINY, 1, 1), rng.standard_normal(600 * frames).astype(np.float32)
+
+
 @pytest.mark.parametrize("bucket", [None, 31])
 def test_the_path_by_kernels_is_the_plain_one(
     network: Kokoro, monkeypatch: pytest.MonkeyPatch, bucket: int | None
 ) -> None:
     """Plain operations stand in for the kernel of AdaIN and its activation; all around it is what a GPU runs."""
-    frames, rng = 30, np.random.RandomState(0)
-    text = rng.standard_normal((1, frames, 16)).astype(np.float32)
-    f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
-    given = text, f0, energy, voice_pack(TINY, 1, 1), rng.standard_normal(600 * frames).astype(np.float32)
+    given = decoder_inputs()
     plain = decode(network, *given, bucket)
 
     def adain(
@@ -124,10 +129,7 @@ def test_wider_blocks_give_the_same(
     tmp_path: Path, network: Kokoro, arrays: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch, bucket: int | None
 ) -> None:
     """A GPU's decoder joins its inputs by sums: its blocks have more channels, and the new ones are zero."""
-    frames, rng = 30, np.random.RandomState(0)
-    text = rng.standard_normal((1, frames, 16)).astype(np.float32)
-    f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
-    given = text, f0, energy, voice_pack(TINY, 1, 1), rng.standard_normal(600 * frames).astype(np.float32)
+    given = decoder_inputs()
     plain = decode(network, *given, bucket)
     monkeypatch.setattr(native, "module", lambda: None)
     monkeypatch.setattr("models.kokoro.network.on_cpu", lambda: False)

@@ -1,7 +1,7 @@
 // CUDA: copies on their way and clusters of blocks, what tiles.h asks for beside models/layers/kernels/cuda.h. The tests
 // have a CPU's version.
 
-// Code that does not fit a multiprocessor's instruction cache is fetched while warps wait: loops stay loops.
+// Loops that stay loops: unrolled, the code passes a multiprocessor's instruction cache, and is no faster.
 #define ROLLED _Pragma("unroll 1")
 #define PAIRED _Pragma("unroll 2")
 

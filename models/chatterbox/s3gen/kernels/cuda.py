@@ -2,7 +2,8 @@
 
 In MLX's operations a transformer block is ten launches and a resnet block fourteen. Here a transformer block is one:
 attention to keys and values that the kernel before has written, the rest of the block, and the next block's queries,
-keys and values. A resnet block is two, since its second convolution reads its neighbors' first.
+keys and values. A resnet block is two, since its second convolution reads its neighbors' first. On Hopper and
+newer two blocks of threads in a cluster share the columns of the same rows: each reads half of the weights (`tiles.h`).
 
 `unet_block_ops` is the plain definition, `unet_block_cuda` the kernels, and `unet_block` takes the kernels where they
 run. They differ by rounding only: sums between layers stay float32. Matrices are kept as `pieces`, in the order in
@@ -30,7 +31,7 @@ THREADS = 256
 KEYS = 64  # that attention takes at a time: sequences are multiples of it
 TAPS = 3
 _FEW_ROWS = 132 * 16  # with more, tiles of 32 rows keep an H100's multiprocessors busy, and halve their reads
-_SHARE = 2  # blocks of threads that share a tile, in a cluster
+_SHARE = 2  # blocks of threads that share a tile, in a cluster; four were slower on an H100
 _READ_BYTES = 8 * 8 * 32 * 16  # of a read ahead: three of weights in a product, four of keys and values in attention
 _MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
 _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel

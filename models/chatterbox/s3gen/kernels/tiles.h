@@ -4,8 +4,8 @@
 // factors agree: here a lane's share of 64 terms is 16 neighbors, two pieces of 16 bytes of a row. Weights, keys and
 // values lie in memory as such pieces, a warp's 32 one after the other, so that it reads 512 bytes at a time (`place`).
 //
-// SHARE blocks of a cluster have the same rows, and each a part of a product's columns, or of the heads: weights reach a
-// multiprocessor no faster, so that four read a matrix in a quarter of the time. Each tells the others its results.
+// SHARE blocks of a cluster have the same rows, and each a part of a product's columns, or of the heads: each reads that
+// part of the weights alone. Each tells the others its results.
 //
 // Expected: CHANNELS, HEADS (of 64 channels each), WIDE, and the words of cuda.h.
 
