@@ -122,10 +122,10 @@ def key_of(text: str) -> str:
     return re.sub(r"[^a-z]", "", text.lower())
 
 
-def lexicon_words() -> list[str]:
-    """Plain lower-case words of 3 to 12 letters in misaki's American lexicon, sorted."""
+def lexicon_words(pattern: str = "[a-z]{3,12}") -> list[str]:
+    """Words of misaki's American lexicon that match a pattern, sorted; without one, plain words of 3 to 12 letters."""
     lexicon = json.loads(files("misaki").joinpath("data/us_gold.json").read_text(encoding="utf-8"))
-    return sorted(word for word in lexicon if re.fullmatch("[a-z]{3,12}", word))
+    return sorted(word for word in lexicon if re.fullmatch(pattern, word))
 
 
 class Writer:

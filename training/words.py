@@ -100,3 +100,26 @@ PHRASES = [
     "well done", "good luck", "no way", "you too", "me too", "so what", "come on", "hurry up", "slow down",
     "keep going",
 ]  # fmt: skip
+
+# First names and places that everyday sentences have; the lexicon lacks many of them.
+NAMES = """
+Mary Maria Anna Emma Julia Laura Sarah Sara Susan Linda Karen Nancy Lisa Betty Helen Sandra Donna Carol Ruth Sharon
+Michelle Kate Katie Alice Amy Rachel Rebecca Olivia Sophia Sophie Emily Grace Ella Lucy Hannah Chloe Mia Eva Nina Nora
+Clara Rosa Elena Irene Diana Victoria Charlotte Margaret Elizabeth Jennifer Jessica Amanda Melissa Stephanie Catherine
+James John Robert Michael William David Richard Joseph Thomas Charles Daniel Matthew Anthony Mark Paul Steven Andrew
+Kenneth George Joshua Kevin Brian Edward Ronald Timothy Jason Jeffrey Ryan Jacob Gary Nicholas Eric Stephen Jonathan
+Larry Justin Scott Brandon Frank Benjamin Gregory Samuel Sam Patrick Alexander Alex Jack Dennis Jerry Tyler Aaron Jose
+Henry Adam Douglas Nathan Peter Tom Tim Jim Bob Bill Ben Max Leo Oscar Oliver Harry Simon Martin Victor Felix Hugo
+Carlos
+Smith Johnson Williams Brown Jones Miller Davis Wilson Anderson Taylor Moore Jackson Thompson White Harris Clark Lewis
+Robinson Walker Young Allen King Wright Green Baker Adams Nelson Hill Carter Mitchell Roberts Turner Phillips Campbell
+Parker Evans Edwards Collins Stewart Morris Murphy Cook Rogers Morgan Cooper Peterson Reed Bailey Kelly Howard Ward
+Paris London Berlin Madrid Rome Vienna Lisbon Athens Dublin Moscow Tokyo Beijing Delhi Cairo Sydney Toronto Boston
+Chicago
+Houston Dallas Denver Seattle Miami Atlanta Washington York Oxford Cambridge Edinburgh Glasgow Manchester Liverpool
+France Germany Spain Italy England Scotland Ireland Wales Greece Turkey Russia China Japan India Egypt Canada Mexico
+Brazil Australia America Europe Africa Asia Sweden Norway Denmark Finland Poland Austria Switzerland Holland Belgium
+Portugal Texas Florida California Virginia Ohio English French German Spanish Italian Russian Chinese Japanese American
+British European Indian Christmas Easter January February March April May June July August September October November
+December Monday Tuesday Wednesday Thursday Friday Saturday Sunday Google Amazon Internet Earth Mars Venus Mister Doctor
+""".split()

@@ -27,11 +27,20 @@ Speak = Callable[[str, random.Random], Audio]
 _ESPEAK = [
     f"espeak:{voice}{variant}" for voice in ("en-us", "en") for variant in ("", "+m1", "+m3", "+m5", "+f1", "+f3")
 ]
-TRAINED = ("flite:rms", "flite:slt", "flite:kal", "house:rms", "house:slt", *_ESPEAK, "espeak:en-us+croak")
+_ACCENTS = ("en-029", "en-gb-x-rp", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-us-nyc")
+_VARIANTS = ("m2", "m4", "m6", "m8", "f2", "f5", "klatt", "klatt3", "klatt5", "Andy", "linda", "steph", "whisperf")
+_VARIED = [
+    *(f"espeak:{accent}{variant}" for accent in _ACCENTS for variant in ("", "+m3", "+f3")),
+    *(f"espeak:en-us+{variant}" for variant in _VARIANTS),
+]
+TRAINED = ("flite:rms", "flite:slt", "flite:kal", "house:rms", "house:slt", *_ESPEAK, "espeak:en-us+croak", *_VARIED)
 # Voices, one synthesizer's and another's, that training never hears.
 HELD_OUT = ("flite:awb", "flite:kal16", "espeak:en-us+m7", "espeak:en-us+f4", "espeak:en-gb-scotland+f2")
 # Of the hours of the corpus.
-SHARES = {"flite:rms": 4.0, "flite:slt": 4.0, "flite:kal": 1.0, "house:rms": 4.0, "house:slt": 4.0}
+SHARES = {
+    "flite:rms": 4.0, "flite:slt": 4.0, "flite:kal": 2.0, "house:rms": 7.0, "house:slt": 7.0,
+    **dict.fromkeys(_VARIED, 0.4),
+}  # fmt: skip
 
 
 def speaker(name: str) -> Speak:

@@ -11,14 +11,16 @@ from __future__ import annotations
 import argparse
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.trainers import BpeTrainer
 
 from training.corpus import Writer, distinct, doc_sentences, held_out_keys, key_of, lexicon_words
+from training.ear.figures import FigureWriter
 from training.ear.vocabulary import FlatWriter, counted, ranked
+from training.phrasebook.grammar import sentences
 
 TOKENS = 512
 SPECIAL = (
@@ -33,7 +35,10 @@ SPECIAL = (
     "<|notimestamps|>",
 )
 MOST_CHARACTERS = 180  # about 14 s of speech
-KINDS = {"flat": 75_000, "template": 8000, "short": 6000, "words": 0, "long": 1500, "docs": 10_000}
+KINDS = {
+    "flat": 75_000, "template": 8000, "short": 6000, "words": 0, "long": 1500, "docs": 30_000, "phrases": 10_000,
+    "figures": 15_000,
+}  # fmt: skip
 CHARACTERS_A_SECOND = 12.9  # of 75,000 utterances of 70 hours
 FIRST_HOURS = 90.0  # of speech, of which main() tells how often it has each word
 _PAUSES = re.compile(r"\s*[;:—…]+\s*")
@@ -68,6 +73,8 @@ def texts(counts: dict[str, int], seed: int, documents: Iterable[str] = ()) -> l
         *distinct(writer.short, counts.get("short", 0), held_out, exact=True),
         *distinct(writer.word_row, counts.get("words", 0), taken),
         *distinct(writer.long, counts.get("long", 0), taken),
+        *distinct(phrases(seed), counts.get("phrases", 0), taken),
+        *distinct(FigureWriter(rng).sentence, counts.get("figures", 0), held_out, exact=True),
     ]
     if counts.get("flat"):
         flat = FlatWriter(rng, lambda text: key_of(text) in held_out)
@@ -75,6 +82,12 @@ def texts(counts: dict[str, int], seed: int, documents: Iterable[str] = ()) -> l
     found = [text for text in map(target, made) if text is not None]
     rng.shuffle(found)
     return found
+
+
+def phrases(seed: int) -> Callable[[], str]:
+    """Return a function that returns English sentences of the phrase book, one after the other."""
+    drawn = sentences(seed, held_out=False)
+    return lambda: next(drawn).texts["en"]
 
 
 def train_tokenizer(lines: Iterable[str], size: int = TOKENS) -> Tokenizer:

@@ -2,6 +2,7 @@
 
 A word of three to twelve letters is common where misaki's lexicons list an inflected form of it. Common words and
 their regular inflections, as far as misaki can speak them, have most of the slots; the other words share the rest.
+Names are the lexicon's, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from app.text.english.lexicon import get_lexicon
 from training import words
 from training.corpus import Writer, lexicon_words
 
-COMMON, INFLECTED = 0.65, 0.2  # shares of the open slots; the rest is of the other words
+COMMON, INFLECTED = 0.8, 0.08  # shares of the open slots; the rest is of the other words
 
 # {word} is any word; the words around it are of the house voice's lists.
 FLAT_TEMPLATES = """
@@ -37,6 +38,12 @@ it was a {word} of {word} {word}
 the {word} has {word} with {word}
 our {word} at {word} and their {word} by {word}
 {word} {word} the {word} {word}
+{name} and {name} {do} the {word} {word}
+the train to {name} leaves at {number}
+{who} {does} {name} and {name}
+is {name} {word} or {word}?
+the {word} of {name} is {where} {name}
+{name} said that the {word} from {name} was {word}
 """.strip().splitlines()
 
 
@@ -95,11 +102,14 @@ class FlatWriter(Writer):
         super().__init__(rng, common)
         self._refused = refused
         self._rounds = [Rounds(rng, given) for given in (common, forms, others)]
+        self._names = [Rounds(rng, given) for given in (words.NAMES, lexicon_words("[A-Z][a-z]{2,11}"))]
 
     def _slot(self, name: str) -> str:
         if name == "word":
             shares = (COMMON, INFLECTED, 1 - COMMON - INFLECTED)
             return self._rng.choices(self._rounds, shares)[0].next()
+        if name == "name":
+            return self._rng.choice(self._names).next()
         return super()._slot(name)
 
     def flat(self) -> str:
@@ -113,7 +123,7 @@ class FlatWriter(Writer):
             else:
                 text = self.fill(self._rng.choice(FLAT_TEMPLATES))
             if not self._refused(text):
-                return text + self._rng.choice("...?!")
+                return text if text.endswith("?") else text + self._rng.choice("...?!")
 
 
 def counted(lines: Iterable[str]) -> Counter[str]:
