@@ -267,7 +267,7 @@ def run(options: argparse.Namespace, say: object) -> None:
                 raise SystemExit(f"most gradients are not finite at step {trainer.steps}")
             sums.zero_()
             since = 0
-            corpus.read_new(options.ear / "shards", most=2)
+            corpus.read_new(options.ear / "shards", most=4)
         if time.monotonic() - saved > options.save_every:
             saved = time.monotonic()
             save(options.run, trainer)
