@@ -9,7 +9,7 @@ import pytest
 from training.corpus import held_out_keys, key_of
 from training.ear.texts import SPECIAL, TOKENS, encode, target, texts, train_tokenizer
 
-COUNTS = {"template": 1500, "short": 300, "words": 300, "long": 100}
+COUNTS = {"template": 1500, "short": 300, "words": 300, "long": 100, "phrases": 100, "figures": 100}
 
 
 @pytest.mark.parametrize(

@@ -37,3 +37,9 @@ def test_no_text_is_refused_and_words_repeat_evenly() -> None:
     counts = sorted(count for word, count in counted(lines).items() if word in common)
     assert counts[len(counts) // 2] <= counts[len(counts) // 10] + 1
     assert len(counts) > 5000
+
+
+def test_names_are_said() -> None:
+    writer = FlatWriter(random.Random(3), lambda _: False)
+    said = " ".join(writer.flat() for _ in range(4000))
+    assert {"Maria", "Paris", "Tuesday"} <= set(said.replace(".", "").split())
