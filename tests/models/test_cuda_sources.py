@@ -11,6 +11,7 @@ import pytest
 from loadtest.official import NLLB, WHISPER
 from models.backend import mx
 from models.chatterbox import config as chatterbox
+from models.chatterbox.s3gen import relative_attention
 from models.chatterbox.s3gen.kernels import cuda as flow
 from models.chatterbox.t3 import cache, sampling
 from models.chatterbox.t3.backbone import Reading, rope_wavelengths
@@ -137,6 +138,11 @@ def test_t3_prefill(variant: chatterbox.Variant, compiler: Compiler) -> None:
     (layer,) = cache.allocate(1, 1, config.heads, 64, 256, mx.bfloat16)
     reading = Reading(mx.zeros(1), mx.zeros((192, 256)), prefill.attend, wavelengths)
     prefill.attend(reading, mx.zeros((1, 192, 3 * config.hidden), mx.bfloat16), layer, config.heads)
+
+
+def test_relative_attention(compiler: Compiler) -> None:
+    shapes = ((1, 64, 1536), (8, 511, 64), (8, 64), (8, 64), (1, 1, 1, 64))
+    relative_attention.relative_attention_kernel(*map(mx.zeros, shapes))
 
 
 def check_step(family: str, shape: DecoderShape) -> None:
