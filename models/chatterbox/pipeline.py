@@ -32,7 +32,7 @@ from models.chatterbox.t3 import weights as t3_weights
 from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Lookup
-from models.chatterbox.t3.kernels.choice import choose_draw, choose_extend, choose_step
+from models.chatterbox.t3.kernels.choice import choose_attend, choose_draw, choose_step
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
 from models.chatterbox.text import TextTokenizer, load_tokenizer, normalize
@@ -117,7 +117,7 @@ def _load_t3(config: ChatterboxConfig, path: str, half: bool, bits: int) -> T3:
     network = T3(config.t3)
     t3_weights.load_weights(network, read_arrays(path), path, mx.bfloat16 if half else mx.float32)
     network.lower(bits)
-    network.extend = choose_extend(network)
+    network.attend = choose_attend(network)
     return network
 
 

@@ -162,7 +162,10 @@ class Projection(nn.Module):
         """Return add + W f(x) + b, where f is `norm` or `before`: one native kernel with quantized weights."""
         if self._native is not None:
             return self._native(x, before=before, norm=norm, add=add)
-        y: mx.array = self(prepare(x, before) if norm is None else norm(x))
+        x = prepare(x, before) if norm is None else norm(x)
+        if add is not None and len(self._parts) == 1 and not self._bits and "bias" not in self:
+            return mx.addmm(add, x, self._parts[0][0].T)
+        y: mx.array = self(x)
         return y if add is None else add + y
 
     def __call__(self, x: mx.array) -> mx.array:

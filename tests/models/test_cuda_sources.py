@@ -11,9 +11,10 @@ import pytest
 from loadtest.official import NLLB, WHISPER
 from models.backend import mx
 from models.chatterbox import config as chatterbox
+from models.chatterbox.s3gen import relative_attention
 from models.chatterbox.s3gen.kernels import cuda as flow
 from models.chatterbox.t3 import cache, sampling
-from models.chatterbox.t3.backbone import rope_wavelengths
+from models.chatterbox.t3.backbone import Reading, rope_wavelengths
 from models.chatterbox.t3.kernels import cuda as t3
 from models.chatterbox.t3.kernels import draw, prefill
 from models.contract import Sampling
@@ -130,13 +131,18 @@ def test_t3_draw(variant: chatterbox.Variant, compiler: Compiler) -> None:
         draw.next_token(logits, place, seen, rules.params(), seed, rules.mode(config))
 
 
-@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
 @pytest.mark.parametrize("variant", chatterbox.VARIANTS)
-def test_t3_prefill(variant: chatterbox.Variant, dtype: mx.Dtype, compiler: Compiler) -> None:
+def test_t3_prefill(variant: chatterbox.Variant, compiler: Compiler) -> None:
     config = chatterbox.load_config(None, variant).t3
     wavelengths = mx.array(rope_wavelengths(config)) if config.backbone == "llama" else None
-    (layer,) = cache.allocate(1, 1, config.heads, 64, 256, dtype)
-    prefill.extend(mx.zeros((1, 192, 3 * config.hidden), dtype), layer, mx.zeros(1), config.heads, wavelengths)
+    (layer,) = cache.allocate(1, 1, config.heads, 64, 256, mx.bfloat16)
+    reading = Reading(mx.zeros(1), mx.zeros((192, 256)), prefill.attend, wavelengths)
+    prefill.attend(reading, mx.zeros((1, 192, 3 * config.hidden), mx.bfloat16), layer, config.heads)
+
+
+def test_relative_attention(compiler: Compiler) -> None:
+    shapes = ((1, 64, 1536), (8, 511, 64), (8, 64), (8, 64), (1, 1, 1, 64))
+    relative_attention.relative_attention_kernel(*map(mx.zeros, shapes))
 
 
 def check_step(family: str, shape: DecoderShape) -> None:

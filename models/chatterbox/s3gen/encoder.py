@@ -13,90 +13,18 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import numpy.typing as npt
 from mlx import nn
 
-from models.backend import cpu_streams, mx, on_cpu
+from models.backend import mx
 from models.chatterbox.config import EncoderConfig
+from models.chatterbox.s3gen.relative_attention import RelativeAttention
 from models.layers.activation import leaky_relu, silu
-from models.layers.attention import attend
 from models.layers.conv import Conv1d, PaddingMask
 from models.layers.linear import Linear
 from models.layers.norm import layer_norm
 
 FIRST_REACH = 256  # tokens for which positions are prepared at least
 _LAYER_EPS = 1e-12  # of the layers' norms; the others have 1e-5
-
-
-def relative_positions(reach: int, width: int) -> npt.NDArray[np.float32]:
-    """Return rows [2 * reach - 1, width] for distances reach - 1, ..., 0, ..., 1 - reach: sine and cosine take turns.
-
-    Frequencies are 10000^(-2i / width), in float32 as the checkpoints were trained.
-    """
-    steps = np.arange(0, width, 2, dtype=np.float32) * np.float32(-math.log(10_000) / width)
-    phase = np.arange(reach - 1, -reach, -1, dtype=np.float32)[:, None] * np.exp(steps)
-    return np.stack([np.sin(phase), np.cos(phase)], axis=-1).reshape(2 * reach - 1, width)
-
-
-class RelativeAttention(nn.Module):
-    """Softmax((q + u) k^T + (q + v) p^T) with p the projected distance between query and key.
-
-    `linear_pos` projects the positions. u and v, `pos_bias_u` and `pos_bias_v`, are [heads, size].
-    """
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.linear_qkv = Linear(width, 3 * width)
-        self.linear_out = Linear(width, width)
-        self.linear_pos = nn.Linear(width, width, bias=False)
-        self.pos_bias_u = mx.zeros((heads, width // heads))
-        self.pos_bias_v = mx.zeros((heads, width // heads))
-        self._table = mx.zeros((heads, 0, width // heads))
-
-    def reserve(self, reach: int) -> None:
-        """Project the positions of up to `reach` rows, once."""
-        weight = self.linear_pos.weight
-        rows, size = 2 * reach - 1, weight.shape[0] // self.heads
-        if self._table.shape[1] >= rows:
-            return
-        table = mx.array(relative_positions(reach, weight.shape[0])) @ weight.T
-        self._table = mx.contiguous(table.reshape(rows, self.heads, size).transpose(1, 0, 2))
-        mx.eval(self._table)
-
-    def __call__(self, x: mx.array, bias: mx.array | None) -> mx.array:
-        """x [B, T, C] -> [B, T, C]; `bias` [B, 1, 1, T] is minus infinity on padded keys, or None."""
-        batch, length, width = x.shape
-        size = width // self.heads
-        middle = self._table.shape[1] // 2
-        if middle < length - 1:
-            raise ValueError(f"{length} rows, positions are reserved for {middle + 1}")
-        near = self._table[:, middle - length + 1 : middle + length]
-        q, k, v = self.linear_qkv(x).reshape(batch, length, 3, self.heads, size).transpose(2, 0, 3, 1, 4)
-        parts = []
-        streams = cpu_streams() if on_cpu() else cpu_streams()[:1]
-        for index, stream in enumerate(streams):
-            some = slice(self.heads * index // len(streams), self.heads * (index + 1) // len(streams))
-            if some.start == some.stop:
-                continue
-            with mx.stream(stream):
-                distances = (q[:, some] + self.pos_bias_v[some, None]) * size**-0.5 @ near[some].swapaxes(-1, -2)
-                shifted = _shift(distances, length)
-                shifted = shifted if bias is None else shifted + bias
-                parts.append(
-                    attend(q[:, some] + self.pos_bias_u[some, None], k[:, some], v[:, some], size**-0.5, shifted)
-                )
-        y = parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=1)
-        return self.linear_out(y.transpose(0, 2, 1, 3).reshape(batch, length, width))
-
-
-def _shift(x: mx.array, length: int) -> mx.array:
-    """Turn x [B, H, T, 2T - 1], by distance T - 1, ..., 1 - T, into [B, H, T, T], by key: a view."""
-    batch, heads, _, columns = x.shape
-    plane = length * columns
-    strides = (heads * plane, plane, columns - 1, 1)
-    return mx.as_strided(x, (batch, heads, length, length), strides, length - 1)
 
 
 class FeedForward(nn.Module):

@@ -14,6 +14,9 @@ from functools import cache
 from models.backend import mx
 
 
+_RUN = 256  # frames that are drawn at once
+
+
 class Draw(IntEnum):
     """Purposes of a sentence's draws, independent of each other."""
 
@@ -40,6 +43,28 @@ def frame_noise(seed: int, draw: Draw, first: int, frames: int, width: int) -> m
     low = base[1] + mx.arange(first, first + frames).astype(mx.uint32)
     keys = mx.stack([mx.broadcast_to(base[0], low.shape), low], axis=1)
     return _normals(width)(keys)[None]
+
+
+class NoiseAhead:
+    """Noise of one purpose by absolute frame, drawn before it is needed: it depends on nothing that is said."""
+
+    def __init__(self, seed: int, draw: Draw, width: int) -> None:
+        self._seed, self._draw = seed, draw
+        self._drawn = frame_noise(seed, draw, 0, 0, width)
+
+    def reserve(self, frames: int) -> None:
+        """Begin to draw, in runs of _RUN, what is missing of the first `frames`."""
+        _, drawn, width = self._drawn.shape
+        more = -(-(frames - drawn) // _RUN) * _RUN
+        if more > 0:
+            new = frame_noise(self._seed, self._draw, drawn, more, width)
+            self._drawn = new if drawn == 0 else mx.concatenate([self._drawn, new], axis=1)
+            mx.async_eval(self._drawn)
+
+    def frames(self, first: int, count: int) -> mx.array:
+        """Return `frame_noise` of `count` frames."""
+        self.reserve(first + count)
+        return self._drawn[:, first : first + count]
 
 
 def random_phases(seed: int, harmonics: int) -> mx.array:

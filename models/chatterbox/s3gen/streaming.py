@@ -28,7 +28,7 @@ from models.backend import bucket, mx, on_cpu
 from models.chatterbox.config import FRAMES_PER_TOKEN
 from models.chatterbox.s3gen import f0
 from models.chatterbox.s3gen.level import cut_end, fade_in, loudest, mel_level, steady_gain
-from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
+from models.chatterbox.s3gen.noise import Draw, NoiseAhead, frame_noise, random_phases
 from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, MOST_AMPLITUDE, Carried, Vocoder
 from models.contract import AudioChunk, Cancelled, IsCancelled, Pcm
 from models.timeline import Stage, Timeline
@@ -184,6 +184,8 @@ class SpeechStreamer:
             if token is None:
                 yield None
                 continue
+            if not known:
+                synthesis.prepare()
             known.append(token)
             if schedule and len(known) >= done + schedule[0] + LOOKAHEAD:
                 yield from synthesis.speak(known, done, last=False)
@@ -230,11 +232,18 @@ class _Synthesis:
     def __init__(
         self, streamer: SpeechStreamer, prompt: Prompt, seed: int, timeline: Timeline, cancelled: IsCancelled
     ) -> None:
-        self._streamer, self._prompt, self._seed = streamer, prompt, seed
+        self._streamer, self._prompt = streamer, prompt
         self._timeline, self._cancelled = timeline, cancelled
         self._wave = MelStream(streamer.vocoder, seed)
         self._loud, self._gain = 0.0, 0.0
         self._heard: list[Floats] = []
+        mels = prompt.mel.shape[1]
+        self._prompt_noise, self._noise = (NoiseAhead(seed, draw, mels) for draw in (Draw.PROMPT_MEL, Draw.MEL))
+
+    def prepare(self) -> None:
+        """Begin with what needs no tokens, while they are drawn."""
+        self._prompt_noise.reserve(self._prompt.mel.shape[0])
+        self._noise.reserve(1)
 
     def speak(self, known: list[int], done: int, *, last: bool) -> Iterator[AudioChunk | None]:
         """Speak the tokens after `done` of the known ones; a `last` chunk speaks all of them."""
@@ -245,9 +254,8 @@ class _Synthesis:
             mu = streamer.flow.encode(prompt.tokens, known[start:], finalize=last)
             mx.async_eval(mu)
             frames = mu.shape[1] - prompt.mel.shape[0]
-            mels = mu.shape[2]
-            before = frame_noise(self._seed, Draw.PROMPT_MEL, 0, prompt.mel.shape[0], mels)
-            here = frame_noise(self._seed, Draw.MEL, start * FRAMES_PER_TOKEN, frames, mels)
+            before = self._prompt_noise.frames(0, prompt.mel.shape[0])
+            here = self._noise.frames(start * FRAMES_PER_TOKEN, frames)
             noise = mx.concatenate([before, here], axis=1)
             _compute(mu, noise)
         yield None

@@ -16,7 +16,8 @@ from mlx import nn
 
 from models.backend import cpu_streams, mx
 from models.chatterbox.config import T3Config
-from models.chatterbox.t3.cache import Cache, Layer, attend, capacity, write
+from models.chatterbox.t3 import cache as caches
+from models.chatterbox.t3.cache import Cache, Layer, capacity, write
 from models.layers.attention import split_heads
 from models.layers.linear import Projection, multiply
 from models.native import transformer
@@ -99,29 +100,30 @@ def extend(
     return turned[:, :heads], write(layer, kv, place)
 
 
-Extend = Callable[[mx.array, Layer, mx.array, int, mx.array | None], tuple[mx.array, Layer]]
-"""`extend`, or a kernel for it."""
-
-
 class Reading(NamedTuple):
     """One pass over new tokens, the same for every layer.
 
-    `place` [1] is the first token's position, `bias` [n, T] is added to the logits of attention, and `wavelengths` are
-    the rope's, if the network has one.
+    `place` [1] is the first token's position, `bias` [n, T] is added to the logits of attention, `attend` attends, and
+    `wavelengths` are the rope's, if the network has one.
     """
 
     place: mx.array
     bias: mx.array
-    extend: Extend
+    attend: Attend
     wavelengths: mx.array | None = None
 
-    def attend(self, qkv: mx.array, layer: Layer, heads: int) -> tuple[mx.array, Layer]:
-        """Return attention [B, n, C] of new tokens qkv [B, n, 3C] to a cache and themselves, and the longer `layer`."""
-        if fits(qkv, layer):
-            y, after = step_attend(qkv, layer[0], self.place, heads, self.wavelengths)
-            return y, (after,)
-        q, layer = self.extend(qkv, layer, self.place, heads, self.wavelengths)
-        return attend(q, layer, self.bias), layer
+
+def attend(reading: Reading, qkv: mx.array, layer: Layer, heads: int) -> tuple[mx.array, Layer]:
+    """Return attention [B, n, C] of new tokens qkv [B, n, 3C] to a cache and themselves, and the longer `layer`."""
+    if fits(qkv, layer):
+        y, after = step_attend(qkv, layer[0], reading.place, heads, reading.wavelengths)
+        return y, (after,)
+    q, layer = extend(qkv, layer, reading.place, heads, reading.wavelengths)
+    return caches.attend(q, layer, reading.bias), layer
+
+
+Attend = Callable[[Reading, mx.array, Layer, int], tuple[mx.array, Layer]]
+"""`attend`, or a kernel for it."""
 
 
 class LlamaAttention(nn.Module):
@@ -135,7 +137,7 @@ class LlamaAttention(nn.Module):
 
     def __call__(self, x: mx.array, norm: nn.RMSNorm, layer: Layer, reading: Reading) -> tuple[mx.array, Layer]:
         """Attend from norm(x). Return x [B, n, C] plus the result, and the longer `layer`."""
-        y, layer = reading.attend(self.qkv_proj.after(x, norm=norm), layer, self.heads)
+        y, layer = reading.attend(reading, self.qkv_proj.after(x, norm=norm), layer, self.heads)
         return self.o_proj.after(y, add=x), layer
 
 
@@ -179,7 +181,7 @@ class Gpt2Attention(nn.Module):
 
     def __call__(self, x: mx.array, norm: nn.LayerNorm, layer: Layer, reading: Reading) -> tuple[mx.array, Layer]:
         """As LlamaAttention."""
-        y, layer = reading.attend(self.c_attn.after(x, norm=norm), layer, self.heads)
+        y, layer = reading.attend(reading, self.c_attn.after(x, norm=norm), layer, self.heads)
         return self.c_proj.after(y, add=x), layer
 
 
@@ -212,7 +214,7 @@ class Gpt2Layer(nn.Module):
         return self.mlp(x, self.ln_2), layer
 
 
-def _causal(place: mx.array, length: int, room: int, dtype: mx.Dtype) -> mx.array:
+def causal(place: mx.array, length: int, room: int, dtype: mx.Dtype) -> mx.array:
     """Return the bias [length, room] by which each position sees itself and all before it."""
     at = place + mx.arange(length)
     return mx.where(mx.arange(room) <= at[:, None], 0.0, float("-inf")).astype(dtype)
@@ -221,7 +223,7 @@ def _causal(place: mx.array, length: int, room: int, dtype: mx.Dtype) -> mx.arra
 class Llama(nn.Module):
     """Embeddings [B, n, C] at positions place [1] on -> hidden states [B, n, C] after the last norm, and the cache.
 
-    The layers write into the cache by `extend`, or by what replaces it.
+    The layers attend by `attend`, or by what replaces it.
     """
 
     def __init__(self, config: T3Config) -> None:
@@ -230,9 +232,9 @@ class Llama(nn.Module):
         self.norm = nn.RMSNorm(config.hidden, config.norm_eps)
         self._wavelengths = mx.array(rope_wavelengths(config))
 
-    def __call__(self, x: mx.array, place: mx.array, cache: Cache, extend: Extend = extend) -> tuple[mx.array, Cache]:
-        bias = _causal(place, x.shape[1], capacity(cache), x.dtype)
-        reading, written = Reading(place, bias, extend, self._wavelengths), []
+    def __call__(self, x: mx.array, place: mx.array, cache: Cache, attend: Attend = attend) -> tuple[mx.array, Cache]:
+        bias = causal(place, x.shape[1], capacity(cache), x.dtype)
+        reading, written = Reading(place, bias, attend, self._wavelengths), []
         for layer, before in zip(self.layers, cache, strict=True):
             x, after = layer(x, before, reading)
             written.append(after)
@@ -248,10 +250,10 @@ class Gpt2(nn.Module):
         self.h = [Gpt2Layer(config) for _ in range(config.layers)]
         self.ln_f = nn.LayerNorm(config.hidden, config.norm_eps)
 
-    def __call__(self, x: mx.array, place: mx.array, cache: Cache, extend: Extend = extend) -> tuple[mx.array, Cache]:
+    def __call__(self, x: mx.array, place: mx.array, cache: Cache, attend: Attend = attend) -> tuple[mx.array, Cache]:
         x = x + mx.take(self.wpe.weight, place + mx.arange(x.shape[1]), axis=0)
-        bias = _causal(place, x.shape[1], capacity(cache), x.dtype)
-        reading, written = Reading(place, bias, extend), []
+        bias = causal(place, x.shape[1], capacity(cache), x.dtype)
+        reading, written = Reading(place, bias, attend), []
         for layer, before in zip(self.h, cache, strict=True):
             x, after = layer(x, before, reading)
             written.append(after)

@@ -14,7 +14,7 @@ from mlx import nn
 from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import cache as caches
-from models.chatterbox.t3.backbone import Extend, Gpt2, Llama, Matrix, Table, extend
+from models.chatterbox.t3.backbone import Attend, Gpt2, Llama, Matrix, Table, attend
 from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.conditioning import Conditioning
 from models.layers.linear import Projection
@@ -38,7 +38,7 @@ class T3(nn.Module):
         self.cond_enc = Conditioning(config)
         self.tfmr = Llama(config) if config.backbone == "llama" else Gpt2(config)
         self.bits = 0
-        self.extend: Extend = extend  # of a prefill, which begins at place 0: a kernel may replace it
+        self.attend: Attend = attend  # of a prefill, which begins at place 0: a kernel may replace it
 
     @property
     def dtype(self) -> mx.Dtype:
@@ -99,7 +99,7 @@ class T3(nn.Module):
 
         Padding writes keys and values too: they are masked until speech writes over them. `cache` is empty.
         """
-        hidden, cache = self.tfmr(embeddings, mx.zeros(1, dtype=mx.int32), cache, self.extend)
+        hidden, cache = self.tfmr(embeddings, mx.zeros(1, dtype=mx.int32), cache, self.attend)
         return self.speech_head(mx.take(hidden, count - 1, axis=1))[:, 0], cache
 
     def advance(self, tokens: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:

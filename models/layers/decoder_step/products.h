@@ -70,9 +70,6 @@ typedef struct {
   float bias[MANY / 2], before[TIMES * SUMS];
 } Ahead;
 
-INLINE float low_half(uint bits) { return BITS_FLOAT(bits << 16); }
-INLINE float high_half(uint bits) { return BITS_FLOAT(bits & 0xffff0000u); }
-INLINE float widened(ushort bits) { return BITS_FLOAT((uint)bits << 16); }
 INLINE uint word(uint4 v, const int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
 INLINE Matrix moved(Matrix of, long weights) {

@@ -31,8 +31,8 @@ LANES = 32
 THREADS = 256  # a block, unless a kernel says otherwise
 
 _WORDS: dict[Device, tuple[str, ...]] = {
-    "cuda": ("cuda.h", "cuda_memory.h", "activation.h"),
-    "metal": ("metal.h", "activation.h"),
+    "cuda": ("cuda.h", "cuda_memory.h", "activation.h", "bfloat16.h"),
+    "metal": ("metal.h", "activation.h", "bfloat16.h"),
 }
 
 # A definition of the words, and its name; types have none that is looked for.

@@ -1,4 +1,4 @@
-"""The plain step of T3, and the choice of the kernels for it, for the draw behind it and for the prompt's cache."""
+"""The plain step of T3, and the choice of the kernels for it, for the draw behind it and for the prompt's attention."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import backbone, sampling
-from models.chatterbox.t3.backbone import Extend, rope_wavelengths
+from models.chatterbox.t3.backbone import Attend, Reading, rope_wavelengths
 from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.kernels import draw, prefill
 from models.chatterbox.t3.kernels.cuda import CudaStep
@@ -17,7 +17,7 @@ from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import NextToken, Rules
 from models.contract import Sampling
-from models.layers.kernels.agreement import MOST_APART_SINGLE, agree, relative_difference
+from models.layers.kernels.agreement import agree, relative_difference
 from models.layers.kernels.device import gpu
 
 Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
@@ -92,33 +92,31 @@ def draw_differences(next_token: NextToken, config: T3Config, steps: int = 8) ->
     ]
 
 
-def choose_extend(network: T3) -> Extend:
-    """Return the kernel of `backbone.extend` for prompts if this device has a GPU, and it agrees there; else that one.
+def choose_attend(network: T3) -> Attend:
+    """Return the kernel of `backbone.attend` for prompts if this device has CUDA, and it agrees there; else that one.
 
-    A warning tells if it does not build or does not agree.
+    A warning tells if it does not build or does not agree. Metal starts kernels at less cost, and multiplies tiles of
+    its own by MLX's attention alone.
     """
-    if gpu() is None:
-        return backbone.extend
-    # Both compute in float32, and round once.
-    agreed = agree(
-        "the kernel that writes T3's cache of a prompt",
-        lambda: extend_differences(prefill.extend, network),
-        MOST_APART_SINGLE,
-    )
-    return prefill.extend if agreed else backbone.extend
+    if gpu() != "cuda" or network.dtype != mx.bfloat16:
+        return backbone.attend
+    agreed = agree("the kernel that reads T3's prompt", lambda: attend_differences(prefill.attend, network))
+    return prefill.attend if agreed else backbone.attend
 
 
-def extend_differences(extend: Extend, network: T3, length: int = 300, room: int = 320) -> list[float]:
-    """Return the differences of `extend`'s queries, and of its cache, from those of `backbone.extend`, for each batch.
+def attend_differences(attend: Attend, network: T3, length: int = 300, room: int = 320) -> list[float]:
+    """Return the differences of `attend`'s result, and of its cache, from those of `backbone.attend`, for each batch.
 
     The numbers are random. `room` is the cache's, which is empty before.
     """
     config = network.config
     wavelengths = mx.array(rope_wavelengths(config)) if config.backbone == "llama" else None
+    place = mx.zeros(1, dtype=mx.int32)
+    reading = Reading(place, backbone.causal(place, length, room, network.dtype), attend, wavelengths)
     found = []
     for rows in (1, 2) if config.guided else (1,):
         qkv = mx.random.normal((rows, length, 3 * config.hidden), key=mx.random.key(rows)).astype(network.dtype)
-        given = (qkv, network.allocate(rows, room)[0], mx.zeros(1, dtype=mx.int32), config.heads, wavelengths)
-        (queries, (cache,)), (wanted, (whole,)) = extend(*given), backbone.extend(*given)
-        found += [relative_difference(queries, wanted), relative_difference(cache, whole)]
+        given = (reading, qkv, network.allocate(rows, room)[0], config.heads)
+        (result, (cache,)), (wanted, (whole,)) = attend(*given), backbone.attend(*given)
+        found += [relative_difference(result, wanted), relative_difference(cache, whole)]
     return found

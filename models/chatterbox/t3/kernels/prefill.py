@@ -1,73 +1,59 @@
-"""The cache of a prompt as one kernel: `backbone.extend` at place 0, whose operations are six launches a layer.
+"""Attention of a prompt as one kernel: `backbone.attend` at place 0, whose operations are eleven launches a layer.
 
 It writes a whole new cache: the array that it is given lends its shape only, so that MLX never fills that one.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from models.backend import mx
 from models.chatterbox.t3 import backbone
+from models.chatterbox.t3.backbone import Reading
 from models.chatterbox.t3.cache import Layer
-from models.layers.attention import split_heads
-from models.layers.kernels.device import LANES, THREADS, Kernel, launch
+from models.layers.kernels.device import LANES, Kernel, launch, read
 
-# A block for each place of a row of the cache. Its warps share the heads, whose numbers i and i + HALF turn together.
+MOST_PLACES = 1024  # a block reads all places before its own: longer prompts are MLX's
+WARPS = 4
+_TILE = 16 * WARPS
+
 _BODY = """
-  const int n = qkv_shape[1], room = BLOCKS_X, rows = BLOCKS_Y, place = BLOCK_X, b = BLOCK_Y;
-  const bool given = place < n;  // places behind the prompt's are 0: attention multiplies them by 0
-  const long width = HEADS * 2 * HALF, row = (long)b * n + place;
-  for (int i = THREAD % 32; i < HALF; i += 32) {
-    float c = 1.0f, s = 0.0f;
-    if (ROTARY && given) {
-      const float angle = (float)place * (1.0f / (float)wavelengths[i]);
-      c = cosf(angle);
-      s = sinf(angle);
-    }
-    for (int h = THREAD / 32; h < HEADS; h += WARPS) {
-      const long query = row * 3 * width + h * 2 * HALF + i, key = query + width, value = key + width;
-      const long kept = (((long)b * 2 * HEADS + h) * room + place) * 2 * HALF + i, behind = kept + width * room;
-      const float x = given ? (float)qkv[key] : 0.0f, y = given ? (float)qkv[key + HALF] : 0.0f;
-      made[kept] = (X)(x * c - y * s);
-      made[kept + HALF] = (X)(x * s + y * c);
-      made[behind] = (X)(given ? (float)qkv[value] : 0.0f);
-      made[behind + HALF] = (X)(given ? (float)qkv[value + HALF] : 0.0f);
-      if (ROTARY && given) {
-        const long turned = (2L * rows * room + row) * width + h * 2 * HALF + i;
-        const float first = (float)qkv[query], second = (float)qkv[query + HALF];
-        made[turned] = (X)(first * c - second * s);
-        made[turned + HALF] = (X)(first * s + second * c);
-      }
-    }
-  }
+  SHARED_ARRAY(ushort, shared, SHARED_HALVES);
+  const int count = qkv_shape[1], row = BLOCK_Y / HEADS, head = BLOCK_Y % HEADS, rows = BLOCKS_Y / HEADS;
+  const Where at = {THREAD, THREAD % 32, THREAD / 32};
+  const int room = BLOCKS_X * TILE;
+  const long behind = (long)HEADS * room * HEAD, cached = 2 * rows * behind;
+  GLOBAL ushort *to = (GLOBAL ushort *)made;
+  const Part of = {(GLOBAL const ushort *)qkv + (long)row * count * 3 * HEADS * HEAD + head * HEAD,
+                   to + 2 * row * behind + (long)head * room * HEAD,
+                   wavelengths, behind, HEADS * HEAD, 3 * HEADS * HEAD, count, ROTARY};
+  attend_tile(at, of, BLOCK_X, to + cached + (long)row * count * HEADS * HEAD + head * HEAD, shared);
 """
 
-# The cache [B, 2 * heads, T, size], and behind it, if they turn, the queries [B, n, heads, size]: attention's output
-# takes their order. A further output would cost more than the rest of the launch.
-KERNEL = Kernel("nightingale_t3_prefill", ("qkv", "wavelengths"), ("made",), _BODY)
+# The cache [B, 2 * heads, T, 64], and behind it attention [B, n, C]: a further output would cost more than the rest of
+# the launch.
+KERNEL = Kernel(
+    "nightingale_t3_prefill",
+    ("qkv", "wavelengths"),
+    ("made",),
+    _BODY,
+    f"#define WARPS {WARPS}\n#define THREADS {WARPS * LANES}\n" + read(Path(__file__).with_name("prefill.h")),
+    bounded=True,
+)
 
 
-def extend(
-    qkv: mx.array, layer: Layer, place: mx.array, heads: int, wavelengths: mx.array | None = None
-) -> tuple[mx.array, Layer]:
-    """Compute `backbone.extend` for an empty cache, and `place` 0. This device must have a GPU."""
-    if len(layer) > 1:  # rounded
-        return backbone.extend(qkv, layer, place, heads, wavelengths)
-    (empty,) = layer
-    width = qkv.shape[2] // 3
-    queries = qkv[..., :width]
+def attend(reading: Reading, qkv: mx.array, layer: Layer, heads: int) -> tuple[mx.array, Layer]:
+    """Compute `backbone.attend` for an empty cache, and `place` 0, by plain operations where the kernel does not fit."""
+    (empty, *others), (rows, count, width) = layer, qkv.shape
+    room, turns = empty.shape[2], reading.wavelengths
+    if others or empty.dtype != mx.bfloat16 or empty.shape[3] != 64 or room % _TILE or count > MOST_PLACES:
+        return backbone.attend(reading, qkv, layer, heads)
     (made,) = launch(
         KERNEL,
-        [qkv, qkv if wavelengths is None else wavelengths],
-        [((empty.size + (0 if wavelengths is None else queries.size),), empty.dtype)],
-        (empty.shape[2], empty.shape[0], 1),
-        {
-            "X": empty.dtype,
-            "HEADS": heads,
-            "HALF": width // heads // 2,
-            "WARPS": THREADS // LANES,
-            "ROTARY": wavelengths is not None,
-        },
+        [qkv, mx.zeros(8) if turns is None else turns],
+        [((empty.size + rows * count * width // 3,), empty.dtype)],
+        (room // _TILE, rows * heads, 1),
+        {"HEADS": heads, "ROTARY": turns is not None},
+        threads=WARPS * LANES,
     )
-    if wavelengths is not None:
-        queries = made[empty.size :].reshape(queries.shape)
-    return split_heads(queries, 1, heads), (made[: empty.size].reshape(empty.shape),)
+    return made[empty.size :].reshape(rows, count, width // 3), (made[: empty.size].reshape(empty.shape),)

@@ -82,9 +82,6 @@ typedef struct {
   float slope[2], offset[2];
 } Terms;
 
-INLINE float low_half(uint bits) { return BITS_FLOAT(bits << 16); }
-INLINE float high_half(uint bits) { return BITS_FLOAT(bits & 0xffff0000u); }
-INLINE float widened(ushort bits) { return BITS_FLOAT((uint)bits << 16); }
 
 // To the nearest bfloat16, ties to even; no NaN comes here.
 INLINE ushort rounded(float value) {

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from models.backend import mx
 from models.chatterbox.config import ChatterboxConfig
-from models.chatterbox.s3gen.encoder import relative_positions
+from models.chatterbox.s3gen.relative_attention import relative_positions
 
 Array = npt.NDArray[np.float64]
 _erf = np.vectorize(math.erf)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.chatterbox.s3gen.encoder import RelativeAttention, Upsample, relative_positions
+from models.chatterbox.s3gen.encoder import Upsample
+from models.chatterbox.s3gen.relative_attention import RelativeAttention, relative_positions
 from models.contract import ModelRequestError
 from tests.models.chatterbox.s3gen.flow_builder import PROMPT, SPOKEN, arrays, distance, flow, normal, tokens
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from models.backend import bucket, mx
-from models.chatterbox.s3gen import encoder
 from models.chatterbox.s3gen import flow as flow_module
+from models.chatterbox.s3gen import relative_attention
 from models.chatterbox.s3gen.flow import TOKEN_BUCKETS, Flow, step_times
 from models.layers import attention, conv, linear
 from models.native import kernels
@@ -131,7 +131,7 @@ def test_padding_changes_nothing(variant: str) -> None:
 def test_the_path_of_a_gpu(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets, compiled stages, both rows of guidance in one batch, MLX's own convolution and attention."""
     wanted = np.array(_mel(flow(variant)))
-    for part in (flow_module, encoder, attention, conv, linear):
+    for part in (flow_module, relative_attention, attention, conv, linear):
         monkeypatch.setattr(part, "on_cpu", lambda: False)
     own = loaded(VARIANTS[variant])
     assert own.padded
@@ -142,7 +142,7 @@ def test_the_path_of_a_gpu(variant: str, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_bfloat16_is_near(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The estimator computes in bfloat16, the state stays float32."""
     wanted = np.array(_mel(flow(variant)))
-    for part in (flow_module, encoder, attention, conv, linear):
+    for part in (flow_module, relative_attention, attention, conv, linear):
         monkeypatch.setattr(part, "on_cpu", lambda: False)
     own = loaded(VARIANTS[variant], bfloat16=True)
     assert own.estimator.dtype == mx.bfloat16

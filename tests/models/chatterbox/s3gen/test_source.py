@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
+from models.chatterbox.s3gen.noise import Draw, NoiseAhead, frame_noise, random_phases
 from models.chatterbox.s3gen.source import FixedPointSource, fixed_point
 
 SIZE, RATE = 480, 24_000
@@ -85,6 +85,14 @@ def test_noise_in_pieces_is_the_noise_at_once() -> None:
     assert np.array_equal(whole[:, :33], np.array(frame_noise(7, Draw.MEL, 0, 33, 80)))
     assert np.array_equal(whole[:, 33:71], np.array(frame_noise(7, Draw.MEL, 33, 38, 80)))
     assert frame_noise(7, Draw.MEL, 5, 0, 80).shape == (1, 0, 80)
+
+
+def test_noise_that_is_drawn_ahead_is_the_same() -> None:
+    ahead = NoiseAhead(7, Draw.MEL, 8)
+    ahead.reserve(1)
+    for first, count in ((0, 30), (30, 0), (250, 20), (3, 700), (1000, 1)):
+        wanted = frame_noise(7, Draw.MEL, first, count, 8)
+        assert np.array_equal(np.array(ahead.frames(first, count)), np.array(wanted))
 
 
 def test_noise_is_normal_and_independent() -> None:
