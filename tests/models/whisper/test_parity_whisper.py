@@ -229,7 +229,7 @@ def test_windows(pair: Pair, beams: int) -> None:
             flush=True,
         )
     assert not different
-    assert len(seen) > min(20, 4 * count), "transcripts that say nothing would prove little"
+    assert len(seen) > min(20, 2 * count), "transcripts that say nothing would prove little"
 
 
 def test_languages(pair: Pair) -> None:
