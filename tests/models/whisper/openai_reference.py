@@ -1,4 +1,4 @@
-"""openai-whisper with random weights of the official shapes. Needs PyTorch."""
+"""openai-whisper with random weights of the official shapes, in float32. Needs PyTorch, whose GPU it takes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from whisper import _ALIGNMENT_HEADS
+from whisper.decoding import DecodingOptions, DecodingTask
 from whisper.model import ModelDimensions, Whisper
 
 from models.whisper.config import WhisperConfig
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# Products as exact as a processor's.
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
 END = {51864: 50256, 51865: 50257, 51866: 50257}
 
@@ -42,7 +47,8 @@ def random_model(size: str, seed: int = 0) -> Whisper:
     config = official_config(size)
     torch.manual_seed(seed)
     dims = {name: size for name, size in asdict(config).items() if name != "n_ctc"}  # OpenAI's models have no such head
-    model = Whisper(ModelDimensions(**dims)).eval()
+    with torch.device(DEVICE):
+        model = Whisper(ModelDimensions(**dims)).eval()
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.ndim > 1:
@@ -66,8 +72,22 @@ def random_model(size: str, seed: int = 0) -> Whisper:
 
 def save(model: Whisper, path: Path) -> None:
     """A file as OpenAI's."""
-    state = {name: array.half() for name, array in model.state_dict().items()}
+    state = {name: array.half().cpu() for name, array in model.state_dict().items()}
     torch.save({"dims": asdict(model.dims), "model_state_dict": state}, path)
+
+
+def shaken(model: Whisper, heard: torch.Tensor, options: DecodingOptions, noise: float) -> list[int]:
+    """Tokens of a search whose logits have noise, `noise` times the largest: others than without show a near tie."""
+    task = DecodingTask(model, options)
+    exact = task.inference.logits
+
+    def logits(*inputs: torch.Tensor) -> torch.Tensor:
+        found = exact(*inputs)
+        return found + noise * found.abs().max() * torch.randn_like(found)
+
+    task.inference.logits = logits
+    tokens: list[int] = task.run(heard)[0].tokens
+    return tokens
 
 
 def sound(seconds: float, seed: int) -> np.ndarray:
