@@ -56,11 +56,16 @@ class Recording:
             yield frame, begun + start / SAMPLE_RATE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What the peer is made of: a folder of checkpoints, the number of phonemes, the time token that ends the text."""
+    """Parts of the peer.
 
-    folder: Path
+    `whisper` and `nllb` are folders of CTranslate2's, to be computed on `device` in the fastest of `kinds`. `phonemes`:
+    their number. `end`: the token of the time at the end of a transcript.
+    """
+
+    whisper: Path
+    nllb: Path
     phonemes: int
     end: int
     device: str
@@ -104,7 +109,7 @@ class Cascade:
         from loadtest.kokoro_peers import pytorch
         from loadtest.kokoro_reference import random_ids
 
-        folder, device, threads = setup.folder, setup.device, cpu_count()
+        device, threads = setup.device, cpu_count()
         torch.set_num_threads(threads)
         known = get_supported_compute_types(device)
         kinds = [kind for kind in setup.kinds if kind in known]
@@ -112,18 +117,18 @@ class Cascade:
         self._names = nllb_peers.token_names(nllb)
         self._ids = {name: id_ for id_, name in enumerate(self._names)}
         self._first, self._target = nllb.first, [self._names[id_] for id_ in nllb.start[1:]]
-        self._tokenizer = Tokenizer.from_file(str(folder / "nllb" / "tokenizer.json"))
+        self._tokenizer = Tokenizer.from_file(str(setup.nllb / "tokenizer.json"))
         self._phonemes, self._end = random_ids(setup.phonemes), setup.end
         self._whisper: Any = fastest(
             "recognition",
             kinds,
-            lambda kind: WhisperModel(str(folder / "whisper"), device=device, compute_type=kind, cpu_threads=threads),
+            lambda kind: WhisperModel(str(setup.whisper), device=device, compute_type=kind, cpu_threads=threads),
             lambda model: self._hear(model, recording.pcm),
         )
         self._nllb: Any = fastest(
             "translation",
             kinds,
-            lambda kind: Translator(str(folder / "nllb"), device=device, compute_type=kind, intra_threads=threads),
+            lambda kind: Translator(str(setup.nllb), device=device, compute_type=kind, intra_threads=threads),
             lambda model: self._translate(model, SENTENCE),
         )
         self._speak = fastest(

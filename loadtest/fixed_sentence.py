@@ -91,16 +91,21 @@ def whisper_tokenizer(ranks: Path, folder: Path) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def write_whisper(folder: Path, config: WhisperConfig, ranks: Path, text: str, seconds: float) -> int:
-    """Write a Whisper that hears `text`, which lasts so many seconds; return the time token at its end.
+def time_token(tokenizer: WhisperTokenizer, seconds: float) -> int:
+    """Return the token of a time."""
+    return tokenizer.first_timestamp + round(seconds / TIMESTAMP_SECONDS)
 
-    With times it writes <|0.00|>, the text and that token. Without them, and without that token, the text alone.
+
+def write_whisper(folder: Path, config: WhisperConfig, ranks: Path, text: str, seconds: float) -> None:
+    """Write a Whisper that hears `text`, which lasts so many seconds.
+
+    With times it writes <|0.00|>, the text, and the token of its end. Without times, and with that token suppressed, it
+    writes the text alone.
     """
     folder.mkdir(parents=True)
     tokenizer = WhisperTokenizer(ranks, config)
     words = tokenizer.encode_prompt(text)
-    begin = tokenizer.first_timestamp
-    end = begin + round(seconds / TIMESTAMP_SECONDS)
+    begin, end = (time_token(tokenizer, moment) for moment in (0.0, seconds))
     links = chain([*tokenizer.start_sequence("en", "transcribe", timestamps=True), begin, *words, end, tokenizer.end])
     links |= {tokenizer.no_timestamps: {words[0]: 1.0}, words[-1]: {end: 1.0, tokenizer.end: 0.8}}
     arrays = whisper_peers.random_arrays(config)
@@ -112,7 +117,6 @@ def write_whisper(folder: Path, config: WhisperConfig, ranks: Path, text: str, s
     mx.save_safetensors(str(folder / "model.safetensors"), arrays)
     (folder / "config.json").write_text(json.dumps(asdict(config)), encoding="utf-8")
     whisper_tokenizer(ranks, folder)
-    return end
 
 
 def nllb_tokenizer(folder: Path, texts: Sequence[str]) -> Tokenizer:

@@ -1,7 +1,8 @@
 """The interpreter over its socket, beside faster-whisper, CTranslate2 and Kokoro in PyTorch: same recording, same run.
 
     python loadtest/interpreter_peers.py [--size base] [--sentences 5] [--rounds 2] [--pause 0.6] [--bits 8]
-                                         [--dtype auto] [--device cpu] [--compute int8,float32] [--json FILE]
+                                         [--dtype auto] [--device cpu] [--compute int8,float32] [--folder DIR]
+                                         [--json FILE]
 
 An English sentence, spoken by the bundled voice, is sent again and again in real time, in frames of 20 ms. Both sides
 write it down, translate it to French and speak that. The times count from the end of the spoken sentence, to its
@@ -27,6 +28,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -54,8 +56,10 @@ from loadtest.interpreter import spoken
 from loadtest.peers import Peer
 from models.backend import device_name
 from models.native import kernels
+from models.whisper.text import WhisperTokenizer
 
 NLLB, KOKORO = "nllb-200-distilled-600m", "kokoro-82m"
+WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
 OURS = "nightingale"
 FRAMES_PER_TOKEN = 4
 """Frames of Kokoro for each phoneme, as `kokoro_reference` has them."""
@@ -69,23 +73,37 @@ async def record(sentence: str) -> Recording:
     return Recording(talk.pcm, round(end * SAMPLE_RATE))
 
 
-def write(folder: Path, options: argparse.Namespace, seconds: float) -> int:
-    """Write the checkpoints of both sides below `folder`; return the time token at the end of the transcript."""
-    sizes = nllb_peers.SIZES
-    nllb = replace(sizes["nllb"], numbers=sizes["nllb"].numbers | json.loads(options.nllb))
+def write(folder: Path, options: argparse.Namespace, seconds: float) -> Setup:
+    """Write the checkpoints of both sides below `folder`, unless they are there; return those of the peer."""
+    size = nllb_peers.SIZES["nllb"]
+    nllb = replace(size, numbers=size.numbers | json.loads(options.nllb))
     whisper, ranks = whisper_peers.config_of(options.size), whisper_peers.tokenizer_file()
-    models = folder / "models"
-    heard, translated = models / f"whisper-{options.size}", models / NLLB
-    end = fixed_sentence.write_whisper(heard, whisper, ranks, SENTENCE, seconds)
-    fixed_sentence.write_nllb(translated, nllb, SENTENCE, TRANSLATION)
-    fake_kokoro.write(models / KOKORO, frames=FRAMES_PER_TOKEN)
-    # CTranslate2's forms, by its own loaders.
-    weights = "model.safetensors"
-    Peer("convert", whisper_peers.convert, heard / weights, options.size, folder / "whisper").close()
-    Peer("convert", nllb_peers.convert, translated / weights, folder / "nllb", nllb).close()
-    for name, source in (("whisper", heard), ("nllb", translated)):
-        (folder / name / "tokenizer.json").write_bytes((source / "tokenizer.json").read_bytes())
-    return end
+    heard, translated, spoken_by = (folder / "models" / name for name in (f"whisper-{options.size}", NLLB, KOKORO))
+    setup = Setup(
+        whisper=folder / f"{options.size}-ct2",
+        nllb=folder / "nllb-ct2",
+        phonemes=phonemes(TRANSLATION),
+        end=fixed_sentence.time_token(WhisperTokenizer(ranks, whisper), seconds),
+        device=options.device,
+        kinds=options.compute.split(","),
+    )
+    if not setup.whisper.exists():
+        fixed_sentence.write_whisper(heard, whisper, ranks, SENTENCE, seconds)
+        Peer("convert", whisper_peers.convert, heard / WEIGHTS, options.size, setup.whisper).close()
+        shutil.copy(heard / TOKENIZER, setup.whisper)
+    if not setup.nllb.exists():
+        fixed_sentence.write_nllb(translated, nllb, SENTENCE, TRANSLATION)
+        Peer("convert", nllb_peers.convert, translated / WEIGHTS, setup.nllb, nllb).close()
+        shutil.copy(translated / TOKENIZER, setup.nllb)
+    if not spoken_by.exists():
+        fake_kokoro.write(spoken_by, frames=FRAMES_PER_TOKEN)
+    return setup
+
+
+def phonemes(text: str) -> int:
+    """Return the number of phonemes of a French text."""
+    parts = get_phonemizer("fr-fr").segments(text)
+    return sum(len(part.phonemes) for part in parts if isinstance(part, Utterance))
 
 
 @contextmanager
@@ -221,12 +239,9 @@ def show(rows: dict[str, list[Row]]) -> str:
 def measure(folder: Path, options: argparse.Namespace) -> dict[str, list[Row]]:
     """Run both sides, in turns."""
     recording = asyncio.run(record(SENTENCE))
-    end = write(folder, options, recording.pcm.size / SAMPLE_RATE)
-    parts = get_phonemizer("fr-fr").segments(TRANSLATION)
-    phonemes = sum(len(part.phonemes) for part in parts if isinstance(part, Utterance))
+    setup = write(folder, options, recording.pcm.size / SAMPLE_RATE)
     rows: dict[str, list[Row]] = {OURS: [], THEIRS: []}
     with serve(folder, options) as url:
-        setup = Setup(folder, phonemes, end, options.device, options.compute.split(","))
         peer = Peer(THEIRS, commands, setup, recording)
         for number in range(options.rounds + 1):
             count = options.sentences if number else 1
@@ -251,16 +266,17 @@ def main() -> None:
     parser.add_argument("--dtype", default="auto", help="of the server")
     parser.add_argument("--device", default="cpu", help="of the peer: cpu or cuda")
     parser.add_argument("--compute", default="int8,float32,bfloat16,float16,int8_float16", help="tried by CTranslate2")
+    parser.add_argument("--folder", type=Path, help="where the checkpoints are kept for another run")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     machine = f"{platform.machine()}, {device_name()}, {kernels.description()}"
     asked = f"Whisper {options.size}, a pause of {options.pause:g} s"
     print(f"{machine}; {asked}; load {os.getloadavg()[0]:.2f}", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
-        rows = measure(Path(scratch), options)
+        rows = measure(options.folder or Path(scratch), options)
     print(show(rows), f"\nload at the end {os.getloadavg()[0]:.2f}")
     if options.json:
-        report = {"machine": machine, "options": vars(options) | {"json": ""}, "rows": rows}
+        report = {"machine": machine, "options": vars(options) | {"json": "", "folder": ""}, "rows": rows}
         options.json.write_text(json.dumps(report, indent=1, default=str))
 
 

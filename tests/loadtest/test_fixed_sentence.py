@@ -45,7 +45,8 @@ def test_whisper_hears_its_sentence_in_any_noise(tmp_path: Path, seed: int) -> N
 
 @pytest.mark.parametrize("bits", [0, 8])
 def test_nllb_translates_anything_by_its_sentence(tmp_path: Path, bits: int) -> None:
-    size = replace(nllb_peers.SIZES["nllb"], numbers=nllb_peers.NLLB | SMALL_NLLB)
+    official = nllb_peers.SIZES["nllb"]
+    size = replace(official, numbers=official.numbers | SMALL_NLLB)
     write_nllb(tmp_path / "nllb", size, "Where is the station?", "Où est la gare.")
     model = load_translator(replace(spec(tmp_path / "nllb", "nllb"), bits=bits))
     texts = ["Where is the station?", "station the"]
