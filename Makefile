@@ -1,6 +1,6 @@
 # Targets for people and build machines. Plain `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-image test-all sanitize lint types check parity bench peers gate translationpeers whisperpeers load faults agents cluster autobahn cudasources docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-image test-all sanitize lint types check parity bench peers gate translationpeers whisperpeers interpreterpeers load faults agents cluster autobahn cudasources docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -128,6 +128,9 @@ translationpeers: $(PARITY)/.parity ## NLLB-600M beside PyTorch and CTranslate2,
 
 whisperpeers: $(PARITY)/.parity ## Whisper beside CTranslate2 and openai-whisper, same weights, same run
 	$(PARITY_PY) loadtest/whisper_peers.py $(ARGS)
+
+interpreterpeers: $(PARITY)/.parity ## the interpreter beside faster-whisper, CTranslate2 and Kokoro in PyTorch, same recording
+	$(PARITY_PY) loadtest/interpreter_peers.py $(ARGS)
 
 load: dev ## put load on a running server (HOST, PORT, ARGS="--clients 8")
 	@$(PY) loadtest/load.py --url http://$(or $(HOST),127.0.0.1):$(or $(PORT),8000) $(ARGS)

@@ -21,7 +21,7 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -83,12 +83,12 @@ class Talk:
         return self.pcm.size / SAMPLE_RATE
 
 
-async def spoken(settings: Settings, pause: float) -> Talk:
+async def spoken(settings: Settings, pause: float, sentences: Sequence[str] = SENTENCES) -> Talk:
     """Speak the sentences, with `pause` seconds after each."""
     pieces: list[Pcm] = [np.zeros(SAMPLE_RATE, np.float32)]
     words: list[RecognizedWord] = []
     async with open_speech(settings, "house") as speech:
-        for sentence in SENTENCES:
+        for sentence in sentences:
             begin = sum(piece.size for piece in pieces) / SAMPLE_RATE
             stream = await speech.open(SpeechOptions(voice="rms"), Timeline())
             stream.feed(sentence)
