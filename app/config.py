@@ -117,6 +117,7 @@ class Settings(BaseModel):
     recognition_model: str | None = Field(
         None, description="model that recognizes speech when a request names none; unset: one that is installed"
     )
+    recognition_bits: int = Field(0, description="4 or 8 quantize the weights of recognizers; 0: as they are")
     recognition_seconds: Annotated[float, Field(ge=1, le=36_000)] = Field(
         3_600.0, description="longest recording that is recognized, in seconds"
     )
@@ -273,7 +274,7 @@ class Settings(BaseModel):
             raise ValueError("Input should be names with seconds, such as house=0,whisper-base=600")
         return {name.strip(): seconds for name, _, seconds in pairs}
 
-    @field_validator("translation_bits", "chatterbox_bits", "chatterbox_cache_bits")
+    @field_validator("translation_bits", "recognition_bits", "chatterbox_bits", "chatterbox_cache_bits")
     @classmethod
     def _check_bits(cls, value: int) -> int:
         if value not in (0, 4, 8):

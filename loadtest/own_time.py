@@ -1,6 +1,7 @@
 """Measure the server's own time: a client's wait for one sentence, less the model's computing.
 
     python -m loadtest.own_time --requests 60 [--url http://127.0.0.1:8000] [--text "Hello world."] [--model NAME]
+        [--options '{"translate_to": "es"}']
 
 One request after the other on one connection, each to its last byte, over HTTP (`Server-Timing`) and over a WebSocket
 (`done`). `client` is what the client saw from sending the text, `server` what the server says it took, `model` the sum
@@ -202,11 +203,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--text", default="Hello world.", help="one sentence")
     parser.add_argument("--model")
     parser.add_argument("--voice")
+    parser.add_argument("--options", type=json.loads, default={}, help='JSON, such as {"translate_to": "es"}')
     given = parser.parse_args(arguments)
     if given.requests < 2:
         parser.error("--requests is at least 2")
     body: dict[str, object] = {"input": given.text, "seed": 0}
     body |= {name: value for name, value in (("model", given.model), ("voice", given.voice)) if value is not None}
+    body |= given.options
     ways: dict[str, Callable[[str, dict[str, object], int], Waits]] = {"http": over_http, "websocket": over_websocket}
     try:
         found = {name: way(given.url.rstrip("/"), body, given.requests) for name, way in ways.items()}

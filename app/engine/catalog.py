@@ -296,6 +296,8 @@ class Catalog:
                 "shortlist": settings.translation_shortlist,
                 "target_first": entry.target_first,
             }
+        if entry.kind == "speech-recognition":
+            return {"bits": settings.recognition_bits}
         if entry.family == "kokoro":
             return {"batch": settings.speech_batch}
         if entry.family == "chatterbox":

@@ -89,7 +89,7 @@ def test_chatterbox_is_pinned_whole_and_needs_no_configuration(tmp_path, name):
 def test_settings_reach_the_family_they_are_for(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr("app.engine.catalog._loader", lambda family: seen.append)
-    for name in ("chatterbox", "kokoro-82m"):
+    for name in ("chatterbox", "kokoro-82m", "whisper-base"):
         entry = read_entries()[name]
         for paths in entry.roles.values():
             if paths[0] != "config.json" or name != "chatterbox":
@@ -97,10 +97,11 @@ def test_settings_reach_the_family_they_are_for(tmp_path, monkeypatch):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 (target.mkdir() or (target / "a.pt").touch()) if paths[0] == "voices" else target.touch()
     of_chatterbox = {"chatterbox_bits": 8, "chatterbox_cache_bits": 4, "chatterbox_steps": 4}
-    subject = catalog(tmp_path, **of_chatterbox, chatterbox_draft="ngram", speech_batch=4)
-    subject.load("chatterbox")
-    subject.load("kokoro-82m")
-    spec, other = seen
+    subject = catalog(tmp_path, **of_chatterbox, chatterbox_draft="ngram", speech_batch=4, recognition_bits=4)
+    for name in ("chatterbox", "kokoro-82m", "whisper-base", "ear"):
+        subject.load(name)
+    spec, other, *recognizers = seen
+    assert [each.bits for each in recognizers] == [4, 4]
     assert (spec.bits, spec.cache_bits, spec.steps, spec.draft, spec.batch) == (8, 4, 4, "ngram", 1)
     assert set(spec.files) == {"t3", "s3gen", "voice_encoder", "tokenizer", "voice"}
     assert (other.bits, other.cache_bits, other.steps, other.draft, other.batch) == (0, 0, 0, "", 4)
