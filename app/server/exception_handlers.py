@@ -67,7 +67,9 @@ def explain(error: RequestValidationError, accepted: Iterable[str] = ()) -> Inva
     `accepted`: names of the body's fields, which are listed where one is unknown.
     """
     first = error.errors()[0]
-    where = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    # Of a choice between literals pydantic names the one that it tried.
+    parts = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    where = [part for index, part in enumerate(parts) if not (index and part.startswith("literal["))]
     kind, message = first["type"], first["msg"]
     if kind == "json_invalid":
         return InvalidRequestError(f"The body is not valid JSON: {first.get('ctx', {}).get('error', message)}.")

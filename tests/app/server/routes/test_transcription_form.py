@@ -76,7 +76,7 @@ def test_a_translation_has_fewer_fields() -> None:
     ("parts", "param", "says"),
     [
         ([("response_format", "diarized_json")], "response_format", "Speakers are not told apart"),
-        ([("response_format", "xml")], "response_format", "verbose_json"),
+        ([("response_format", "xml")], "response_format", "Invalid 'response_format': Input should be 'json'"),
         ([("known_speaker_names[]", "Ann")], "known_speaker_names", "Speakers are not told apart"),
         ([("known_speaker_references[]", "data:")], "known_speaker_references", "Speakers"),
         ([("temperature", "warm")], "temperature", "number"),
