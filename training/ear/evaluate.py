@@ -2,9 +2,10 @@
 
     python -m training.ear.evaluate --model models/ear --out training/ear/results [--people pocketsphinx-5.1.1]
 
-The sentences were in no training. Voices that training heard, voices that it never heard, the recordings of people in
-the tests of pocketsphinx's source distribution, and sentences with a planted fault, in which the ear must hear other
-words than were to be said. Writes `judged.json` and prints a table.
+The sentences were in no training. Judged are voices that training heard, and others; house voices with sentences of
+the phrase book, whose templates are in training, but not with these words; the recordings of people in the tests of
+pocketsphinx's source distribution; and sentences with a planted fault, in which the ear must hear other words than
+were to be said. Writes `judged.json` and prints a table.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from training.ear.record import trimmed
 from training.ear.speakers import HELD_OUT, RATE, speaker
 from training.ear.texts import read_texts, target
 from training.measure import word_errors, words_of
+from training.phrasebook.grammar import sentences as phrase_pairs
 
 SEEN = (
     "house:rms", "house:slt", "flite:rms", "flite:slt", "flite:kal", "espeak:en-us", "espeak:en+f3",
@@ -94,6 +96,16 @@ def say(name: str, sentences: Sequence[str]) -> list[Said]:
         Said(text, trimmed(voice(text, random.Random(number))).astype(np.float32) / 32768)
         for number, text in enumerate(sentences)
     ]
+
+
+def held_out_phrases(count: int) -> list[str]:
+    """Return sentences of the phrase book, in words that neither its training nor the ear's has together."""
+    found: dict[str, None] = {}
+    for pair in phrase_pairs(77, held_out=True):
+        found[pair.texts["en"]] = None
+        if len(found) == count:
+            break
+    return list(found)
 
 
 def people(folder: Path) -> list[Said]:
@@ -196,6 +208,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             said = say(name, sentences)
             kept[name] = said
             add(group, name, said)
+    phrases = held_out_phrases(options.sentences)
+    for name in FAULTY:
+        add("phrase book", name, say(name, phrases))
     if options.people is not None:
         add("people", "pocketsphinx's tests", people(options.people))
     for fault, said in faulty([one for name in FAULTY for one in kept[name][: len(sentences) // 2]]):
