@@ -216,8 +216,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     for fault, said in faulty([one for name in FAULTY for one in kept[name][: len(sentences) // 2]]):
         add("wrong", fault, said)
     options.out.mkdir(parents=True, exist_ok=True)
-    results = {"sentences": len(sentences), "groups": [asdict(one) for one in found], "misses": misses}
-    (options.out / "judged.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    groups = _rows([asdict(one) for one in found])
+    text = f'{{"sentences":{len(sentences)},"groups":[{groups}],"misses":[{_rows(misses)}]}}\n'
+    (options.out / "judged.json").write_text(text, encoding="utf-8")
+
+
+def _rows(items: Sequence[object]) -> str:
+    """Return JSON of the items, one a line."""
+    return ",\n".join(json.dumps(item, separators=(",", ":")) for item in items)
 
 
 if __name__ == "__main__":
