@@ -263,7 +263,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=5, help="in a round")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--pause", type=float, default=0.6, help="seconds of silence that end a sentence")
-    parser.add_argument("--bits", type=int, default=8, help="of the server's recognition and translation; 0: as its dtype")
+    parser.add_argument("--bits", type=int, default=8, help="of the server's Whisper and NLLB; 0: as its dtype")
     parser.add_argument("--dtype", default="auto", help="of the server")
     parser.add_argument("--device", default="cpu", help="of the peer: cpu or cuda")
     parser.add_argument("--compute", default="int8,float32,bfloat16,float16,int8_float16", help="tried by CTranslate2")

@@ -64,12 +64,12 @@ def t3(_: Path) -> Callable[[], Any]:
     """Return the choice of T3's kernels."""
     from loadtest.t3_kernels import network, random_arrays
     from models.chatterbox.config import VARIANTS
-    from models.chatterbox.t3.kernels.choice import choose_draw, choose_extend, choose_step
+    from models.chatterbox.t3.kernels.choice import choose_attend, choose_draw, choose_step
 
     config = VARIANTS["chatterbox"].t3
     model = network(config, random_arrays(config), mx.bfloat16)
     mx.eval(model.parameters())
-    return lambda: (choose_step(model), choose_draw(config), choose_extend(model))
+    return lambda: (choose_step(model), choose_draw(config), choose_attend(model))
 
 
 def flow(_: Path) -> Callable[[], Any]:

@@ -36,7 +36,7 @@ from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Guess, Lookup
-from models.chatterbox.t3.kernels.choice import choose_draw, choose_extend, choose_step
+from models.chatterbox.t3.kernels.choice import choose_attend, choose_draw, choose_step
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.state import DecodeRequest, VoicePrompt
 from models.chatterbox.t3.weights import load_weights, shapes
@@ -163,7 +163,7 @@ def measure(
         draft = Oracle(network, request)
     step = choose_step(network) if not option.cache_bits and draft is None else None  # as in the pipeline
     next_token = choose_draw(config) if draft is None else None
-    network.extend = choose_extend(network)
+    network.attend = choose_attend(network)
     decoder = Decoder(network, cache_bits=option.cache_bits, step=step, next_token=next_token, draft=draft)
     mib = held(network, decoder, request)
     steps, prefills, drafted, accepted = [], [], 0, 0

@@ -13,7 +13,6 @@ from functools import cache
 
 from models.backend import mx
 
-
 _RUN = 256  # frames that are drawn at once
 
 

@@ -1,4 +1,4 @@
-"""Self-attention with relative positions, as Transformer-XL has it (Dai et al. 2019, arXiv:1901.02860), in ESPnet's order.
+"""Self-attention with relative positions: Transformer-XL's (Dai et al. 2019, arXiv:1901.02860), in ESPnet's order.
 
 On a GPU one kernel does what lies between the two products: as operations these are ten launches a layer.
 """
@@ -153,9 +153,10 @@ class RelativeAttention(nn.Module):
         length = x.shape[1]
         if self._table.shape[1] // 2 < length - 1:
             raise ValueError(f"{length} rows, positions are reserved for {self._table.shape[1] // 2 + 1}")
-        kernel = bias is not None and fits(length, self._table) and _usable()
-        attended = relative_attention_kernel if kernel else relative_attention_reference
-        return self.linear_out(attended(self.linear_qkv(x), self._table, self.pos_bias_u, self.pos_bias_v, bias))
+        qkv, table, u, v = self.linear_qkv(x), self._table, self.pos_bias_u, self.pos_bias_v
+        if bias is not None and fits(length, table) and _usable():
+            return self.linear_out(relative_attention_kernel(qkv, table, u, v, bias))
+        return self.linear_out(relative_attention_reference(qkv, table, u, v, bias))
 
 
 def relative_attention_reference(
@@ -223,8 +224,8 @@ def _difference() -> float:
     """Return the kernel's difference from the plain operations, on two sequences, one of them padded."""
     batch, length, heads, reach = 2, 70, 3, 80
     shapes = ((batch, length, 3 * heads * SIZE), (heads, 2 * reach - 1, SIZE), (heads, SIZE), (heads, SIZE))
-    given = [mx.random.normal(shape, key=mx.random.key(number)) for number, shape in enumerate(shapes)]
+    qkv, table, u, v = (mx.random.normal(shape, key=mx.random.key(number)) for number, shape in enumerate(shapes))
     valid = mx.arange(length) < mx.array([length, 50])[:, None, None, None]
     bias = mx.where(valid, 0.0, float("-inf"))
-    found, wanted = relative_attention_kernel(*given, bias), relative_attention_reference(*given, bias)
-    return relative_difference(found, wanted)
+    wanted = relative_attention_reference(qkv, table, u, v, bias)
+    return relative_difference(relative_attention_kernel(qkv, table, u, v, bias), wanted)

@@ -43,7 +43,7 @@ KERNEL = Kernel(
 
 
 def attend(reading: Reading, qkv: mx.array, layer: Layer, heads: int) -> tuple[mx.array, Layer]:
-    """Compute `backbone.attend` for an empty cache, and `place` 0, by plain operations where the kernel does not fit."""
+    """Compute `backbone.attend` for an empty cache and `place` 0; by plain operations where the kernel does not fit."""
     (empty, *others), (rows, count, width) = layer, qkv.shape
     room, turns = empty.shape[2], reading.wavelengths
     if others or empty.dtype != mx.bfloat16 or empty.shape[3] != 64 or room % _TILE or count > MOST_PLACES:

@@ -74,9 +74,7 @@ def official_arrays(config: T3Config, seed: int = 0, loudness: float = 1.0) -> d
     return found
 
 
-def network(
-    config: T3Config, seed: int = 0, bits: int = 0, loudness: float = 1.0, dtype: mx.Dtype = mx.float32
-) -> T3:
+def network(config: T3Config, seed: int = 0, bits: int = 0, loudness: float = 1.0, dtype: mx.Dtype = mx.float32) -> T3:
     """A network with random weights."""
     found = T3(config)
     load_weights(found, official_arrays(config, seed, loudness), "arrays", dtype)

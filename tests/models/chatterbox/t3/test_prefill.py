@@ -15,7 +15,6 @@ from models.chatterbox.t3 import backbone, cache
 from models.chatterbox.t3.backbone import Attend, Reading
 from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.kernels import choice, prefill
-from models.chatterbox.t3.network import T3
 from models.layers.kernels import agreement
 from models.layers.kernels.device import Device
 from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, network

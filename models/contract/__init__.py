@@ -1,0 +1,103 @@
+"""Contract between `models` and `app`: the methods of a model family, its requests, results and errors.
+
+PCM crosses it as float32 numpy in [-1, 1]; no `mx.array` does, because MLX arrays belong to the thread
+that made them. Every method of a model is called on the one thread that owns MLX.
+"""
+
+from models.contract.calls import (
+    IsCancelled,
+    Pcm,
+    Progress,
+    WarmupStep,
+)
+from models.contract.errors import (
+    Cancelled,
+    InputTooLongError,
+    ModelError,
+    ModelRequestError,
+    OutsideCoverageError,
+    UnknownLanguageError,
+    UnknownVoiceError,
+    UnusableReferenceError,
+    WeightsError,
+    WeightsMissingError,
+)
+from models.contract.model import (
+    Model,
+    ModelKind,
+    ModelSpec,
+)
+from models.contract.recognition import (
+    RecognitionRequest,
+    RecognitionTask,
+    RecognizedSegment,
+    RecognizedToken,
+    RecognizedWord,
+    Recognizer,
+)
+from models.contract.speech import (
+    MAX_SPEED,
+    MIN_SPEED,
+    SAMPLING_RANGES,
+    AudioChunk,
+    BatchItem,
+    BatchSynthesizer,
+    Conditioning,
+    Reads,
+    Sampling,
+    SpeechRequest,
+    Synthesizer,
+    TokenSynthesizer,
+    Voice,
+    VoiceCloner,
+)
+from models.contract.translation import (
+    Hypothesis,
+    Translation,
+    TranslationRequest,
+    Translator,
+)
+
+__all__ = [
+    "MAX_SPEED",
+    "MIN_SPEED",
+    "SAMPLING_RANGES",
+    "AudioChunk",
+    "BatchItem",
+    "BatchSynthesizer",
+    "Cancelled",
+    "Conditioning",
+    "Hypothesis",
+    "InputTooLongError",
+    "IsCancelled",
+    "Model",
+    "ModelError",
+    "ModelKind",
+    "ModelRequestError",
+    "ModelSpec",
+    "OutsideCoverageError",
+    "Pcm",
+    "Progress",
+    "Reads",
+    "RecognitionRequest",
+    "RecognitionTask",
+    "RecognizedSegment",
+    "RecognizedToken",
+    "RecognizedWord",
+    "Recognizer",
+    "Sampling",
+    "SpeechRequest",
+    "Synthesizer",
+    "TokenSynthesizer",
+    "Translation",
+    "TranslationRequest",
+    "Translator",
+    "UnknownLanguageError",
+    "UnknownVoiceError",
+    "UnusableReferenceError",
+    "Voice",
+    "VoiceCloner",
+    "WarmupStep",
+    "WeightsError",
+    "WeightsMissingError",
+]
