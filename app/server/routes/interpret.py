@@ -232,7 +232,7 @@ def _parse(frame: str | bytes, limit: int) -> BaseModel:
     try:
         message: BaseModel = messages.INCOMING.validate_python(read_json(frame, limit))
     except ValidationError as error:
-        raise ProtocolError(explain(error, "start, update, flush, mute, cancel, end")) from None
+        raise ProtocolError(explain(error, messages.Incoming)) from None
     return message
 
 

@@ -6,7 +6,7 @@ Times and durations are seconds.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, ValidationError
 
@@ -203,12 +203,17 @@ def read_json(frame: str | bytes, most: int) -> Any:
         raise ProtocolError("The message is not valid JSON.") from None
 
 
-def explain(error: ValidationError, types: str) -> str:
-    """Return the text for a message that is none of `types`, or has a wrong field."""
+def explain(error: ValidationError, incoming: Any) -> str:
+    """Return the text for a message that is none of the union `incoming`, or has a wrong field."""
+    union, *_ = get_args(incoming)
+    kinds = {get_args(kind.model_fields["type"].annotation)[0]: kind for kind in get_args(union)}
     first = error.errors(include_url=False)[0]
     if first["type"] in {"union_tag_invalid", "union_tag_not_found"}:
-        return f"The message needs a 'type': one of {types}."
+        return f"The message needs a 'type': one of {', '.join(kinds)}."
     if first["type"] in {"model_attributes_type", "dict_type"}:
         return "The message must be a JSON object."
-    where = ".".join(str(part) for part in first["loc"][1:])
-    return f"'{where}' of '{first['loc'][0]}': {first['msg']}."
+    kind, *path = map(str, first["loc"])
+    where = ".".join(path)
+    if first["type"] == "extra_forbidden" and len(path) == 1:
+        return f"'{kind}' has no '{where}'; accepted are {', '.join(sorted(kinds[kind].model_fields))}."
+    return f"'{where}' of '{kind}': {first['msg']}."

@@ -203,7 +203,7 @@ class StreamSession:
         try:
             return events.INCOMING.validate_python(data)
         except ValidationError as error:
-            raise ProtocolError(events.explain(error, "start, text, flush, cancel, end")) from None
+            raise ProtocolError(events.explain(error, events.Incoming)) from None
 
     def _handle(self, message: BaseModel, now: float) -> list[Effect]:
         if isinstance(message, events.Start):

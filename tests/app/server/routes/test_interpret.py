@@ -359,7 +359,7 @@ def test_audio_comes_at_any_rate_and_cut_anywhere(session: Any, hearing: Any, ra
         ({**START, "pause": 0.0}, "protocol_error", "pause"),
         ({**START, "max_speed": 0.5}, "protocol_error", "max_speed"),
         ({**START, "keywords": ["a"] * 101}, "protocol_error", "keywords"),
-        ({**START, "colour": "red"}, "protocol_error", "colour"),
+        ({**START, "colour": "red"}, "protocol_error", "has no 'colour'; accepted are anticipate, any_language"),
         ({key: value for key, value in START.items() if key != "target"}, "protocol_error", "target"),
         ({**START, "target": "\ud800"}, "protocol_error", "target"),
     ],

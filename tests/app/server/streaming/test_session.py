@@ -193,7 +193,7 @@ def test_a_set_that_fails_leaves_the_session_open() -> None:
         ('{"type": "shout"}', "start, text, flush, cancel, end"),
         ('{"type": "text"}', "'text' of 'text'"),
         ('{"type": "text", "text": 3}', "valid string"),
-        ('{"type": "flush", "hard": true}', "'hard' of 'flush'"),
+        ('{"type": "flush", "hard": true}', "'flush' has no 'hard'; accepted are type"),
         ('{"type": "text", "text": "\\ud800"}', "surrogate"),
         ('{"type": "flush", "\\ud800": 1}', "of 'flush'"),
         (b"\x00\x01", "Binary messages"),
