@@ -94,8 +94,8 @@ class Settings(BaseModel):
     warmup: Literal["full", "none"] = Field("full", description="run every shape before readiness, or load only")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="number format of the decoder on a GPU, and of its products on a CPU with AMX; auto: float32 on a "
-        "GPU, bfloat16 on such a CPU",
+        description="number format of models on a GPU, and of products on a CPU with AMX; auto: bfloat16 for "
+        "recognizers and translators on a GPU, and for Kokoro on such a CPU; else float32",
     )
     profile: bool = Field(True, description="time the stages inside a model (costs extra synchronizations)")
     speech_batch: int = Field(

@@ -38,6 +38,7 @@ __all__ = [
     "on_cpu",
     "preload_blas",
     "release_thread",
+    "token_model_dtype",
 ]
 
 logger = logging.getLogger(__name__)
@@ -91,6 +92,16 @@ _DTYPES = {"i": mx.int32, "I": mx.uint32, "f": mx.float32}
 def on_cpu() -> bool:
     """Return whether MLX computes on the CPU. Layers then lower to native kernels, or to matrix products."""
     return bool(mx.default_device() == mx.Device(mx.cpu))
+
+
+def token_model_dtype(name: str) -> mx.Dtype:
+    """Return the type in which models of text tokens compute: float32 on a CPU; on a GPU the named one.
+
+    `auto` is bfloat16 there: it has kernels of a decoder's step, and the models in the box write the same with it.
+    """
+    if on_cpu():
+        return mx.float32
+    return {"auto": mx.bfloat16, "bfloat16": mx.bfloat16, "float16": mx.float16, "float32": mx.float32}[name]
 
 
 if on_cpu():

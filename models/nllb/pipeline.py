@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.backend import bucket, mx, on_cpu
+from models.backend import bucket, mx, on_cpu, token_model_dtype
 from models.checkpoint import read_arrays
 from models.contract import (
     Hypothesis,
@@ -52,8 +52,6 @@ logger = logging.getLogger(__name__)
 MAX_BATCH = 32
 MAX_BEAMS = 8
 
-_DTYPES = {"auto": mx.float32, "float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
-
 
 def load(spec: ModelSpec) -> NllbTranslator:
     """Load a checkpoint: spec.files has "config", "weights", "tokenizer"; "coverage" of a demonstrator.
@@ -76,7 +74,7 @@ def load(spec: ModelSpec) -> NllbTranslator:
     if on_cpu() and spec.bits and not kernels.available():
         logger.warning("%s: weights of %d bits are slower on this CPU, not faster", spec.name, spec.bits)
     network = Nllb(config)
-    dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
+    dtype = token_model_dtype(spec.dtype)
     load_weights(network, read_arrays(spec.files["weights"]), spec.files["weights"], dtype)
     network.lower(weight_bits(spec.dtype, spec.bits))
     # A demonstrator's vocabulary is as short as a shortlist, and not in the order of frequency.

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from models.backend import mx, on_cpu
+from models.backend import on_cpu, token_model_dtype
 from models.contract import (
     Cancelled,
     InputTooLongError,
@@ -55,7 +55,6 @@ _BATCH_BYTES, _GPU_BATCH_BYTES = 1 << 29, 1 << 32  # of what their decoder reads
 _WARM_TOKENS = 4
 SAMPLES = 5  # that are drawn at a temperature above 0
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-_DTYPES = {"auto": mx.float32, "float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 
 T = TypeVar("T")
 
@@ -75,7 +74,7 @@ def load(spec: ModelSpec) -> WhisperRecognizer:
         logger.warning("%s: weights of %d bits are slower on this CPU, not faster", spec.name, spec.bits)
     tokenizer = WhisperTokenizer(spec.files["tokenizer"], config)
     network = Whisper(config)
-    load_weights(network, arrays, spec.files["weights"], mx.float32 if on_cpu() else _DTYPES[spec.dtype])
+    load_weights(network, arrays, spec.files["weights"], token_model_dtype(spec.dtype))
     arrays.clear()
     network.lower(weight_bits(spec.dtype, spec.bits))
     return WhisperRecognizer(config, network, tokenizer, heads)

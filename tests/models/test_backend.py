@@ -270,3 +270,14 @@ def test_arrays_of_the_host_arrive_together(monkeypatch: pytest.MonkeyPatch) -> 
         assert (other.dtype, other.shape) == (one.dtype, array.shape)
         assert np.array_equal(np.array(other), array)
         assert np.array_equal(np.array(one), array)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("auto", mx.bfloat16), ("bfloat16", mx.bfloat16), ("float32", mx.float32)]
+)
+def test_models_of_tokens_compute_in_bfloat16_on_a_gpu(
+    name: str, wanted: mx.Dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert backend.token_model_dtype(name) == mx.float32
+    monkeypatch.setattr(backend, "on_cpu", lambda: False)
+    assert backend.token_model_dtype(name) == wanted
