@@ -95,8 +95,8 @@ def draw_differences(next_token: NextToken, config: T3Config, steps: int = 8) ->
 def choose_attend(network: T3) -> Attend:
     """Return the kernel of `backbone.attend` for prompts if this device has CUDA, and it agrees there; else that one.
 
-    A warning tells if it does not build or does not agree. Metal starts kernels at less cost, and multiplies tiles of
-    its own by MLX's attention alone.
+    A warning tells if it does not build or does not agree. On Metal plain operations stay: a launch costs less there,
+    and MLX's attention has the device's products of matrices.
     """
     if gpu() != "cuda" or network.dtype != mx.bfloat16:
         return backbone.attend
