@@ -79,6 +79,8 @@ class End(Message):
     type: Literal["end"]
 
 
+_NOT_JSON = "The message is not valid JSON."
+
 Incoming = Annotated[Start | Text | Flush | Cancel | End, Field(discriminator="type")]
 INCOMING: TypeAdapter[Start | Text | Flush | Cancel | End] = TypeAdapter(Incoming)
 
@@ -200,14 +202,16 @@ def read_json(frame: str | bytes, most: int) -> Any:
     try:
         return json.loads(frame)
     except (ValueError, RecursionError):
-        raise ProtocolError("The message is not valid JSON.") from None
+        raise ProtocolError(_NOT_JSON) from None
 
 
 def explain(error: ValidationError, incoming: Any) -> str:
     """Return the text for a message that is none of the union `incoming`, or has a wrong field."""
     union, *_ = get_args(incoming)
-    kinds = {get_args(kind.model_fields["type"].annotation)[0]: kind for kind in get_args(union)}
+    kinds = {name: kind for kind in get_args(union) for name in get_args(kind.model_fields["type"].annotation)}
     first = error.errors(include_url=False)[0]
+    if first["type"] == "json_invalid":
+        return _NOT_JSON
     if first["type"] in {"union_tag_invalid", "union_tag_not_found"}:
         return f"The message needs a 'type': one of {', '.join(kinds)}."
     if first["type"] in {"model_attributes_type", "dict_type"}:

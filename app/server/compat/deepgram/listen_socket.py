@@ -44,10 +44,10 @@ from app.server.compat.deepgram.listen_query import (
     parse_listen,
     parse_milliseconds,
 )
-from app.server.compat.deepgram.query import explain
 from app.server.error_responses import LISTEN_PATH, error_response, header_text, note_error
 from app.server.schemas import UnicodeText
 from app.server.state import Services, services
+from app.server.streaming.events import explain
 from app.server.streaming.live_socket import LiveSocket
 from app.server.streaming.socket import Socket
 from models.contract import RecognizedSegment, RecognizedWord
@@ -73,7 +73,8 @@ class Configure(BaseModel):
     features: dict[str, bool] | None = None
 
 
-_INCOMING: TypeAdapter[Command | Configure] = TypeAdapter(Annotated[Command | Configure, Field(discriminator="type")])
+_Incoming = Annotated[Command | Configure, Field(discriminator="type")]
+_INCOMING: TypeAdapter[Command | Configure] = TypeAdapter(_Incoming)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +180,7 @@ class ListenSocket(LiveSocket):
         try:
             message = _INCOMING.validate_json(frame)
         except ValidationError as error:
-            raise ProtocolError(explain(error, "Finalize, CloseStream, KeepAlive, Configure")) from None
+            raise ProtocolError(explain(error, _Incoming)) from None
         if isinstance(message, Configure):
             await self._configure(message)
         elif message.type == "Finalize":

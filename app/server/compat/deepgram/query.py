@@ -140,15 +140,3 @@ def invalid(error: ValidationError) -> InvalidRequestError:
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0])
     return InvalidRequestError(f"Invalid '{name}': {first['msg']}.", param=name)
-
-
-def explain(error: ValidationError, types: str) -> str:
-    """Return why a message of a socket is refused. `types`: those that are accepted."""
-    first = error.errors(include_url=False)[0]
-    if first["type"] == "json_invalid":
-        return "The message is not valid JSON."
-    if first["type"] in {"union_tag_invalid", "union_tag_not_found"}:
-        return f"The message needs a 'type': one of {types}."
-    if first["type"] in {"model_attributes_type", "dict_type"}:
-        return "The message must be a JSON object."
-    return f"'{'.'.join(str(part) for part in first['loc'][1:])}' of '{first['loc'][0]}': {first['msg']}."

@@ -20,7 +20,7 @@ from app.audio.encoders import check_format, choose_rate
 from app.config import Settings
 from app.errors import EmptyInputError, ProtocolError, ServiceError
 from app.observability import metrics
-from app.server.compat.deepgram.query import explain, parse_start
+from app.server.compat.deepgram.query import parse_start
 from app.server.compat.deepgram.transcript import model_uuid
 from app.server.error_responses import SPEAK_PATH, error_response, header_text
 from app.server.schemas import UnicodeText
@@ -48,7 +48,8 @@ class Command(BaseModel):
     type: Literal["Flush", "Clear", "Close", "KeepAlive"]
 
 
-_INCOMING: TypeAdapter[Speak | Command] = TypeAdapter(Annotated[Speak | Command, Field(discriminator="type")])
+_Incoming = Annotated[Speak | Command, Field(discriminator="type")]
+_INCOMING: TypeAdapter[Speak | Command] = TypeAdapter(_Incoming)
 
 
 @router.websocket(SPEAK_PATH)
@@ -92,7 +93,7 @@ class DeepgramAdapter(Adapter):
         try:
             message = _INCOMING.validate_json(frame)
         except ValidationError as error:
-            return session.fail(ProtocolError(explain(error, "Speak, Flush, Clear, Close, KeepAlive")))
+            return session.fail(ProtocolError(events.explain(error, _Incoming)))
         if isinstance(message, Speak):
             return session.accept(events.Text(type="text", text=message.text), now)
         match message.type:
