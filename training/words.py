@@ -75,10 +75,9 @@ zero one two three four five six seven eight nine ten eleven twelve thirteen fou
 nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million first second third fourth fifth
 """.split()
 
-DAYS = """
-Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May June July August September
-October November December
-""".split()
+WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+MONTHS = "January February March April May June July August September October November December".split()
+DAYS = [*WEEKDAYS, *MONTHS]
 
 PRONOUNS = "I you he she we they".split()
 POSSESSIVES = "my your his her our their".split()
@@ -102,7 +101,7 @@ PHRASES = [
 ]  # fmt: skip
 
 # First names and places that everyday sentences have; the lexicon lacks many of them.
-NAMES = """
+_PEOPLE_AND_PLACES = """
 Mary Maria Anna Emma Julia Laura Sarah Sara Susan Linda Karen Nancy Lisa Betty Helen Sandra Donna Carol Ruth Sharon
 Michelle Kate Katie Alice Amy Rachel Rebecca Olivia Sophia Sophie Emily Grace Ella Lucy Hannah Chloe Mia Eva Nina Nora
 Clara Rosa Elena Irene Diana Victoria Charlotte Margaret Elizabeth Jennifer Jessica Amanda Melissa Stephanie Catherine
@@ -120,6 +119,6 @@ Houston Dallas Denver Seattle Miami Atlanta Washington York Oxford Cambridge Edi
 France Germany Spain Italy England Scotland Ireland Wales Greece Turkey Russia China Japan India Egypt Canada Mexico
 Brazil Australia America Europe Africa Asia Sweden Norway Denmark Finland Poland Austria Switzerland Holland Belgium
 Portugal Texas Florida California Virginia Ohio English French German Spanish Italian Russian Chinese Japanese American
-British European Indian Christmas Easter January February March April May June July August September October November
-December Monday Tuesday Wednesday Thursday Friday Saturday Sunday Google Amazon Internet Earth Mars Venus Mister Doctor
+British European Indian Christmas Easter
 """.split()
+NAMES = [*_PEOPLE_AND_PLACES, *MONTHS, *WEEKDAYS, *"Google Amazon Internet Earth Mars Venus Mister Doctor".split()]

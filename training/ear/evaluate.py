@@ -26,11 +26,11 @@ import numpy.typing as npt
 from models.contract import ModelSpec, RecognitionRequest, RecognizedSegment, Recognizer
 from models.timeline import Timeline
 from training.corpus import HELD_OUT as SENTENCES
+from training.corpus import distinct
 from training.ear.record import trimmed
 from training.ear.speakers import HELD_OUT, RATE, speaker
-from training.ear.texts import read_texts, target
+from training.ear.texts import phrases, read_texts, target
 from training.measure import word_errors, words_of
-from training.phrasebook.grammar import sentences as phrase_pairs
 
 SEEN = (
     "house:rms", "house:slt", "flite:rms", "flite:slt", "flite:kal", "espeak:en-us", "espeak:en+f3",
@@ -100,12 +100,7 @@ def say(name: str, sentences: Sequence[str]) -> list[Said]:
 
 def held_out_phrases(count: int) -> list[str]:
     """Return sentences of the phrase book, in words that neither its training nor the ear's has together."""
-    found: dict[str, None] = {}
-    for pair in phrase_pairs(77, held_out=True):
-        found[pair.texts["en"]] = None
-        if len(found) == count:
-            break
-    return list(found)
+    return distinct(phrases(77, held_out=True), count, set(), exact=True)
 
 
 def people(folder: Path) -> list[Said]:
@@ -208,9 +203,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             said = say(name, sentences)
             kept[name] = said
             add(group, name, said)
-    phrases = held_out_phrases(options.sentences)
+    unknown = held_out_phrases(options.sentences)
     for name in FAULTY:
-        add("phrase book", name, say(name, phrases))
+        add("phrase book", name, say(name, unknown))
     if options.people is not None:
         add("people", "pocketsphinx's tests", people(options.people))
     for fault, said in faulty([one for name in FAULTY for one in kept[name][: len(sentences) // 2]]):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from app.speech.verification import spoken_text
 from app.text.planner import get_phonemizer
+from training import words
 
 TEMPLATES = """
 The meeting begins at {time} on {date}.
@@ -40,8 +41,6 @@ My {initials} file has {large} {unit}.
 """.strip().splitlines()
 PLACES = "Paris London Boston Dublin Oxford Vienna Chicago Denver Berlin Madrid Sydney Toronto Park Mill".split()
 UNITS = "kg km cm mm mph miles meters liters grams pounds inches feet seconds hours GB MB Hz kHz".split()
-MONTHS = "January February March April May June July August September October November December".split()
-DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 # Not A and I, which are words, too.
 LETTERS = "BCDEFGHJKLMNOPQRSTUVWXYZ"
 
@@ -54,9 +53,9 @@ class FigureWriter:
         integer, choose = rng.randint, rng.choice
         self._slots: dict[str, Callable[[], str]] = {
             "time": lambda: choose((f"{integer(1, 12)}:{integer(0, 59):02}", f"{integer(1, 12)} o'clock")),
-            "date": lambda: f"{choose(MONTHS)} {integer(1, 28)}",
-            "month": lambda: choose(MONTHS),
-            "day": lambda: choose(DAYS),
+            "date": lambda: f"{choose(words.MONTHS)} {integer(1, 28)}",
+            "month": lambda: choose(words.MONTHS),
+            "day": lambda: choose(words.WEEKDAYS),
             "year": lambda: str(integer(1700, 2049)),
             "small": lambda: str(integer(2, 99)),
             "large": lambda: str(integer(100, choose((999, 9999, 999_999)))),

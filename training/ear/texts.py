@@ -84,9 +84,9 @@ def texts(counts: dict[str, int], seed: int, documents: Iterable[str] = ()) -> l
     return found
 
 
-def phrases(seed: int) -> Callable[[], str]:
+def phrases(seed: int, *, held_out: bool = False) -> Callable[[], str]:
     """Return a function that returns English sentences of the phrase book, one after the other."""
-    drawn = sentences(seed, held_out=False)
+    drawn = sentences(seed, held_out=held_out)
     return lambda: next(drawn).texts["en"]
 
 
