@@ -26,7 +26,7 @@ _BODY = """
   GLOBAL ushort *to = (GLOBAL ushort *)made;
   const Part of = {(GLOBAL const ushort *)qkv + (long)row * count * 3 * HEADS * HEAD + head * HEAD,
                    to + 2 * row * behind + (long)head * room * HEAD,
-                   wavelengths, behind, HEADS * HEAD, 3 * HEADS * HEAD, count, ROTARY};
+                   (GLOBAL const float *)wavelengths, behind, HEADS * HEAD, 3 * HEADS * HEAD, count, ROTARY};
   attend_tile(at, of, BLOCK_X, to + cached + (long)row * count * HEADS * HEAD + head * HEAD, shared);
 """
 
@@ -50,7 +50,7 @@ def attend(reading: Reading, qkv: mx.array, layer: Layer, heads: int) -> tuple[m
         return backbone.attend(reading, qkv, layer, heads)
     (made,) = launch(
         KERNEL,
-        [qkv, mx.zeros(8) if turns is None else turns],
+        [qkv, qkv if turns is None else turns],  # without turns the second is not read
         [((empty.size + rows * count * width // 3,), empty.dtype)],
         (room // _TILE, rows * heads, 1),
         {"HEADS": heads, "ROTARY": turns is not None},
