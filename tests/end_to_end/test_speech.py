@@ -135,8 +135,8 @@ def test_a_newcomer_does_not_wait_out_the_sentence_under_way(server):
         with ThreadPoolExecutor(1) as pool:
             listening = pool.submit(listen, names[0], began)
             assert began.wait(60)
-            body = {"input": "Hello."}
-            httpx.post(f"{server}/v1/audio/speech", json=body, headers={"x-request-id": names[1]}).raise_for_status()
+            said, headers = {"input": "Hello."}, {"x-request-id": names[1]}
+            httpx.post(f"{server}/v1/audio/speech", json=said, headers=headers).raise_for_status()
             assert listening.result(60) == undisturbed
         entry, newcomer = finished(server, *names)
         # A busy machine may send the newcomer too late: then the two did not meet.
