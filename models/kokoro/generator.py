@@ -161,7 +161,7 @@ def mean_of_blocks(
     for block in blocks:
         results.append(block(x, styled, valid, partial))
         yield [part.rows for part in results[-1]]
-    yield [valid.zero(merge(results, bias, slope))]
+    yield [merge(results, bias, slope, valid.mask)]
 
 
 def _excited(
@@ -180,7 +180,7 @@ def _excited(
     native = block.native
     if native is not None:
         return kernels.res_block(native, source, styled, valid.counts, start=x, bias=bias)
-    return valid.zero(x + merge([block(source, styled, valid)], bias, 1.0))
+    return merge([block(source, styled, valid)], bias, 1.0, valid.mask, onto=x)
 
 
 def _valid(count: mx.array | None, x: mx.array) -> PaddingMask:

@@ -7,7 +7,7 @@ their own; what they leave takes MLX's operations.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, reduce
 
 from models.backend import mx
 from models.native import transformer
@@ -15,6 +15,14 @@ from models.native import transformer
 # sin^2(pi m) as a polynomial in m^2 on [0, 1/2], least squares at 400 Chebyshev nodes, largest error 4.6e-7.
 # Reduced in cycles, it keeps its error where the angle is large.
 SIN2 = (9.86952175, -32.46503585, 42.64227604, -29.42110714, 10.57316894)
+
+# `snake` for kernels.
+SNAKE_WORD = f"""
+INLINE float snake(const float y, const float cycles, const float inverse) {{
+  const float m = cycles - floorf(cycles + 0.5f), z = m * m;
+  return fmaf({reduce(lambda sum_, c: f"fmaf(z, {sum_}, {c}f)", reversed(SIN2[:-1]), f"{SIN2[-1]}f")} * z, inverse, y);
+}}
+"""
 
 
 def snake(y: mx.array, cycles: mx.array, inverse: mx.array) -> mx.array:

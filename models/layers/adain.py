@@ -7,10 +7,9 @@ Few rows are bound by launches: one kernel does both there, with a block for all
 from __future__ import annotations
 
 import math
-from functools import reduce
 
 from models.backend import compiled_cache, mx
-from models.layers.activation import SIN2, leaky_relu, snake
+from models.layers.activation import SNAKE_WORD, leaky_relu, snake
 from models.layers.conv import PaddingMask
 from models.layers.kernels.agreement import MOST_APART, MOST_APART_SINGLE, relative_difference, usable
 from models.layers.kernels.device import LANES, THREADS, Kernel, gpu, launch
@@ -110,16 +109,12 @@ _STYLE = r"""
         const int row = r + j * WARPS;
         if (row >= end) break;
         float v = fmaf(given[j], scale, shift);
-        if (SNAKE) {
-          const float cycles = v * rate, m = cycles - floorf(cycles + 0.5f), z = m * m;
-          v = fmaf(POLYNOMIAL * z, inverse, v);
-        } else {
-          v = v > 0.0f ? v : 0.2f * v;
-        }
+        if (SNAKE) v = snake(v, v * rate, inverse);
+        else v = v > 0.0f ? v : 0.2f * v;
         y[((long)b * L + row) * C + c] = (X)(row < valid ? v : 0.0f);
       }
     }
-""".replace("POLYNOMIAL", reduce(lambda sum_, c: f"fmaf(z, {sum_}, {c}f)", reversed(SIN2[:-1]), f"{SIN2[-1]}f"))
+"""
 
 _PADDING = "for (int r = valid + warp; r < L; r += WARPS) { float zero = 0.0f; KEEP(((long)b * L + r) * C + c, zero); }"
 
@@ -187,11 +182,11 @@ _SUMMED = """#define GIVEN(at) ((float)x[at] + (float)more[at])
 #define KEEP(at, value) value = (float)(total[at] = (X)(value))
 #define KEPT total
 """
-_BOUND = f"#define THREADS {_MOST_WARPS * LANES}\n"
+_BOUND = f"#define THREADS {_MOST_WARPS * LANES}\n" + SNAKE_WORD
 _STYLES = ("count", "affine", "alpha")
 MOMENTS = Kernel("nightingale_moments", ("x", "count"), ("partial",), _MOMENTS, _ALONE)
 SUM_MOMENTS = Kernel("nightingale_sum_moments", ("x", "more", "count"), ("partial", "total"), _MOMENTS, _SUMMED)
-APPLY = Kernel("nightingale_adain", ("x", "count", "partial", "affine", "alpha"), ("y",), _APPLY)
+APPLY = Kernel("nightingale_adain", ("x", "count", "partial", "affine", "alpha"), ("y",), _APPLY, SNAKE_WORD)
 WHOLE = Kernel("nightingale_adain_whole", ("x", *_STYLES), ("y",), _WHOLE, _ALONE + _BOUND, bounded=True)
 SUM_WHOLE = Kernel(
     "nightingale_sum_adain_whole", ("x", "more", *_STYLES), ("y", "total"), _WHOLE, _SUMMED + _BOUND, bounded=True

@@ -94,15 +94,28 @@ def split(x: mx.array, halo: int, count: int | None = None) -> list[Part]:
     return parts
 
 
-def merge(blocks: Sequence[Sequence[Part]], bias: mx.array, slope: float) -> mx.array:
-    """Return LeakyReLU of the mean of several blocks' results plus `bias` [C]: [B, L, C].
+def merge(
+    blocks: Sequence[Sequence[Part]],
+    bias: mx.array,
+    slope: float,
+    mask: mx.array | None = None,
+    onto: mx.array | None = None,
+) -> mx.array:
+    """Return LeakyReLU of the mean of several blocks' results plus `bias`, [B, L, C].
 
-    Each block gives its result in the same parts; each part is merged on its own stream.
+    Args:
+        blocks: Each gives its result in the same parts; each part is merged on its own stream.
+        bias: [C].
+        slope: Of LeakyReLU.
+        mask: [B, L, 1], 0 on rows where the result is zero; None where no row is padding.
+        onto: What the result is added to, before the mask, [B, L, C].
     """
     merged = []
     for same in zip(*blocks, strict=True):
+        own = slice(same[0].start, same[0].stop)
+        cut = [None if each is None else each[:, own] for each in (onto, mask)]
         with mx.stream(same[0].stream):
-            merged.append(_mean_leaky(slope)([part.own() for part in same], bias))
+            merged.append(_mean_leaky(slope)([part.own() for part in same], bias, *cut))
     return merged[0] if len(merged) == 1 else mx.concatenate(merged, axis=1)
 
 
@@ -179,8 +192,10 @@ def _in_cycles():  # type: ignore[no-untyped-def]
 
 @compiled_cache
 def _mean_leaky(slope: float):  # type: ignore[no-untyped-def]
-    def mean_leaky(parts: list[mx.array], bias: mx.array) -> mx.array:
-        return leaky_relu(sum(parts[1:], parts[0]) * (1 / len(parts)) + bias, slope)
+    def mean_leaky(parts: list[mx.array], bias: mx.array, onto: mx.array | None, mask: mx.array | None) -> mx.array:
+        y = leaky_relu(sum(parts[1:], parts[0]) * (1 / len(parts)) + bias, slope)
+        y = y if onto is None else onto + y
+        return y if mask is None else y * mask.astype(y.dtype)
 
     return mx.compile(mean_leaky)
 

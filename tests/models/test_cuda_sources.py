@@ -13,6 +13,7 @@ from models.backend import mx
 from models.chatterbox import config as chatterbox
 from models.chatterbox.s3gen import relative_attention
 from models.chatterbox.s3gen.kernels import cuda as flow
+from models.chatterbox.s3gen.kernels import snake_conv
 from models.chatterbox.t3 import cache, sampling
 from models.chatterbox.t3.backbone import Reading, rope_wavelengths
 from models.chatterbox.t3.kernels import cuda as t3
@@ -182,3 +183,14 @@ def test_flow_blocks(name: str, share: int, compiler: Compiler) -> None:
     inputs["mode"] = mx.zeros(4, mx.int32)
     for tiles in (1, 2):
         flow._launch(name, inputs, 1, share, sizes, tiles, share)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_vocoder_blocks(stage: int, compiler: Compiler) -> None:
+    config = chatterbox.load_config(None, "chatterbox").vocoder
+    channels = config.width >> (stage + 1)
+    floats, integers = mx.zeros((1, 1, 1)), mx.zeros(16, mx.int32)
+    for tiles in snake_conv._TILES:
+        kernel = snake_conv.kernel(channels, tiles)
+        given = [floats, floats, floats, mx.zeros(1, mx.bfloat16), floats, integers]
+        device.launch(kernel, given, [((1,), mx.float32)], (1, 1, 1), {"TILES": tiles})

@@ -15,11 +15,12 @@ REACH = 5  # frames on either side that change a frame's pitch: one a convolutio
 
 @compiled_cache
 def _elu():  # type: ignore[no-untyped-def]
-    """Return bias and ELU, compiled. exp(x) - 1 replaces the CPU's slow expm1 (absolute error 6e-8)."""
+    """Return bias, ELU and mask, compiled. exp(x) - 1 replaces the CPU's slow expm1 (absolute error 6e-8)."""
 
-    def elu(x: mx.array, bias: mx.array) -> mx.array:
+    def elu(x: mx.array, bias: mx.array, mask: mx.array | None) -> mx.array:
         y = x + bias
-        return mx.where(y > 0, y, mx.exp(mx.minimum(y, 0.0)) - 1)
+        y = mx.where(y > 0, y, mx.exp(mx.minimum(y, 0.0)) - 1)
+        return y if mask is None else y * mask
 
     return mx.compile(elu)
 
@@ -37,5 +38,5 @@ class F0Predictor(nn.Module):
     def __call__(self, mel: mx.array, valid: PaddingMask) -> mx.array:
         x = valid.zero(mel)
         for conv in self.condnet:
-            x = valid.zero(_elu()(conv.valid(x, 1, 1), conv.bias))
+            x = _elu()(conv.valid(x, 1, 1), conv.bias, valid.mask)
         return mx.abs(self.classifier(x))[:, :, 0]

@@ -5,7 +5,8 @@ network of Snake blocks, whose output is the magnitude and phase of a short inve
 chatterbox 0.1.7, models/s3gen/hifigan.py.
 
 The blocks' convolutions add no bias of their own: the next activation adds it, or the merge of the blocks. On the CPU
-a block is computed in parts of the time axis, side by side on the cores (`models.layers.vocoder`).
+a block is computed in parts of the time axis, side by side on the cores (`models.layers.vocoder`); on an NVIDIA GPU, in
+bfloat16, by kernels for all blocks of a stage (`kernels/snake_conv.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mlx import nn
 from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu
 from models.chatterbox.config import VocoderConfig
 from models.chatterbox.s3gen.f0 import F0Predictor
+from models.chatterbox.s3gen.kernels import snake_conv
 from models.chatterbox.s3gen.source import FixedPointSource
 from models.layers.activation import leaky_relu
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
@@ -101,6 +103,11 @@ class ResBlock(nn.Module):
         """Constant to add to the result, [C]."""
         return self._bias
 
+    @property
+    def units(self) -> snake_conv.Chain:
+        """Each Snake with its convolution, lowered; none where the native kernel computes the block."""
+        return self._units
+
     def __call__(self, x: mx.array, mask: mx.array | None) -> list[Part]:
         """x [B, L, C] -> the result in parts; `mask` [B, L, 1] is 1 on valid rows."""
         return [self._part(part, mask) for part in split(x, self._halo, _part_count(x))]
@@ -116,14 +123,41 @@ class ResBlock(nn.Module):
         return part
 
 
-def mean_of_blocks(blocks: Sequence[ResBlock], x: mx.array, valid: PaddingMask, slope: float) -> mx.array:
-    """Return LeakyReLU of the mean of the blocks' results for x, [B, L, C]."""
-    bias = sum((block.bias for block in blocks[1:]), blocks[0].bias) * (1 / len(blocks))
-    packed = [block.packed for block in blocks if block.packed is not None]
-    if len(packed) == len(blocks):
-        *_, mean = kernels.mean_of_blocks(packed, x, None, valid.counts, bias, slope)
-        return mean
-    return merge([block(x, valid.mask) for block in blocks], bias, slope)
+class MeanOfBlocks:
+    """LeakyReLU of the mean of the results that residual blocks, whose owner is another module, have for one input."""
+
+    def __init__(self, blocks: Sequence[ResBlock]) -> None:
+        self._blocks = blocks
+        self._bias = mx.zeros_like(blocks[0].bias)
+        self._prepared: snake_conv.Prepared | None = None
+
+    def lower(self) -> None:
+        """Prepare the kernels of a GPU, and the blocks' bias; once the blocks are lowered."""
+        blocks = self._blocks
+        self._bias = sum((block.bias for block in blocks[1:]), blocks[0].bias) * (1 / len(blocks))
+        mx.eval(self._bias)
+        self._prepared = snake_conv.prepare([block.units for block in blocks], self._plain)
+
+    @property
+    def uses_kernels(self) -> bool:
+        """True if a GPU's kernels compute the blocks."""
+        return self._prepared is not None
+
+    def _plain(self, x: mx.array, mask: mx.array) -> mx.array:
+        return mx.concatenate([part.rows for block in self._blocks for part in block(x, mask)])
+
+    def __call__(self, x: mx.array, valid: PaddingMask, slope: float = 1.0, onto: mx.array | None = None) -> mx.array:
+        """x [B, L, C] -> [B, L, C], added to `onto`; zero on padding."""
+        packed = [block.packed for block in self._blocks if block.packed is not None]
+        if len(packed) == len(self._blocks):
+            *_, mean = kernels.mean_of_blocks(packed, x, None, valid.counts, self._bias, slope)
+            return valid.zero(mean if onto is None else onto + mean)
+        if self._prepared is None or valid.mask is None:
+            parts = [block(x, valid.mask) for block in self._blocks]
+        else:
+            results = snake_conv.residual_blocks(self._prepared, x, valid.mask)
+            parts = [split(rows, 0, 1) for rows in mx.split(results, len(self._blocks))]
+        return merge(parts, self._bias, slope, valid.mask, onto)
 
 
 def _part_count(x: mx.array) -> int:
@@ -155,11 +189,15 @@ class HiFT(nn.Module):
             self.resblocks += [ResBlock(channels, k, config.resblock_dilations) for k in config.resblock_kernels]
         self.conv_post = Conv1d(width >> len(config.rates), bins, 7, padding=3)
         self._stft = Stft(config.n_fft, config.hop)
+        self._excite = [MeanOfBlocks([block]) for block in self.source_resblocks]
+        each = len(config.resblock_kernels)
+        self._stages = [MeanOfBlocks(self.resblocks[each * i : each * (i + 1)]) for i in range(len(self.ups))]
 
     def multiply_in_bfloat16(self) -> None:
         """Multiply in bfloat16 within the residual blocks and between them, on a CPU that has such products.
 
-        Call it before `lower`. All else stays in float32, and so do the pitch and the spectrum at both ends.
+        An NVIDIA GPU has them within the blocks. Call it before `lower`. All else stays in float32, and so do the pitch
+        and the spectrum at both ends.
         """
         blocks = [conv for block in (*self.source_resblocks, *self.resblocks) for conv in block.convs1 + block.convs2]
         for conv in (*self.ups, *blocks):
@@ -170,6 +208,8 @@ class HiFT(nn.Module):
         for _, module in self.named_modules():
             if isinstance(module, (Conv1d, ConvTranspose1d, ResBlock)):
                 module.lower()
+        for mean in (*self._excite, *self._stages):
+            mean.lower()
 
     def __call__(
         self,
@@ -202,7 +242,6 @@ class HiFT(nn.Module):
         spectrum = PaddingMask.of(rows, spectrum.shape[1]).zero(spectrum)
         valid = PaddingMask.of(count, mel.shape[1])
         x = valid.zero(leaky_relu(self.conv_pre(valid.zero(mel)), SLOPE))
-        each = len(self.resblocks) // len(self.ups)
         for i, up in enumerate(self.ups):
             last = i + 1 == len(self.ups)
             count = None if count is None else count * self.rates[i] + (1 if last else 0)
@@ -211,9 +250,8 @@ class HiFT(nn.Module):
                 x = reflect_left(x)
             valid = PaddingMask.of(count, x.shape[1])
             excited = self.source_downs[i](spectrum)
-            x = x + mean_of_blocks([self.source_resblocks[i]], excited, valid, 1.0)
-            blocks = self.resblocks[each * i : each * (i + 1)]
-            x = valid.zero(mean_of_blocks(blocks, x, valid, LAST_SLOPE if last else SLOPE))
+            x = self._excite[i](excited, valid, onto=x)
+            x = self._stages[i](x, valid, LAST_SLOPE if last else SLOPE)
         y = self._stft.head(self.conv_post(x), valid.mask, samples, most=MOST_MAGNITUDE)
         return mx.clip(y, -MOST_AMPLITUDE, MOST_AMPLITUDE)
 

@@ -59,7 +59,7 @@ _ARGUMENTS = {
 def header(name: str, sizes: Sizes) -> str:
     """Return the source of the kernel `name` before its body, without the device's definitions (cuda.h)."""
     numbers = "".join(f"#define {n} {v}\n" for n, v in zip(("CHANNELS", "HEADS", "WIDE"), sizes, strict=True))
-    return numbers + _read("tiles.h") + _read(f"{name}.h")
+    return numbers + _read("products.h") + _read("tiles.h") + _read(f"{name}.h")
 
 
 def _read(name: str) -> str:
@@ -162,7 +162,7 @@ def sizes_of(block: TransformerBlock) -> Sizes:
 
 
 def pieces(matrix: mx.array) -> mx.array:
-    """Bring a matrix [O, ...], both sizes multiples of 8 and 64, into the order that tiles.h calls `place`: [O, I]."""
+    """Bring a matrix [O, ...], both sizes multiples of 8 and 64, into the order of products.h's `place`: [O, I]."""
     rows = matrix.shape[0]
     flat = matrix.reshape(rows, -1)
     split = flat.reshape(rows // 8, 8, -1, 4, 2, 8).transpose(0, 2, 4, 1, 3, 5)

@@ -52,7 +52,7 @@ INLINE void resnet(
   const Ring ring = {(uint4 *)stream.at(ROWS, 0), PRODUCT_PIECES};
   const Rows normal = rows_at((unsigned char *)ring.pieces + RING_BYTES(PRODUCT_PIECES), CHANNELS, 1);
   unsigned char *wide = (unsigned char *)(normal.data + ROWS * normal.stride);
-  const Rows heard = rows_at(wide, width, 3), input = rows_at(wide, before_width, 1);
+  const Rows heard = rows_at(wide, width, 1), input = rows_at(wide, before_width, 1);
   auto feed = start<OWN>(at, ring, of.conv, rank * OWN, 3 * width);
   fetch(thread, of.x + (row - frame) * width, frame - 2, ROWS + 2, heard);
   SYNC();

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from models.backend import mx
+from models.chatterbox.config import VocoderConfig
+from models.chatterbox.s3gen.vocoder import HiFT
 from models.kokoro import source
 from models.kokoro.albert import AlbertEncoder
 from models.kokoro.config import AlbertConfig
@@ -35,3 +37,12 @@ def test_albert() -> None:
 
 def test_harmonic_source() -> None:
     assert source._difference(300) < MOST_APART_SINGLE
+
+
+@pytest.mark.skipif(gpu() != "cuda", reason="Metal has no such kernel")
+def test_vocoder_blocks() -> None:
+    network = HiFT(VocoderConfig(), 80)
+    network.apply(lambda array: mx.random.normal(array.shape) / max(array.shape[-1], 16) ** 0.5)
+    network.multiply_in_bfloat16()
+    network.lower()
+    assert all(mean.uses_kernels for mean in (*network._excite, *network._stages))

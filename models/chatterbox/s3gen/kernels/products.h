@@ -1,0 +1,148 @@
+// A product of bfloat16 rows in shared memory by a matrix in global memory, as pieces, on tensor cores.
+//
+// A tensor core multiplies [16, 16] by [16, 8]. Which 16 of a sum's terms it takes at a time is free, as long as both
+// factors agree: here a lane's share of 64 terms is 16 neighbors, two pieces of 16 bytes of a row. Weights, keys and
+// values lie in memory as such pieces, a warp's 32 one after the other, so that it reads 512 bytes at a time (`place`).
+//
+// Expected: the words of both folders' cuda.h.
+
+#define THREADS 256
+#define WARPS 8
+
+struct At {
+  int warp, lane, quad, group;  // quad: lane % 4, its share of a sum; group: lane / 4, its row or column
+};
+
+INLINE uint word(const uint4 &v, const int index) {
+  return index == 0 ? v.x : index == 1 ? v.y : index == 2 ? v.z : v.w;
+}
+INLINE float low(const uint both) { return BITS_FLOAT(both << 16); }
+INLINE float high(const uint both) { return BITS_FLOAT(both & 0xffff0000u); }
+
+// bfloat16s in shared memory: `width` a row, of `stride` places. A product makes one row of several, `dilation` apart.
+struct Rows {
+  ushort *data;
+  int width, stride, dilation;
+};
+INLINE Rows rows_at(unsigned char *room, const int width, const int dilation) {
+  return {(ushort *)room, width, width + 8, dilation};  // so that eight rows' pieces of 16 bytes lie in different banks
+}
+
+// A lane's own pieces of what its warp reads from memory, on their way to shared memory: 16 bytes each. No lane reads
+// another's, so that waiting for its own is enough.
+#define PRODUCT_PIECES 24
+#define RING_BYTES(pieces) (WARPS * (pieces) * 32 * 16)
+
+struct Ring {
+  uint4 *pieces;
+  int each;  // of a warp
+
+  INLINE_MEMBER uint4 *at(const At &at, const int piece) const {
+    return pieces + ((at.warp * each + piece) * 32 + at.lane);
+  }
+};
+
+#define PIECE 8     // bfloat16s of a lane
+#define PIECES 256  // of a warp
+
+// Where row `row`'s term `term` lies among the pieces of a matrix [.., 64 * runs].
+INLINE int place(const int row, const int term, const int runs) {
+  const int lane = row % 8 * 4 + term % 64 / 16;
+  return ((row / 8 * runs + term / 64) * 2 + term % 16 / 8) * PIECES + lane * PIECE + term % 8;
+}
+
+// Groups of eight columns that a warp computes at once, of a block's `columns`: so many that all warps have the same.
+constexpr int at_once(const int columns) {
+  return columns % (32 * WARPS) == 0 ? 4 : columns % (16 * WARPS) == 0 ? 2 : 1;
+}
+
+// A block's `columns` of weights [.., 64 * runs] on their way to a product: each warp takes `AT_ONCE` groups of eight at a
+// time, in runs of 64 terms. `start` may be called before the other factor is there.
+template <int AT_ONCE>
+struct Feed {
+  static constexpr int STAGES = PRODUCT_PIECES / (2 * AT_ONCE);
+  Ring ring;
+  const ushort *own;
+  int first, runs, groups, group, run, stage;
+
+  INLINE_MEMBER void send(const At &at) {
+    if (group < groups) {
+      UNROLL
+      for (int n = 0; n < AT_ONCE; ++n) {
+        const ushort *from = own + ((group * AT_ONCE + n) * runs + run) * 2 * PIECES;
+        COPY(ring.at(at, 2 * (stage * AT_ONCE + n)), from);
+        COPY(ring.at(at, 2 * (stage * AT_ONCE + n) + 1), from + PIECES);
+      }
+      if (++run == runs) {
+        run = 0;
+        group += WARPS;
+      }
+    }
+    COMMIT();  // nothing, too: the number of what is on its way stays the same
+    stage = stage + 1 == STAGES ? 0 : stage + 1;
+  }
+};
+
+// The feed of a block's share, COLUMNS of all, from column `first` on; sums have `length` terms.
+template <int COLUMNS>
+INLINE Feed<at_once(COLUMNS)> start(
+    const At &at, const Ring &ring, const ushort *weights, const int first, const int length
+) {
+  constexpr int AT_ONCE = at_once(COLUMNS);
+  const int runs = length / 64;
+  Feed<AT_ONCE> feed = {ring, weights + (first * length + at.lane * PIECE), first, runs, COLUMNS / (8 * AT_ONCE), at.warp,
+                        0, 0};
+  UNROLL
+  for (int stage = 0; stage < Feed<AT_ONCE>::STAGES - 1; ++stage) feed.send(at);
+  return feed;
+}
+
+// Calls done(row, column, first, second) with two neighboring columns of rows x weights^T, for 16 * TILES rows.
+template <int TILES, int AT_ONCE, typename Done>
+INLINE void product(const At &at, const Rows &rows, Feed<AT_ONCE> &feed, const Done &done) {
+  constexpr int STAGES = Feed<AT_ONCE>::STAGES;
+  const int each = rows.width / 64, runs = feed.runs;
+  int stage = 0;
+  ROLLED
+  for (int group = at.warp; group < feed.groups; group += WARPS) {
+    float sums[TILES][AT_ONCE][4] = {};
+    PAIRED
+    for (int run = 0; run < runs; ++run) {
+      WAIT_COPIES(STAGES - 2);
+      uint4 now[AT_ONCE][2];
+      UNROLL
+      for (int n = 0; n < AT_ONCE; ++n) {
+        now[n][0] = *feed.ring.at(at, 2 * (stage * AT_ONCE + n));
+        now[n][1] = *feed.ring.at(at, 2 * (stage * AT_ONCE + n) + 1);
+      }
+      stage = stage + 1 == STAGES ? 0 : stage + 1;
+      feed.send(at);
+      const int tap = run / each;
+      UNROLL
+      for (int m = 0; m < TILES; ++m) {
+        const ushort *here =
+            rows.data + ((16 * m + at.group + tap * rows.dilation) * rows.stride + (run - tap * each) * 64 + 16 * at.quad);
+        UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const uint4 upper = ((const uint4 *)here)[half], lower = ((const uint4 *)(here + 8 * rows.stride))[half];
+          UNROLL
+          for (int s = 0; s < 4; s += 2)
+            UNROLL
+            for (int n = 0; n < AT_ONCE; ++n)
+              MULTIPLY(
+                  sums[m][n], word(upper, s), word(lower, s), word(upper, s + 1), word(lower, s + 1),
+                  word(now[n][half], s), word(now[n][half], s + 1)
+              );
+        }
+      }
+    }
+    UNROLL
+    for (int m = 0; m < TILES; ++m)
+      UNROLL
+      for (int n = 0; n < AT_ONCE; ++n) {
+        const int row = 16 * m + at.group, column = feed.first + (group * AT_ONCE + n) * 8 + 2 * at.quad;
+        done(row, column, sums[m][n][0], sums[m][n][1]);
+        done(row + 8, column, sums[m][n][2], sums[m][n][3]);
+      }
+  }
+}
