@@ -211,6 +211,11 @@ class HiFT(nn.Module):
         for mean in (*self._excite, *self._stages):
             mean.lower()
 
+    @property
+    def uses_kernels(self) -> bool:
+        """True if a GPU's kernels compute all residual blocks."""
+        return all(mean.uses_kernels for mean in (*self._excite, *self._stages))
+
     def __call__(
         self,
         mel: mx.array,
