@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from mlx import nn
 
-from models.backend import cpu_streams, mx, on_cpu
+from models.backend import compiled_cache, cpu_streams, mx, on_cpu
 from models.layers.activation import exact_gelu, gelu_tanh
 from models.native import kernels
 from models.native.transformer import GROUP, Before, PackedMatrix
@@ -88,11 +88,15 @@ def triple(part: Part) -> tuple[mx.array, mx.array, mx.array]:
     return weight, scales, offsets
 
 
+@compiled_cache
+def _swiglu():  # type: ignore[no-untyped-def]
+    return mx.compile(lambda gate, up: nn.silu(gate) * up)
+
+
 def swiglu(x: mx.array) -> mx.array:
     """Return silu(gate) * up for x [..., 2I], gates first. A bias would be one more launch on a GPU."""
-    gate, up = mx.split(x, 2, axis=-1)
-    gated: mx.array = nn.silu(gate)
-    return gated * up
+    gated: mx.array = _swiglu()(*mx.split(x, 2, axis=-1))
+    return gated
 
 
 def prepare(x: mx.array, before: Before) -> mx.array:
