@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 _MAX_STREAMS = 8
 _CACHE_BYTES = 1 << 30
 # A sentence of a few seconds needs less, and keeps its pages for the next one.
-FREE_BYTES = 64 << 20
+FREE_BYTES = 48 << 20
 MANY_BYTES = 128 << 20
 MOST_SHAPES = 64
 

@@ -196,18 +196,20 @@ def tune_malloc() -> bool:
     return all(libc.mallopt(parameter, value) for parameter, value in parameters)
 
 
-_beside_after_trim = 0
+_least_beside = 0
 
 
 def trim(most: int, used: int) -> None:
     """Make glibc return its free pages where resident memory beyond `used` bytes grew by more than `most` bytes.
 
-    Growth counts from the last trim.
+    Growth counts from the least since the last trim: what other threads held for a moment is none of it.
     """
-    global _beside_after_trim  # noqa: PLW0603
-    if _resident() - used - _beside_after_trim > most:
+    global _least_beside  # noqa: PLW0603
+    if _resident() - used - _least_beside > most:
         ctypes.CDLL(None).malloc_trim(0)
-        _beside_after_trim = _resident() - used
+        _least_beside = _resident() - used
+    else:
+        _least_beside = min(_least_beside, _resident() - used)
 
 
 def _resident() -> int:

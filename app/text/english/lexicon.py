@@ -11,11 +11,12 @@ import importlib.util
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
 from app.text.english.inflection import add_ed, add_ing, add_s, stem_of_ed, stem_of_ing, stem_of_s
+from app.text.english.word_table import WordTable
 from app.text.errors import PhonemizerUnavailableError
 from app.text.stress import PRIMARY, SECONDARY, restress
 
@@ -27,6 +28,8 @@ _CAPITALIZED: Final = 0.5
 _SHOUTED: Final = 2.0
 
 Entry = str | Mapping[str, str | None]
+_CHOICES: Final = "{"  # begins the JSON of pronunciations by tag; no phonemes do
+_KEPT: Final = 4096  # entries that were looked up last
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,9 @@ class Lexicon:
     def __init__(self, *, british: bool) -> None:
         accent = "gb" if british else "us"
         self.british = british
-        self._gold: dict[str, Entry] = _read_lexicon(f"{accent}_gold.json")
-        self._silver: dict[str, Entry] = _read_lexicon(f"{accent}_silver.json")
+        self._gold, self._silver = (
+            lru_cache(_KEPT)(partial(_entry, _read_lexicon(f"{accent}_{name}.json"))) for name in ("gold", "silver")
+        )
 
     def gold(self, word: str) -> Entry | None:
         """Return the checked entry of a word, as written or with its first letter in the other case."""
@@ -105,7 +109,7 @@ class Lexicon:
         for letter in letters:
             if not letter.isalpha():
                 continue
-            name = self._gold.get(letter.upper())
+            name = self._gold(letter.upper())
             if not isinstance(name, str):
                 return None
             names.append(name)
@@ -244,14 +248,22 @@ _FUNCTION_WORDS: Final[dict[str, Callable[[Lexicon, _Use], str | None]]] = {
 """Rules of words whose sound depends on their neighbors. A rule returns phonemes, or None if the lexicon decides."""
 
 
-def _find(entries: dict[str, Entry], word: str) -> Entry | None:
-    entry = entries.get(word)
+def _entry(words: WordTable, word: str) -> Entry | None:
+    text = words.get(word)
+    if text is None or not text.startswith(_CHOICES):
+        return text
+    entry: Mapping[str, str | None] = json.loads(text)
+    return entry
+
+
+def _find(listed: Callable[[str], Entry | None], word: str) -> Entry | None:
+    entry = listed(word)
     if entry is not None or len(word) < 2:
         return entry
     lower = word.lower()
     if word == lower:
-        return entries.get(word.capitalize())
-    return entries.get(lower) if word == lower.capitalize() else None
+        return listed(word.capitalize())
+    return listed(lower) if word == lower.capitalize() else None
 
 
 def _choose(entry: Mapping[str, str | None], tag: str | None, following: Following) -> str | None:
@@ -263,14 +275,14 @@ def _choose(entry: Mapping[str, str | None], tag: str | None, following: Followi
     return entry["DEFAULT"]
 
 
-def _read_lexicon(name: str) -> dict[str, Entry]:
+def _read_lexicon(name: str) -> WordTable:
     spec = importlib.util.find_spec("misaki")  # finds a top-level package without running it
     if spec is None or not spec.submodule_search_locations:
         raise PhonemizerUnavailableError("English needs the lexicons of the package 'misaki', which is not installed")
     path = Path(spec.submodule_search_locations[0]) / "data" / name
     with path.open(encoding="utf-8") as file:
         entries: dict[str, Entry] = json.load(file)
-    return entries
+    return WordTable({word: entry if isinstance(entry, str) else json.dumps(entry) for word, entry in entries.items()})
 
 
 @lru_cache(maxsize=2)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
+from models.native import process
 from models.native.process import preload_blas
 
 CPU_LINUX = pytest.mark.skipif(
@@ -120,3 +121,24 @@ def test_freed_pages_go_back_once_they_are_many() -> None:
     assert little >= begun + 20
     assert begun + 40 <= beside < begun + 64 + 40
     assert after < begun + 64
+
+
+def test_growth_counts_from_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that another thread held at the last trim, and gave back since, does not hide later growth."""
+    trimmed: list[int] = []
+    resident = iter([900, 900, 300, 300, 340, 340, 420, 420, 300])
+
+    class Libc:
+        def malloc_trim(self, pad: int) -> None:
+            trimmed.append(pad)
+
+    monkeypatch.setattr(process, "_resident", lambda: next(resident))
+    monkeypatch.setattr(process.ctypes, "CDLL", lambda _: Libc())
+    monkeypatch.setattr(process, "_least_beside", 0)
+    process.trim(100, 0)  # the lexicons are being read: 900 is left
+    assert trimmed == [0]
+    process.trim(100, 0)  # they are there
+    process.trim(100, 0)
+    assert trimmed == [0]
+    process.trim(100, 0)
+    assert trimmed == [0, 0]
