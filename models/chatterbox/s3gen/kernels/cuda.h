@@ -1,4 +1,4 @@
-// CUDA: copies on their way and clusters of blocks, what tiles.h asks for beside models/layers/kernels/cuda.h. The tests
+// CUDA: copies on their way and clusters of blocks, what products.h and tiles.h ask for beside models/layers/kernels/cuda.h. The tests
 // have a CPU's version.
 
 // Loops that stay loops: unrolled, the code passes a multiprocessor's instruction cache, and is no faster.
