@@ -28,7 +28,7 @@ _MOST_CHAINS = 8
 _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
 
 Chain = Sequence[tuple[SnakeConv, Terms]]
-"""A residual block: each Snake with its convolution and its terms. The result of a pair is added to the pair's input."""
+"""A residual block: each Snake with its convolution and its terms. A pair's result is added to the pair's input."""
 Plain = Callable[[mx.array, mx.array], mx.array]
 """x [1, L, C] and a mask [1, L, 1] through all blocks, plainly: [chains, L, C]."""
 
