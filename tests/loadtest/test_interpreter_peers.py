@@ -59,8 +59,17 @@ def test_a_side_with_another_text_is_refused() -> None:
 def test_the_fastest_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     pauses = {"slow": 0.05, "fast": 0.0}
 
-    assert fastest("work", list(pauses), str, lambda kind: time.sleep(pauses[kind])) == "fast"
-    assert "slow" in capsys.readouterr().out
+    def work(kind: str) -> None:
+        if kind == "absent":
+            raise RuntimeError("no primitive")
+        time.sleep(pauses[kind])
+
+    assert fastest("work", ["absent", *pauses], str, work) == "fast"
+    printed = capsys.readouterr().out
+    assert "slow" in printed
+    assert "absent not here (no primitive)" in printed
+    with pytest.raises(RuntimeError, match="work cannot be computed: absent not here"):
+        fastest("work", ["absent"], str, work)
 
 
 def test_the_ratio_is_that_of_the_medians() -> None:
