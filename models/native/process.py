@@ -205,11 +205,12 @@ def trim(most: int, used: int) -> None:
     Growth counts from the least since the last trim: what other threads held for a moment is none of it.
     """
     global _least_beside  # noqa: PLW0603
-    if _resident() - used - _least_beside > most:
+    beside = _resident() - used
+    if beside - _least_beside > most:
         ctypes.CDLL(None).malloc_trim(0)
         _least_beside = _resident() - used
     else:
-        _least_beside = min(_least_beside, _resident() - used)
+        _least_beside = min(_least_beside, beside)
 
 
 def _resident() -> int:

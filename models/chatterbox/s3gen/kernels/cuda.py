@@ -33,8 +33,9 @@ TAPS = 3
 _FEW_ROWS = 132 * 16  # with more, tiles of 32 rows keep an H100's multiprocessors busy, and halve their reads
 _SHARE = 2  # blocks of threads that share a tile, in a cluster; four were slower on an H100
 _READ_BYTES = 8 * 8 * 32 * 16  # of a read ahead: three of weights in a product, four of keys and values in attention
-_MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
-_PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
+RING_BYTES = 3 * _READ_BYTES  # of a product
+MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
+PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
 _CHECKED = (128, 1088)  # frames, of two rows: tiles of 16 and of 32
 
 Blocks = Sequence[TransformerBlock]
@@ -80,10 +81,10 @@ def shared_bytes(name: str, tiles: int, sizes: Sizes) -> int:
     fixed = rows * 4 * (channels + 4)
     normal = rows * 2 * (channels + 8)
     if name == "resnet":
-        return fixed + 3 * _READ_BYTES + normal + 2 * (rows + TAPS - 1) * (2 * channels + 8)
+        return fixed + RING_BYTES + normal + 2 * (rows + TAPS - 1) * (2 * channels + 8)
     inner = heads * HEAD
     widest = rows * 2 * (max(inner, wide) + 8)
-    return fixed + max(3 * _READ_BYTES + normal + widest, 4 * _READ_BYTES + rows * 2 * (inner + 8))
+    return fixed + max(RING_BYTES + normal + widest, 4 * _READ_BYTES + rows * 2 * (inner + 8))
 
 
 def available(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
@@ -94,7 +95,7 @@ def available(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
 def fits(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
     """True if the kernels are written for blocks of these `sizes`; `size` is that of a head."""
     whole = size == HEAD and sizes[0] % 64 == 0 and sizes[2] % 64 == 0 and dtype == mx.bfloat16
-    return whole and _even(sizes[1]) and max(shared_bytes(name, 2, sizes) for name in _INPUTS) <= _MOST_SHARED
+    return whole and _even(sizes[1]) and max(shared_bytes(name, 2, sizes) for name in _INPUTS) <= MOST_SHARED
 
 
 def fits_rows(frames: int) -> bool:
@@ -135,7 +136,7 @@ def _launch(
 
 @cache
 def _mode(first: bool, second: bool = False) -> mx.array:
-    mode = mx.array([int(first), int(second)] + [0] * (_PLACES - 2), dtype=mx.int32)
+    mode = mx.array([int(first), int(second)] + [0] * (PLACES - 2), dtype=mx.int32)
     mx.eval(mode)
     return mode
 

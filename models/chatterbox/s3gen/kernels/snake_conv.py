@@ -13,19 +13,15 @@ from functools import cache
 from pathlib import Path
 
 from models.backend import mx
-from models.chatterbox.s3gen.kernels.cuda import THREADS, pieces
+from models.chatterbox.s3gen.kernels.cuda import MOST_SHARED, PLACES, RING_BYTES, ROOM, THREADS, pieces
 from models.layers.activation import SNAKE_WORD
 from models.layers.kernels.agreement import relative_difference, usable
 from models.layers.kernels.device import Kernel, gpu, launch, processors, read
 from models.layers.vocoder import SnakeConv, Terms
 
-ROOM = "extern __shared__ __align__(16) unsigned char room[];"
 _TILES = (4, 2, 1)  # of 16 rows, that a block of threads takes
-_RING_BYTES = 8 * 24 * 32 * 16  # of weights on their way
-_MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
 _MOST_REACH = 64  # rows that a convolution spans beyond the first
 _MOST_CHAINS = 8
-_PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
 
 Chain = Sequence[tuple[SnakeConv, Terms]]
 """A residual block: each Snake with its convolution and its terms. A pair's result is added to the pair's input."""
@@ -65,7 +61,7 @@ def kernel(channels: int, tiles: int) -> Kernel:
 
 def shared_bytes(channels: int, tiles: int) -> int:
     """Return the bytes of shared memory: weights on their way, and the rows that a tile hears."""
-    return _RING_BYTES + (16 * tiles + _MOST_REACH) * (channels + 8) * 2
+    return RING_BYTES + (16 * tiles + _MOST_REACH) * (channels + 8) * 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +106,7 @@ def fits(chains: Sequence[Chain]) -> bool:
     alike = all([conv.dilation for conv in chain] == dilations for chain in others) and len(first) % 2 == 0
     whole = channels % 64 == 0 and 8 * THREADS % channels == 0 and len(chains) <= _MOST_CHAINS
     reach = max(conv.reach for chain in (first, *others) for conv in chain)
-    return alike and whole and reach <= _MOST_REACH and shared_bytes(channels, _TILES[0]) <= _MOST_SHARED
+    return alike and whole and reach <= _MOST_REACH and shared_bytes(channels, _TILES[0]) <= MOST_SHARED
 
 
 def _step(units: Sequence[tuple[SnakeConv, Terms]], *, second: bool) -> Step:
@@ -120,7 +116,7 @@ def _step(units: Sequence[tuple[SnakeConv, Terms]], *, second: bool) -> Step:
     each = [[mx.broadcast_to(shift, (width,)), rate, inverse] for _, (shift, rate, _, inverse) in units]
     terms = mx.stack([mx.stack(parts) for parts in each])
     given = [convs[0].dilation, int(second), *(conv.kernel for conv in convs)]
-    geometry = mx.array(given + [0] * (_PLACES - len(given)), dtype=mx.int32)
+    geometry = mx.array(given + [0] * (PLACES - len(given)), dtype=mx.int32)
     mx.eval(weights, terms, geometry)
     return Step(weights, terms, geometry)
 

@@ -11,7 +11,7 @@ import pytest
 
 from models.backend import mx
 from models.chatterbox.s3gen import vocoder
-from models.chatterbox.s3gen.kernels import snake_conv
+from models.chatterbox.s3gen.kernels import cuda, snake_conv
 from models.chatterbox.s3gen.vocoder import LAST_SLOPE, MeanOfBlocks, ResBlock
 from models.layers.conv import PaddingMask
 from models.layers.kernels import agreement
@@ -51,7 +51,7 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Call
             device += Path(__file__).with_name("tensor_cores.h").read_text()
             header = kernel.header.replace(read(folder / "cuda.h"), device)
             assert header != kernel.header
-            body = kernel.body.replace(snake_conv.ROOM, f"unsigned char *room = begun({kernel.shared_bytes});")
+            body = kernel.body.replace(cuda.ROOM, f"unsigned char *room = begun({kernel.shared_bytes});")
             given, made = (dict(zip(names, arrays, strict=True)) for names, arrays in (
                 (kernel.inputs, inputs), (kernel.outputs, outputs)
             ))  # fmt: skip
