@@ -174,7 +174,7 @@ INLINE void block(
   constexpr int ROWS = 16 * TILES, OWN = CHANNELS / SHARE, OWN_WIDE = WIDE / SHARE, OWN_NEXT = 3 * INNER / SHARE;
   constexpr int OWN_HEADS = HEADS / SHARE, PARTS = OWN_HEADS < WARPS ? WARPS / OWN_HEADS : 1;
   const int rank = block % SHARE, row = block / SHARE * ROWS;
-  if (rest) arrive<SHARE>();  // the others are there before they are told anything
+  if (rest) enter<SHARE>();  // the others are there before they are told anything
   const Stream<TILES> stream = {(float *)room};
   unsigned char *rest_of_room = (unsigned char *)stream.at(ROWS, 0);
   const Ring ring = {(uint4 *)rest_of_room, PRODUCT_PIECES}, wide_ring = {(uint4 *)rest_of_room, ATTEND_PIECES};
@@ -182,14 +182,13 @@ INLINE void block(
   const Rows inner = rows_at((unsigned char *)(normal.data + ROWS * normal.stride), WIDE, 1);
   // Attention's ring and its output lie where the feed-forward's rows will.
   const Rows mixed = rows_at(rest_of_room + RING_BYTES(ATTEND_PIECES), INNER, 1);
-  stream.load(thread, of.x + row * CHANNELS);
-  const auto add = [&](const ushort *bias) {
-    return [=](const int r, const int c, const float a, const float b) {
-      const uint both = *(const uint *)(bias + c);
-      float2 *here = (float2 *)stream.at(r, c);
-      tell<SHARE>(here, {here->x + (a + low(both)), here->y + (b + high(both))});
-    };
+  uint4 held[Stream<TILES>::HELD];
+  stream.fetch(thread, of.x + row * CHANNELS, held);
+  const auto add = [&](const int r, const int c, const float a, const float b) {
+    float2 *here = (float2 *)stream.at(r, c);
+    tell<SHARE>(here, {here->x + a, here->y + b});
   };
+  if (!rest) stream.put(thread, held);
   if (rest) {
     constexpr int APART = ATTEND_PIECES * 32 * 4;  // floats of a warp's ring
     float *merge = (float *)rest_of_room;
@@ -202,6 +201,7 @@ INLINE void block(
           at, wide_ring, of.queries + (row * INNER + head * HEAD), of.keys + own, of.values + own, of.mask, frames,
           at.warp % PARTS, PARTS, merge + at.warp * APART
       );
+      if (first == 0) stream.put(thread, held);
       SYNC();
       if (SHARE > 1 && first == 0) meet<SHARE>();
       combine<TILES, SHARE, PARTS>(
@@ -213,7 +213,7 @@ INLINE void block(
     arrive<SHARE>();
     auto narrow = start<OWN>(at, ring, of.out, rank * OWN, INNER);
     meet<SHARE>();
-    product<TILES>(at, mixed, narrow, add(of.out_bias));
+    product<TILES>(at, mixed, narrow, of.out_bias, add);
     arrive<SHARE>();
     auto wide = start<OWN_WIDE>(at, ring, of.fc1, rank * OWN_WIDE, CHANNELS);
     meet<SHARE>();
@@ -223,15 +223,13 @@ INLINE void block(
         }
     );
     SYNC();
-    product<TILES>(at, normal, wide, [&](const int r, const int c, const float a, const float b) {
-      const uint both = *(const uint *)(of.fc1_bias + c);
-      const uint activated = PACKED(gelu(a + low(both)), gelu(b + high(both)));
-      tell<SHARE>((uint *)(inner.data + (r * inner.stride + c)), activated);
+    product<TILES>(at, normal, wide, of.fc1_bias, [&](const int r, const int c, const float a, const float b) {
+      tell<SHARE>((uint *)(inner.data + (r * inner.stride + c)), PACKED(gelu(a), gelu(b)));
     });
     arrive<SHARE>();
     narrow = start<OWN>(at, ring, of.fc2, rank * OWN, WIDE);
     meet<SHARE>();
-    product<TILES>(at, inner, narrow, add(of.fc2_bias));
+    product<TILES>(at, inner, narrow, of.fc2_bias, add);
     arrive<SHARE>();
   }
   auto next = ahead ? start<OWN_NEXT>(at, ring, of.qkv, rank * OWN_NEXT, CHANNELS) : Feed<at_once(OWN_NEXT)>{};

@@ -97,15 +97,21 @@ INLINE Feed<at_once(COLUMNS)> start(
   return feed;
 }
 
-// Calls done(row, column, first, second) with two neighboring columns of rows x weights^T, for 16 * TILES rows.
+// Calls done(row, column, first, second) with two neighboring columns of rows x weights^T plus `bias`, which may be null,
+// for 16 * TILES rows.
 template <int TILES, int AT_ONCE, typename Done>
-INLINE void product(const At &at, const Rows &rows, Feed<AT_ONCE> &feed, const Done &done) {
+INLINE void product(const At &at, const Rows &rows, Feed<AT_ONCE> &feed, const ushort *bias, const Done &done) {
   constexpr int STAGES = Feed<AT_ONCE>::STAGES;
   const int each = rows.width / 64, runs = feed.runs;
   int stage = 0;
   ROLLED
   for (int group = at.warp; group < feed.groups; group += WARPS) {
     float sums[TILES][AT_ONCE][4] = {};
+    const int column = feed.first + group * AT_ONCE * 8 + 2 * at.quad;
+    uint beside[AT_ONCE] = {};  // here, so that it is there when the sums are
+    if (bias)
+      UNROLL
+      for (int n = 0; n < AT_ONCE; ++n) beside[n] = *(const uint *)(bias + column + 8 * n);
     PAIRED
     for (int run = 0; run < runs; ++run) {
       WAIT_COPIES(STAGES - 2);
@@ -140,9 +146,10 @@ INLINE void product(const At &at, const Rows &rows, Feed<AT_ONCE> &feed, const D
     for (int m = 0; m < TILES; ++m)
       UNROLL
       for (int n = 0; n < AT_ONCE; ++n) {
-        const int row = 16 * m + at.group, column = feed.first + (group * AT_ONCE + n) * 8 + 2 * at.quad;
-        done(row, column, sums[m][n][0], sums[m][n][1]);
-        done(row + 8, column, sums[m][n][2], sums[m][n][3]);
+        const int row = 16 * m + at.group;
+        const float first = low(beside[n]), second = high(beside[n]);
+        done(row, column + 8 * n, sums[m][n][0] + first, sums[m][n][1] + second);
+        done(row + 8, column + 8 * n, sums[m][n][2] + first, sums[m][n][3] + second);
       }
   }
 }

@@ -20,16 +20,21 @@ INLINE Half half_of(
           next, next + CHANNELS, next + 2 * CHANNELS};
 }
 
-// Rows first ... of a sequence x [frames, width] to shared memory; zeros before its start.
+// Rows first ... of a sequence x [frames, width] on their way to shared memory; zeros before its start.
 INLINE void fetch(const int thread, const ushort *x, const int first, const int count, const Rows &rows) {
   const int pieces = rows.width / 8;
   const uint4 none = {0, 0, 0, 0};
   ROLLED
   for (int i = thread; i < count * pieces; i += THREADS) {
     const int r = i / pieces, c = i % pieces * 8;
-    *(uint4 *)(rows.data + (r * rows.stride + c)) =
-        first + r < 0 ? none : *(const uint4 *)(x + ((first + r) * rows.width + c));
+    ushort *to = rows.data + (r * rows.stride + c);
+    if (first + r < 0) {
+      *(uint4 *)to = none;
+    } else {
+      COPY((uint4 *)to, x + ((first + r) * rows.width + c));
+    }
   }
+  COMMIT();
 }
 
 INLINE float mish(const float v) {
@@ -47,19 +52,19 @@ INLINE void resnet(
   constexpr int ROWS = 16 * TILES, OWN = CHANNELS / SHARE, OWN_NEXT = 3 * INNER / SHARE;
   const At at = {thread / 32, thread % 32, thread % 4, thread % 32 / 4};
   const int rank = block % SHARE, row = block / SHARE * ROWS, frame = row % frames;
-  arrive<SHARE>();
+  enter<SHARE>();
   const Stream<TILES> stream = {(float *)room};
   const Ring ring = {(uint4 *)stream.at(ROWS, 0), PRODUCT_PIECES};
   const Rows normal = rows_at((unsigned char *)ring.pieces + RING_BYTES(PRODUCT_PIECES), CHANNELS, 1);
   unsigned char *wide = (unsigned char *)(normal.data + ROWS * normal.stride);
   const Rows heard = rows_at(wide, width, 1), input = rows_at(wide, before_width, 1);
-  auto feed = start<OWN>(at, ring, of.conv, rank * OWN, 3 * width);
   fetch(thread, of.x + (row - frame) * width, frame - 2, ROWS + 2, heard);
+  auto feed = start<OWN>(at, ring, of.conv, rank * OWN, 3 * width);
+  WAIT_COPIES(decltype(feed)::STAGES - 1);
   SYNC();
   if (SHARE > 1) meet<SHARE>();  // the others are there
-  product<TILES>(at, heard, feed, [&](const int r, const int c, const float a, const float b) {
-    const uint both = *(const uint *)(of.conv_bias + c);
-    tell<SHARE>((float2 *)stream.at(r, c), {a + low(both), b + high(both)});
+  product<TILES>(at, heard, feed, of.conv_bias, [&](const int r, const int c, const float a, const float b) {
+    tell<SHARE>((float2 *)stream.at(r, c), {a, b});
   });
   arrive<SHARE>();
   if (second) feed = start<OWN>(at, ring, of.res, rank * OWN, before_width);
@@ -71,13 +76,13 @@ INLINE void resnet(
     here[0] = mish(a) + low(both);
     here[1] = mish(b) + high(both);
   });
+  if (second) WAIT_COPIES(0);
   arrive<SHARE>();
   meet<SHARE>();  // all have normalized the whole stream
   if (second) {
-    product<TILES>(at, input, feed, [&](const int r, const int c, const float a, const float b) {
-      const uint both = *(const uint *)(of.res_bias + c);
+    product<TILES>(at, input, feed, of.res_bias, [&](const int r, const int c, const float a, const float b) {
       float2 *here = (float2 *)stream.at(r, c);
-      tell<SHARE>(here, {here->x + (a + low(both)), here->y + (b + high(both))});
+      tell<SHARE>(here, {here->x + a, here->y + b});
     });
     arrive<SHARE>();
   }

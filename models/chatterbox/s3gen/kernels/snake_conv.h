@@ -65,7 +65,7 @@ INLINE void snake_conv(const int thread, const int tile, const int part, const U
   auto feed = start<COLUMNS>(at, ring, of.weights, part * COLUMNS, of.taps * CHANNELS);
   activate(thread, of, first - reach / 2, heard, ROWS + reach);
   SYNC();
-  product<TILES>(at, heard, feed, [&](const int r, const int c, const float a, const float b) {
+  product<TILES>(at, heard, feed, nullptr, [&](const int r, const int c, const float a, const float b) {
     if (first + r >= of.rows) return;
     const long to = (long)(first + r) * CHANNELS + c;
     const float2 start = of.onto ? *(const float2 *)(of.onto + to) : float2{0.0f, 0.0f};

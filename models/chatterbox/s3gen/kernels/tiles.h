@@ -20,7 +20,12 @@ INLINE void tell(Value *here, const Value value) {
   }
 }
 
-// A barrier of the cluster's blocks, in two halves; of one block, where that is all.
+// A barrier of the cluster's blocks, in two halves; of one block, where that is all. `enter` is the first half of a barrier
+// before which nothing was told.
+template <int SHARE>
+INLINE void enter() {
+  if constexpr (SHARE > 1) CLUSTER_ENTER();
+}
 template <int SHARE>
 INLINE void arrive() {
   if constexpr (SHARE > 1) CLUSTER_ARRIVE();
@@ -36,6 +41,12 @@ INLINE void meet() {
 template <int TILES, typename Done>
 INLINE void normalize(const At &at, const float *stream, const ushort *gain, const ushort *shift, const Done &done) {
   constexpr int EACH = CHANNELS / 32;
+  uint gains[EACH / 2], shifts[EACH / 2];
+  UNROLL
+  for (int i = 0; i < EACH / 2; ++i) {
+    gains[i] = ((const uint *)gain)[at.lane * EACH / 2 + i];
+    shifts[i] = ((const uint *)shift)[at.lane * EACH / 2 + i];
+  }
   ROLLED
   for (int row = at.warp; row < 16 * TILES; row += WARPS) {
     const float *from = stream + (row * (CHANNELS + 4) + at.lane * EACH);
@@ -55,7 +66,7 @@ INLINE void normalize(const At &at, const float *stream, const ushort *gain, con
     UNROLL
     for (int i = 0; i < EACH; i += 2) {
       const int c = at.lane * EACH + i;
-      const uint g = *(const uint *)(gain + c), s = *(const uint *)(shift + c);
+      const uint g = gains[i / 2], s = shifts[i / 2];
       done(row, c, v[i] * scale * low(g) + low(s), v[i + 1] * scale * high(g) + high(s));
     }
   }
@@ -64,24 +75,31 @@ INLINE void normalize(const At &at, const float *stream, const ushort *gain, con
 // The residual stream [ROWS, CHANNELS + 4], float32, and what is added to it.
 template <int TILES>
 struct Stream {
-  static constexpr int ROWS = 16 * TILES;
+  static constexpr int ROWS = 16 * TILES, COUNT = ROWS * CHANNELS / 8, HELD = (COUNT + THREADS - 1) / THREADS;
   float *data;
 
-  INLINE_MEMBER void load(const int thread, const ushort *x) const {
-    ROLLED
-    for (int i = thread; i < ROWS * CHANNELS / 2; i += THREADS) {
-      const uint both = ((const uint *)x)[i];
-      float *here = at(2 * i / CHANNELS, 2 * i % CHANNELS);
-      here[0] = low(both);
-      here[1] = high(both);
+  // A thread's pieces of x, all on their way at once, and then to their places.
+  INLINE_MEMBER void fetch(const int thread, const ushort *x, uint4 (&held)[HELD]) const {
+    UNROLL
+    for (int i = 0; i < HELD; ++i)
+      if (i * THREADS + thread < COUNT) held[i] = ((const uint4 *)x)[i * THREADS + thread];
+  }
+  INLINE_MEMBER void put(const int thread, const uint4 (&held)[HELD]) const {
+    UNROLL
+    for (int i = 0; i < HELD; ++i) {
+      const int piece = i * THREADS + thread;
+      if (piece >= COUNT) break;
+      float4 *here = (float4 *)at(piece / (CHANNELS / 8), piece % (CHANNELS / 8) * 8);
+      here[0] = {low(held[i].x), high(held[i].x), low(held[i].y), high(held[i].y)};
+      here[1] = {low(held[i].z), high(held[i].z), low(held[i].w), high(held[i].w)};
     }
   }
-  // COUNT channels from `first` on.
-  template <int COUNT>
+  // OWN channels from `first` on.
+  template <int OWN>
   INLINE_MEMBER void store(const int thread, const int first, ushort *x) const {
     ROLLED
-    for (int i = thread; i < ROWS * COUNT / 2; i += THREADS) {
-      const int row = 2 * i / COUNT, channel = first + 2 * i % COUNT;
+    for (int i = thread; i < ROWS * OWN / 2; i += THREADS) {
+      const int row = 2 * i / OWN, channel = first + 2 * i % OWN;
       const float *here = at(row, channel);
       *(uint *)(x + (row * CHANNELS + channel)) = PACKED(here[0], here[1]);
     }
@@ -118,7 +136,7 @@ INLINE void project(
     *(uint *)(normal.data + (r * normal.stride + c)) = PACKED(a, b);
   });
   SYNC();
-  product<TILES>(at, normal, feed, [&](const int r, const int c, const float a, const float b) {
+  product<TILES>(at, normal, feed, nullptr, [&](const int r, const int c, const float a, const float b) {
     const int part = c / INNER, head = c % INNER / HEAD, d = c % HEAD;
     const uint both = PACKED(a, b);
     if (part == 0) {

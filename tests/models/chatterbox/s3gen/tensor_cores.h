@@ -56,6 +56,7 @@ static void CLUSTER_ARRIVE() {
   ++own_copies().clusters;
   ++arrivals[now->block / CLUSTER];
 }
+static void CLUSTER_ENTER() { CLUSTER_ARRIVE(); }
 static void CLUSTER_WAIT() {
   while (arrivals[now->block / CLUSTER] < own_copies().clusters * CLUSTER * block_threads) yield_now();
 }
