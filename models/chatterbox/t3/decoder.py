@@ -87,12 +87,12 @@ class Decoder:
         return self.network.prefill(embeddings, count, cache)
 
     def _draw(self, mode: SamplingMode) -> _Compiled:
-        """Return the step (token [1], sampler, cache) -> the next token, place, seen and cache."""
+        """Return the step (sampler, cache) -> the next token [1], its place, seen and cache."""
         if mode not in self._draws:
 
-            def draw(token: mx.array, arrays: tuple[mx.array, ...], cache: Cache) -> Any:
+            def draw(arrays: tuple[mx.array, ...], cache: Cache) -> Any:
                 sampler = SamplerState(*arrays)
-                logits, cache = self._step(token, sampler.place, cache)
+                logits, cache = self._step(sampler.place[2:3], sampler.place[:2], cache)
                 token, place, seen = self._next_token(logits, *sampler, mode)
                 return token, place, seen, cache
 
@@ -107,7 +107,7 @@ class Decoder:
                 tokens: mx.array, real: mx.array, chances: mx.array, arrays: tuple[mx.array, ...], cache: Cache
             ) -> Any:
                 sampler = SamplerState(*arrays)
-                logits, cache = self.network.advance(tokens, sampler.place, cache)
+                logits, cache = self.network.advance(tokens, sampler.place[:2], cache)
                 logits = sampling.guide(logits, sampler.params)
                 accepted, token = accept(logits, tokens[1:], real, chances if known else None, sampler, mode)
                 stood = mx.where(mx.arange(tokens.shape[0] - 1) < accepted, tokens[1:], token)
@@ -115,7 +115,8 @@ class Decoder:
                 for k in range(tokens.shape[0] - 1):
                     seen = sampling.mark(seen, stood[k])
                 seen = sampling.mark(seen, token)
-                return accepted, token, sampler.place + accepted + 1, seen, cache
+                place = sampling.placed(sampler.place[:2] + accepted + 1, token)
+                return accepted, token, place, seen, cache
 
             self._verifications[mode, known] = self.wrap(verify)
         return self._verifications[mode, known]
@@ -192,7 +193,7 @@ class Decoder:
         logits = sampling.guide(logits[:, None], params)
         scores = sampling.process(logits, sampling.first_seen(config)[None], params, mode)
         token = sampling.draw(scores, sampling.key(seed, DRAW, mx.zeros(1, dtype=mx.int32)), mode)
-        place = mx.array([count, 1], dtype=mx.int32)
+        place = sampling.placed(mx.array([count, 1], dtype=mx.int32), token)
         sampler = SamplerState(place, sampling.after_first(config, token), params, seed)
         state = DecodeState(token, sampler, cache, count, mode)
         mx.async_eval(state.token, sampler.seen, state.cache)
@@ -214,7 +215,7 @@ class Decoder:
     def advance(self, state: DecodeState) -> None:
         """Send the step that reads the last token and draws the next."""
         self.fit(state, 1)
-        state.token, place, seen, state.cache = self._draw(state.mode)(state.token, state.sampler, state.cache)
+        state.token, place, seen, state.cache = self._draw(state.mode)(state.sampler, state.cache)
         state.sampler = state.sampler._replace(place=place, seen=seen)
         state.at += 1
         mx.async_eval(state.token, seen, state.cache)

@@ -46,7 +46,7 @@ class SmallT3:
 
             def guess(tokens: mx.array, number: mx.array, arrays: tuple[mx.array, ...], cache: Cache) -> Any:
                 sampler = SamplerState(*arrays)  # compiled functions get plain tuples
-                logits, cache = self.network.advance(tokens, sampler.place, cache)
+                logits, cache = self.network.advance(tokens, sampler.place[:2], cache)
                 logits = sampling.guide(logits[:, -1:], sampler.params)
                 scores = sampling.process(logits, sampler.seen[None], sampler.params, mode)
                 token = sampling.draw(scores, sampling.key(sampler.seed, PROPOSE, number), mode)

@@ -40,7 +40,7 @@ def accept(
     scores = sampling.process(logits, seen, sampler.params, mode)
     p = mx.softmax(scores, axis=-1, precise=True)
     q = one.astype(mx.float32) if chances is None else chances
-    steps = mx.split(sampler.place[1:] + mx.arange(count), count)
+    steps = mx.split(sampler.place[1:2] + mx.arange(count), count)
     keys = [sampling.key(sampler.seed, ACCEPT, step) for step in steps]
     uniforms = mx.concatenate([mx.random.uniform(shape=(1,), key=key) for key in keys])
     share = mx.sum(mx.where(one, p[:-1], 0), axis=-1)
@@ -51,4 +51,4 @@ def accept(
     rest = mx.where(accepted < real, mx.maximum(row - drawn_from, 0), row)
     # Rounding can leave p below q everywhere: then p itself is the rest.
     rest = mx.where(mx.sum(rest) > 0, rest, row)
-    return accepted, sampling.draw(mx.log(rest), sampling.key(sampler.seed, DRAW, sampler.place[1:] + accepted), mode)
+    return accepted, sampling.draw(mx.log(rest), sampling.key(sampler.seed, DRAW, sampler.place[1:2] + accepted), mode)

@@ -39,9 +39,8 @@ class DecodeRequest:
 class SamplerState(NamedTuple):
     """Arrays that decide the next draw.
 
-    `place` [2] int32 is the last token's position in the cache, and among the spoken tokens (0 is the begin). `seen`
-    [V] bool marks the tokens that the repetition penalty counts. `params` and `seed` are of `Rules.params` and
-    `sampling.seed_array`.
+    `place` [4] int32 is of `sampling.placed`. `seen` [V] bool marks the tokens that the repetition penalty counts.
+    `params` and `seed` are of `Rules.params` and `sampling.seed_array`.
     """
 
     place: mx.array

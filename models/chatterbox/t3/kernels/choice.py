@@ -79,7 +79,7 @@ def draw_differences(next_token: NextToken, config: T3Config, steps: int = 8) ->
         differ = 0
         for step in range(steps):
             logits = mx.array(3 * rng.standard_normal((rows, 1, size)).astype(np.float32))
-            place, seen = mx.array([40 + step, step]), mx.array(rng.rand(size) < 0.5)
+            place, seen = mx.array([40 + step, step, 9, 0]), mx.array(rng.rand(size) < 0.5)
             given = (logits, place, seen, rules.params(), sampling.seed_array(step), rules.mode(config))
             pairs = zip(next_token(*given), sampling.next_token(*given), strict=True)
             differ += not all(np.array_equal(np.array(one), np.array(other)) for one, other in pairs)

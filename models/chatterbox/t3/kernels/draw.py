@@ -89,7 +89,7 @@ _BODY = f"""
   }}
   SYNC();
   if (THREAD == 0) token[0] = drawn[0];
-  if (THREAD < 2) next[THREAD] = place[THREAD] + 1;
+  if (THREAD < 4) next[THREAD] = THREAD < 2 ? place[THREAD] + 1 : THREAD == 2 ? drawn[0] : 0;
   UNROLL
   for (int i = 0; i < N; ++i) {{
     const int id = first + 32 * i;
@@ -115,7 +115,7 @@ def next_token(
     token, place, seen = launch(
         KERNEL,
         [logits.astype(mx.float32), place, seen, params, seed],
-        [((1,), mx.int32), ((2,), mx.int32), ((size,), mx.bool_)],
+        [((1,), mx.int32), ((4,), mx.int32), ((size,), mx.bool_)],
         (1, 1, 1),
         {
             "V": size,

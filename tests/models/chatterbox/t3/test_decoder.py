@@ -224,7 +224,8 @@ def test_another_draw(model: T3) -> None:
         logits: mx.array, place: mx.array, seen: mx.array, _params: mx.array, _seed: mx.array, _mode: SamplingMode
     ) -> tuple[mx.array, mx.array, mx.array]:
         calls.append(logits.shape)
-        return place[1:] + 20, place + 1, seen
+        token = place[1:2] + 20
+        return token, sampling.placed(place[:2] + 1, token), seen
 
     for compiled in (False, True):
         found = tokens(Decoder(model, next_token=next_one, compiled=compiled), request(model.config, limit=6))

@@ -246,7 +246,7 @@ def test_a_broken_rule_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
             seen = sampler.seen
             known = mx.concatenate([seen[None], seen | (mx.cumsum(one.astype(mx.int32), axis=0) > 0)])
             scores = sampling.process(logits, known, sampler.params, mode)
-            key = sampling.key(sampler.seed, sampling.DRAW, sampler.place[1:] + accepted)
+            key = sampling.key(sampler.seed, sampling.DRAW, sampler.place[1:2] + accepted)
             return accepted, sampling.draw(mx.take(scores, accepted, axis=0), key, mode)
 
         monkeypatch.setattr("models.chatterbox.t3.decoder.accept", accept)

@@ -52,7 +52,7 @@ def rows_of(rules: Rules) -> int:
 def steps(next_token: NextToken, config: T3Config, rules: Rules, mode: SamplingMode, count: int) -> Iterator[list[int]]:
     """Draw after random logits, one token after the other -> the token, its place, and what was seen by then."""
     rng, size = np.random.RandomState(1), config.speech_vocabulary
-    place, seen, seed = mx.array([70, 1]), mx.array(rng.rand(size) < 0.3), sampling.seed_array(5)
+    place, seen, seed = mx.array([70, 1, 9, 0]), mx.array(rng.rand(size) < 0.3), sampling.seed_array(5)
     for _ in range(count):
         logits = mx.array(2 * rng.standard_normal((rows_of(rules), 1, size)).astype(np.float32))
         token, place, seen = next_token(logits, place, seen, rules.params(), seed, mode)
@@ -196,7 +196,7 @@ def test_logits_that_are_no_numbers(
     given = mx.array([70, 1]), mx.arange(size) < 9, rules.params(), sampling.seed_array(0), rules.mode(config)
     for next_token in (emulated(), PLAIN):
         token, place, seen = next_token(logits, *given)
-        assert (token.tolist(), place.tolist()) == ([-1], [71, 2])
+        assert (token.tolist(), place.tolist()) == ([-1], [71, 2, -1, 0])
         assert seen.tolist() == given[1].tolist()
 
 
