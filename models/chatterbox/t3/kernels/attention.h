@@ -103,30 +103,53 @@ INLINE void attend(Where at, LOCAL const uint4 *kv, GLOBAL const float *query, G
   }
 }
 
+// Lanes side by side that put eight numbers of a row together, as far as there are threads and parts for them.
+#define SPARE (8 * THREADS / (BATCH * HIDDEN))
+#define SHARES (SPARE >= 4 && SPLITS > 2 ? 4 : SPARE >= 2 && SPLITS > 1 ? 2 : 1)
+#define SHARE ((SPLITS + SHARES - 1) / SHARES)  // of the parts, a lane's
+
 // What `attend` left, put together and spread into `shared`.
 INLINE void stash_attended(Where at, GLOBAL const ushort *parts, GLOBAL const float *weights, SHARED float *shared) {
-  for (int i = at.index; i < BATCH * HIDDEN / 8; i += THREADS) {
+  for (int i = at.index / SHARES; i < BATCH * HIDDEN / 8; i += THREADS / SHARES) {
     const int row = i / (HIDDEN / 8), e = i % (HIDDEN / 8) * 8, head = (row * HEADS + e / HEAD) * SPLITS;
-    float most[SPLITS], total[SPLITS], sum = 0.0f, top = NEVER, y[8];
-    uint4 part[SPLITS];
+    float most[SHARE], total[SHARE], sum = 0.0f, top = NEVER, y[8];
+    uint4 part[SHARE];
     UNROLL
-    for (int s = 0; s < SPLITS; ++s) {
-      part[s] = FETCH8(parts + (head + s) * HEAD + e % HEAD);
-      most[s] = FETCH(weights + (head + s) * 2);
-      total[s] = FETCH(weights + (head + s) * 2 + 1);
+    for (int k = 0; k < SHARE; ++k) {
+      const int s = at.index % SHARES + k * SHARES, at_part = head + (s < SPLITS ? s : 0);
+      part[k] = FETCH8(parts + at_part * HEAD + e % HEAD);
+      most[k] = FETCH(weights + at_part * 2);
+      total[k] = FETCH(weights + at_part * 2 + 1);
+      if (s >= SPLITS) {
+        most[k] = NEVER;
+        total[k] = 0.0f;
+      }
     }
     UNROLL
-    for (int s = 0; s < SPLITS; ++s) top = most[s] > top ? most[s] : top;
+    for (int k = 0; k < SHARE; ++k) top = most[k] > top ? most[k] : top;
     UNROLL
-    for (int s = 0; s < SPLITS; ++s) {
-      most[s] = EXP(most[s] - top);
-      sum += most[s] * total[s];
+    for (int mask = 1; mask < SHARES; mask *= 2) {
+      const float other = LANE_XOR(top, mask);
+      top = other > top ? other : top;
     }
     UNROLL
     for (int j = 0; j < 8; ++j) y[j] = 0.0f;
     UNROLL
-    for (int s = 0; s < SPLITS; ++s) add_halves(part[s], most[s] / sum, y);
-    stash_eight(y, e, shared + row * HIDDEN);
+    for (int k = 0; k < SHARE; ++k) {
+      const float scale = EXP(most[k] - top);
+      sum += scale * total[k];
+      add_halves(part[k], scale, y);
+    }
+    UNROLL
+    for (int mask = 1; mask < SHARES; mask *= 2) {
+      sum += LANE_XOR(sum, mask);
+      UNROLL
+      for (int j = 0; j < 8; ++j) y[j] += LANE_XOR(y[j], mask);
+    }
+    const float scale = 1.0f / sum;
+    UNROLL
+    for (int j = 0; j < 8; ++j) y[j] *= scale;
+    if (at.index % SHARES == 0) stash_eight(y, e, shared + row * HIDDEN);
   }
   SYNC();
 }

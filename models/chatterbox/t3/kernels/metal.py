@@ -44,7 +44,8 @@ PROJECT = Phase(
     ("query",),
     """
   GLOBAL const Chunk *weight = (GLOBAL const Chunk *)qkv + (long)layer * 3 * HIDDEN * ROW;
-  project(at, w, pairs, weight, NONE, x, gains + layer * 2 * HIDDEN, rope + place[0] * HEAD, place[0],
+  gain_load(at, gains + layer * 2 * HIDDEN, gain);
+  project(at, w, &of_pair, weight, NONE, x, gain, rope + place[0] * HEAD, place[0],
           (int)cache_shape[2], query, (GLOBAL ushort *)cache, shared);
 """,
 )
@@ -64,7 +65,7 @@ OUT = Phase(
     ("y",),
     """
   GLOBAL const Chunk *weight = (GLOBAL const Chunk *)out + (long)layer * HIDDEN * ROW;
-  mix_load(at, weight, NONE, HIDDEN, HIDDEN, 0, w, &bias);
+  mix_load(at, weight, NONE, HIDDEN, HIDDEN, 0, 0, PAIR, w, &bias);
   stash_attended(at, (GLOBAL const ushort *)parts, weights, shared);
   mix(at, w, bias, weight, NONE, HIDDEN, HIDDEN, x, y, shared);
 """,
@@ -75,7 +76,8 @@ GATE = Phase(
     ("inner",),
     """
   GLOBAL const Chunk *weight = (GLOBAL const Chunk *)gate_up + (long)layer * 2 * INNER * ROW;
-  gate(at, w, pairs, weight, NONE, x, gains + (layer * 2 + 1) * HIDDEN, (GLOBAL ushort *)inner, shared);
+  gain_load(at, gains + (layer * 2 + 1) * HIDDEN, gain);
+  gate(at, w, &of_pair, weight, NONE, x, gain, (GLOBAL ushort *)inner, shared);
 """,
 )
 DOWN = Phase(
@@ -84,9 +86,7 @@ DOWN = Phase(
     ("y",),
     """
   GLOBAL const Chunk *weight = (GLOBAL const Chunk *)down + ((long)layer * HIDDEN * INNER + piece * WIDE) / CHUNK;
-  mix_load(at, weight, NONE, WIDE, INNER, 0, w, &bias);
-  stash_inner(at, (GLOBAL const ushort *)inner + piece * WIDE, shared);
-  mix(at, w, bias, weight, NONE, WIDE, INNER, x, y, shared);
+  mix_inner(at, w, 0.0f, weight, NONE, (GLOBAL const ushort *)inner + piece * WIDE, x, y, shared);
 """,
 )
 LOGITS = Phase(
@@ -94,18 +94,20 @@ LOGITS = Phase(
     ("head", "x", "gains"),
     ("logits",),
     """
-  logits_of(at, w, pairs, (GLOBAL const Chunk *)head, NONE, x, gains + LAYERS * 2 * HIDDEN, 0.0f, logits, shared);
+  gain_load(at, gains + LAYERS * 2 * HIDDEN, gain);
+  logits_of(at, w, &of_pair, (GLOBAL const Chunk *)head, NONE, x, gain, 0.0f, logits, shared);
 """,
 )
 PHASES = (PROJECT, ATTEND, OUT, GATE, DOWN, LOGITS)
 
 # Variables of a phase; Llama has no terms.
 LOCALS = """
-  uint4 w[MOST_AHEAD];
-  Terms pairs[PAIRS_AHEAD];
+  uint4 w[MOST_READS];
+  Terms of_pair;
+  float4 gain[ROW_READS];
   float bias;
   GLOBAL const float *NONE = 0;
-  (void)w, (void)pairs, (void)bias, (void)NONE;
+  (void)w, (void)of_pair, (void)gain, (void)bias, (void)NONE;
 """
 
 _BEGIN = """
@@ -135,7 +137,7 @@ def kernel(phase: Phase, config: T3Config, rows: int) -> Kernel:
 
 def phase_constants(config: T3Config, rows: int, warps: int = _WARPS) -> str:
     """Return the definitions of rows.h for one kernel a phase: nothing is loaded ahead."""
-    return constants(config, rows, _BLOCKS, warps=warps, pieces=pieces(config, rows), ahead=(0, 0, 0))
+    return constants(config, rows, _BLOCKS, warps=warps, pieces=pieces(config, rows), ahead=(0, 0, 0, 0))
 
 
 def pieces(config: T3Config, rows: int) -> int:

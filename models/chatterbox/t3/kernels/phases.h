@@ -10,33 +10,21 @@ INLINE void embed(Where at, GLOBAL const ushort *speech, GLOBAL const ushort *le
 
 INLINE int project_row(int pair) { return pair / 32 * HEAD + pair % 32; }
 
-INLINE void project_load(Where at, GLOBAL const Chunk *weight, GLOBAL const float *terms, int round, LOCAL uint4 *w,
-                         LOCAL Terms *of) {
+INLINE void project_load(Where at, GLOBAL const Chunk *weight, GLOBAL const float *terms, int round, const int from,
+                         const int end, LOCAL uint4 *w, LOCAL Terms *of) {
   const int pair = task(at, round), first = project_row(pair);
   if (pair >= 3 * HIDDEN / 2) return;
-  load_rows(weight, first, first + 32, at.lane, w);
-  load_terms(terms, 3 * HIDDEN, first, first + 32, of);
+  load_rows(weight, first, first + 32, at.lane, from, end, w);
+  if (from == 0) load_terms(terms, 3 * HIDDEN, first, first + 32, of);
 }
 
 // `rope` is [64]: 32 cosines, 32 sines of this place. Keys and values go to row `place` of cache [BATCH, 2 HEADS,
 // length, 64], queries to [BATCH, HIDDEN], scaled for attention.
-INLINE void project_pair(Where at, int pair, LOCAL const uint4 *w, LOCAL const Terms *of, SHARED const float *shared,
-                         Moments row_of, GLOBAL const float *rope, int place, int length, GLOBAL float *query,
-                         GLOBAL ushort *cache) {
-  float sums[2 * BATCH], first = 0.0f, second = 0.0f;
-  UNROLL
-  for (int i = 0; i < 2 * BATCH; ++i) sums[i] = 0.0f;
-  multiply(w, 2, ROW, shared, HIDDEN, at.lane, sums);
-  lane_sums(sums, 2 * BATCH);
-  UNROLL
-  for (int b = 0; b < BATCH; ++b) {
-    first = at.lane == b ? sums[b] : first;
-    second = at.lane == b ? sums[BATCH + b] : second;
-  }
+INLINE void project_post(Where at, int pair, Pair of, GLOBAL const float *rope, int place, int length,
+                         GLOBAL float *query, GLOBAL ushort *cache) {
+  float first = of.first, second = of.second;
   if (at.lane >= BATCH) return;
   const int which = pair / (HIDDEN / 2), head = pair % (HIDDEN / 2) / 32, d = pair % 32;
-  first = normed(first, row_of, of, 0);
-  second = normed(second, row_of, of, 1);
   if (ROTARY && which < 2) {
     const float c = rope[d], s = rope[32 + d], turned = first * c - second * s;
     second = second * c + first * s;
@@ -53,31 +41,34 @@ INLINE void project_pair(Where at, int pair, LOCAL const uint4 *w, LOCAL const T
 }
 
 INLINE void project(Where at, LOCAL uint4 *w, LOCAL Terms *of, GLOBAL const Chunk *weight, GLOBAL const float *terms,
-                    GLOBAL const float *x, GLOBAL const float *gain, GLOBAL const float *rope, int place, int length,
+                    GLOBAL const float *x, LOCAL const float4 *gain, GLOBAL const float *rope, int place, int length,
                     GLOBAL float *query, GLOBAL ushort *cache, SHARED float *shared) {
   float4 v[ROW_READS];
   fetch_rows(at, x, v);
+  project_load(at, weight, terms, 0, PROJECT_AHEAD, PAIR, w, of);
   stash_normed(at, v, gain, shared);
   const Moments row_of = moments(at, shared);
-  UNROLL
-  for (int round = 0; round < PROJECT_AHEAD; ++round)
-    if (task(at, round) < 3 * HIDDEN / 2)
-      project_pair(at, task(at, round), w + round * PAIR, of + round, shared, row_of, rope, place, length, query,
-                   cache);
-  for (int round = PROJECT_AHEAD; task(at, round) < 3 * HIDDEN / 2; ++round) {
-    project_load(at, weight, terms, round, w, of);
-    project_pair(at, task(at, round), w, of, shared, row_of, rope, place, length, query, cache);
+  for (int round = 0; task(at, round) < 3 * HIDDEN / 2; ++round) {
+    float sums[2 * BATCH];
+    const Terms mine = *of;
+    multiply_pair(w, shared, at.lane, sums);
+    project_load(at, weight, terms, round + 1, 0, PAIR, w, of);
+    const Pair pair = normed_pair(at.lane, sums, row_of, &mine);
+    project_post(at, task(at, round), pair, rope, place, length, query, cache);
   }
 }
 
-// WIDE of each of the rows' INNER numbers, spread into `shared`.
-INLINE void stash_inner(Where at, GLOBAL const ushort *inner, SHARED float *shared) {
-  uint4 v[WIDE_READS];  // all under way before the first is needed
+// WIDE of each of the rows' INNER numbers.
+INLINE void fetch_inner(Where at, GLOBAL const ushort *inner, LOCAL uint4 *v) {
   UNROLL
   for (int j = 0; j < WIDE_READS; ++j) {
     const int i = j * THREADS + at.index, row = i / (WIDE / 8), e = i % (WIDE / 8) * 8;
     if (row < BATCH) v[j] = FETCH8(inner + row * INNER + e);
   }
+}
+
+// What `fetch_inner` read, spread into `shared`.
+INLINE void stash_inner(Where at, LOCAL const uint4 *v, SHARED float *shared) {
   UNROLL
   for (int j = 0; j < WIDE_READS; ++j) {
     const int i = j * THREADS + at.index, row = i / (WIDE / 8), e = i % (WIDE / 8) * 8;
@@ -97,18 +88,17 @@ INLINE void stash_inner(Where at, GLOBAL const ushort *inner, SHARED float *shar
 
 INLINE int mix_row(Where at, int round) { return 2 * ((round * (WARPS / 4) + at.warp / 4) * at.blocks + at.block); }
 
+// Reads `from` to `end` of them.
 INLINE void mix_load(Where at, GLOBAL const Chunk *weight, GLOBAL const float *bias, const int width, const int stride,
-                     int round, LOCAL uint4 *w, LOCAL float *offset) {
-  const int row = mix_row(at, round);
-  *offset = 0.0f;
+                     int round, const int from, const int end, LOCAL uint4 *w, LOCAL float *offset) {
+  const int row = mix_row(at, round), reads = width / 1024;
+  if (from == 0) *offset = 0.0f;
   if (row >= HIDDEN) return;
-  if (BIASED) *offset = FETCH(bias + row + at.lane % 2);
-  GLOBAL const Chunk *from = weight + (long)row * (stride / CHUNK) + at.warp % 4 * (width / 1024);
+  if (BIASED && from == 0) *offset = FETCH(bias + row + at.lane % 2);
+  GLOBAL const Chunk *rows = weight + (long)row * (stride / CHUNK) + at.warp % 4 * reads;
   UNROLL
-  for (int c = 0; c < width / 1024; ++c) {
-    w[c] = lane_weights(from + c, at.lane);
-    w[width / 1024 + c] = lane_weights(from + stride / CHUNK + c, at.lane);
-  }
+  for (int c = 0; c < 2 * reads; ++c)
+    if (from <= c && c < end) w[c] = lane_weights(rows + c / reads * (stride / CHUNK) + c % reads, at.lane);
 }
 
 INLINE void mix(Where at, LOCAL uint4 *w, float offset, GLOBAL const Chunk *weight, GLOBAL const float *bias,
@@ -118,7 +108,7 @@ INLINE void mix(Where at, LOCAL uint4 *w, float offset, GLOBAL const Chunk *weig
     SHARED float *quarters = shared + QUARTERS + round % 2 * WARPS * 2 * BATCH;
     const int writes = at.warp % 4 == 0 && b < BATCH && row < HIDDEN;
     float before = 0.0f, sums[2 * BATCH];
-    if (round) mix_load(at, weight, bias, width, stride, round, w, &offset);
+    if (round) mix_load(at, weight, bias, width, stride, round, 0, width / 512, w, &offset);
     if (writes) before = FETCH(x + mine);
     UNROLL
     for (int i = 0; i < 2 * BATCH; ++i) sums[i] = 0.0f;
@@ -136,6 +126,16 @@ INLINE void mix(Where at, LOCAL uint4 *w, float offset, GLOBAL const Chunk *weig
   }
 }
 
+// The feed-forward's second product, of WIDE of its numbers.
+INLINE void mix_inner(Where at, LOCAL uint4 *w, float offset, GLOBAL const Chunk *weight, GLOBAL const float *bias,
+                      GLOBAL const ushort *inner, GLOBAL const float *x, GLOBAL float *y, SHARED float *shared) {
+  uint4 v[WIDE_READS];
+  fetch_inner(at, inner, v);
+  mix_load(at, weight, bias, WIDE, INNER, 0, DOWN_AHEAD, WIDE / 512, w, &offset);
+  stash_inner(at, v, shared);
+  mix(at, w, offset, weight, bias, WIDE, INNER, x, y, shared);
+}
+
 // Norm, the gate's and the wide product, silu(gate) * wide: `weight` is [2, INNER, HIDDEN], gate, then wide. Without a
 // gate: norm, product, GELU; a pair's rows are half of `weight` [INNER, HIDDEN] apart.
 
@@ -144,90 +144,66 @@ INLINE float silu(float x) { return x / (1.0f + EXP(-x)); }
 // 0.5 x (1 + tanh(u)) = x sigmoid(2 u) for u = sqrt(2 / pi) (x + 0.044715 x^3).
 INLINE float gelu_tanh(float x) { return x / (1.0f + EXP(-1.5957691216f * (x + 0.044715f * x * x * x))); }
 
-INLINE void gate_load(Where at, GLOBAL const Chunk *weight, GLOBAL const float *terms, int round, LOCAL uint4 *w,
-                      LOCAL Terms *of) {
+INLINE void gate_load(Where at, GLOBAL const Chunk *weight, GLOBAL const float *terms, int round, const int from,
+                      const int end, LOCAL uint4 *w, LOCAL Terms *of) {
   const int row = task(at, round), other = GATE_PAIRS + row;
   if (row >= GATE_PAIRS) return;
-  load_rows(weight, row, other, at.lane, w);
-  load_terms(terms, 2 * GATE_PAIRS, row, other, of);
+  load_rows(weight, row, other, at.lane, from, end, w);
+  if (from == 0) load_terms(terms, 2 * GATE_PAIRS, row, other, of);
 }
 
-// `pairs` of rows, those of rounds from `round` on.
-INLINE void gate_rows(Where at, int round, const int pairs, LOCAL const uint4 *w, LOCAL const Terms *of,
-                      SHARED const float *shared, Moments row_of, GLOBAL ushort *inner) {
-  float sums[2 * BATCH * PAIRS_AHEAD], g = 0.0f, wide = 0.0f;
-  UNROLL
-  for (int i = 0; i < 2 * BATCH * pairs; ++i) sums[i] = 0.0f;
-  multiply(w, 2 * pairs, ROW, shared, HIDDEN, at.lane, sums);
-  lane_sums(sums, 2 * BATCH * pairs);
-  UNROLL
-  for (int i = 0; i < BATCH * pairs; ++i) {
-    const int from = i / BATCH * 2 * BATCH + i % BATCH;
-    g = at.lane == i ? normed(sums[from], row_of, of + i / BATCH, 0) : g;
-    wide = at.lane == i ? normed(sums[from + BATCH], row_of, of + i / BATCH, 1) : wide;
-  }
-  const int row = task(at, round + at.lane / BATCH);
-  if (at.lane >= BATCH * pairs || row >= GATE_PAIRS) return;
-  inner += at.lane % BATCH * INNER + row;
-  POST_HALF(inner, rounded(GATED ? silu(g) * wide : gelu_tanh(g)));
-  if (!GATED) POST_HALF(inner + GATE_PAIRS, rounded(gelu_tanh(wide)));
+INLINE void gate_post(Where at, int row, Pair of, GLOBAL ushort *inner) {
+  if (at.lane >= BATCH) return;
+  inner += at.lane * INNER + row;
+  POST_HALF(inner, rounded(GATED ? silu(of.first) * of.second : gelu_tanh(of.first)));
+  if (!GATED) POST_HALF(inner + GATE_PAIRS, rounded(gelu_tanh(of.second)));
 }
 
 INLINE void gate(Where at, LOCAL uint4 *w, LOCAL Terms *of, GLOBAL const Chunk *weight, GLOBAL const float *terms,
-                 GLOBAL const float *x, GLOBAL const float *gain, GLOBAL ushort *inner, SHARED float *shared) {
+                 GLOBAL const float *x, LOCAL const float4 *gain, GLOBAL ushort *inner, SHARED float *shared) {
   float4 v[ROW_READS];
   fetch_rows(at, x, v);
+  gate_load(at, weight, terms, 0, GATE_AHEAD, PAIR, w, of);
   stash_normed(at, v, gain, shared);
   const Moments row_of = moments(at, shared);
-  if (GATE_AHEAD && task(at, 0) < GATE_PAIRS) gate_rows(at, 0, GATE_AHEAD, w, of, shared, row_of, inner);
-  for (int round = GATE_AHEAD; task(at, round) < GATE_PAIRS; ++round) {
-    gate_load(at, weight, terms, round, w, of);
-    gate_rows(at, round, 1, w, of, shared, row_of, inner);
+  for (int round = 0; task(at, round) < GATE_PAIRS; ++round) {
+    float sums[2 * BATCH];
+    const Terms mine = *of;
+    multiply_pair(w, shared, at.lane, sums);
+    gate_load(at, weight, terms, round + 1, 0, PAIR, w, of);
+    gate_post(at, task(at, round), normed_pair(at.lane, sums, row_of, &mine), inner);
   }
 }
 
 // Final norm and the logits [BATCH, VOCABULARY], plus `spoilt`. A pair is rows 2 p and 2 p + 1; an odd last one is
 // alone.
 
-INLINE void logits_load(Where at, GLOBAL const Chunk *weight, GLOBAL const float *terms, int round, LOCAL uint4 *w,
-                        LOCAL Terms *of) {
+INLINE void logits_load(Where at, GLOBAL const Chunk *weight, GLOBAL const float *terms, int round, const int from,
+                        const int end, LOCAL uint4 *w, LOCAL Terms *of) {
   const int row = 2 * task(at, round), other = row + 1 < VOCABULARY ? row + 1 : row;
   if (row >= VOCABULARY) return;
-  load_rows(weight, row, other, at.lane, w);
-  load_terms(terms, VOCABULARY, row, other, of);
-}
-
-INLINE void logits_rows(Where at, int round, const int pairs, LOCAL const uint4 *w, LOCAL const Terms *of,
-                        SHARED const float *shared, Moments row_of, float spoilt, GLOBAL float *logits) {
-  float sums[2 * BATCH * PAIRS_AHEAD], first = 0.0f, second = 0.0f;
-  UNROLL
-  for (int i = 0; i < 2 * BATCH * pairs; ++i) sums[i] = 0.0f;
-  multiply(w, 2 * pairs, ROW, shared, HIDDEN, at.lane, sums);
-  lane_sums(sums, 2 * BATCH * pairs);
-  UNROLL
-  for (int i = 0; i < BATCH * pairs; ++i) {
-    const int from = i / BATCH * 2 * BATCH + i % BATCH;
-    first = at.lane == i ? normed(sums[from], row_of, of + i / BATCH, 0) : first;
-    second = at.lane == i ? normed(sums[from + BATCH], row_of, of + i / BATCH, 1) : second;
-  }
-  const int row = 2 * task(at, round + at.lane / BATCH);
-  if (at.lane >= BATCH * pairs || row >= VOCABULARY) return;
-  GLOBAL float *to = logits + (long)(at.lane % BATCH) * VOCABULARY + row;
-  to[0] = first + spoilt;
-  if (row + 1 < VOCABULARY) to[1] = second + spoilt;
+  load_rows(weight, row, other, at.lane, from, end, w);
+  if (from == 0) load_terms(terms, VOCABULARY, row, other, of);
 }
 
 INLINE void logits_of(Where at, LOCAL uint4 *w, LOCAL Terms *of, GLOBAL const Chunk *weight, GLOBAL const float *terms,
-                      GLOBAL const float *x, GLOBAL const float *gain, float spoilt, GLOBAL float *logits,
+                      GLOBAL const float *x, LOCAL const float4 *gain, float spoilt, GLOBAL float *logits,
                       SHARED float *shared) {
   float4 v[ROW_READS];
   fetch_rows(at, x, v);
+  logits_load(at, weight, terms, 0, HEAD_AHEAD, PAIR, w, of);
   stash_normed(at, v, gain, shared);
   const Moments row_of = moments(at, shared);
-  if (HEAD_AHEAD && 2 * task(at, 0) < VOCABULARY)
-    logits_rows(at, 0, HEAD_AHEAD, w, of, shared, row_of, spoilt, logits);
-  for (int round = HEAD_AHEAD; 2 * task(at, round) < VOCABULARY; ++round) {
-    logits_load(at, weight, terms, round, w, of);
-    logits_rows(at, round, 1, w, of, shared, row_of, spoilt, logits);
+  for (int round = 0; 2 * task(at, round) < VOCABULARY; ++round) {
+    const int row = 2 * task(at, round);
+    float sums[2 * BATCH];
+    const Terms mine = *of;
+    multiply_pair(w, shared, at.lane, sums);
+    logits_load(at, weight, terms, round + 1, 0, PAIR, w, of);
+    const Pair pair = normed_pair(at.lane, sums, row_of, &mine);
+    if (at.lane >= BATCH) continue;
+    GLOBAL float *to = logits + (long)at.lane * VOCABULARY + row;
+    to[0] = pair.first + spoilt;
+    if (row + 1 < VOCABULARY) to[1] = pair.second + spoilt;
   }
 }

@@ -8,8 +8,8 @@
 //                                                         GELU; learned positions are the cache's, or speech's
 //   WARPS SPLITS PIECES                                   warps a block; parts of the cache that are attended apart;
 //                                                         parts of the feed-forward's inner row that fit SHARED
-//   PROJECT_AHEAD GATE_AHEAD HEAD_AHEAD PAIRS_AHEAD       pairs of rows that a warp loads before it needs them, and
-//                                                         the most of these, at least 1
+//   PROJECT_AHEAD GATE_AHEAD DOWN_AHEAD HEAD_AHEAD        reads of a warp's first weights that are sent before the phase
+//                                                         begins; it sends the others
 // and the words of models/layers/kernels (cuda.h or metal.h).
 // The cache is bfloat16, kept as ushort, and so are the wide rows that every block reads, attention's and the
 // feed-forward's, and weights of 16 bits. Sums and the residual stream are fp32.
@@ -29,7 +29,7 @@
 #define WIDEST (WIDE > HIDDEN ? WIDE : HIDDEN)
 #define SPREAD(e) (((e) & ~255) | (((e) & 4) << 5) | (((e) & 248) >> 1) | ((e) & 3))
 
-#define MOST_AHEAD (PAIRS_AHEAD * PAIR > WIDE / 512 ? PAIRS_AHEAD * PAIR : WIDE / 512)
+#define MOST_READS (PAIR > WIDE / 512 ? PAIR : WIDE / 512)  // that a warp holds
 
 // Shared memory, in floats: the spread vectors, a norm's sums a warp and row, then (twice) two sums a warp and row.
 #define SUMS (BATCH * WIDEST)
@@ -157,6 +157,19 @@ INLINE void multiply(LOCAL const uint4 *w, const int rows, const int count, SHAR
   }
 }
 
+// The parts of a lane: those of rows `w` of a pair times the BATCH rows in `x`.
+INLINE void multiply_pair(LOCAL const uint4 *w, SHARED const float *x, int lane, LOCAL float *sums) {
+  UNROLL
+  for (int i = 0; i < 2 * BATCH; ++i) sums[i] = 0.0f;
+  multiply(w, 2, ROW, x, HIDDEN, lane, sums);
+}
+
+// The gains of the columns that `fetch_rows` reads.
+INLINE void gain_load(Where at, GLOBAL const float *gains, LOCAL float4 *gain) {
+  UNROLL
+  for (int j = 0; j < ROW_READS; ++j) gain[j] = FETCH4(gains + (j * THREADS + at.index) * 4 % HIDDEN);
+}
+
 INLINE void fetch_rows(Where at, GLOBAL const float *x, LOCAL float4 *v) {
   UNROLL
   for (int j = 0; j < ROW_READS; ++j)
@@ -165,7 +178,7 @@ INLINE void fetch_rows(Where at, GLOBAL const float *x, LOCAL float4 *v) {
 
 // What `fetch_rows` read times `gain`, spread, into `shared`; beside it, one a warp, the rows' sums of squares, and for
 // a LayerNorm their sums.
-INLINE void stash_normed(Where at, LOCAL const float4 *x, GLOBAL const float *gain, SHARED float *shared) {
+INLINE void stash_normed(Where at, LOCAL const float4 *x, LOCAL const float4 *gain, SHARED float *shared) {
   float sums[MOMENTS];
   UNROLL
   for (int b = 0; b < MOMENTS; ++b) sums[b] = 0.0f;
@@ -174,7 +187,7 @@ INLINE void stash_normed(Where at, LOCAL const float4 *x, GLOBAL const float *ga
     const int i = j * THREADS + at.index, row = i / (HIDDEN / 4), e = i % (HIDDEN / 4) * 4;
     if (row < BATCH) {
       float4 v = x[j];
-      const float4 g = *(GLOBAL const float4 *)(gain + e);
+      const float4 g = gain[j];
       const float square = v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w, sum = (v.x + v.y) + (v.z + v.w);
       UNROLL
       for (int b = 0; b < MOMENTS; ++b) sums[b] += b % BATCH == row ? (b < BATCH ? square : sum) : 0.0f;
@@ -236,12 +249,12 @@ INLINE void stash_eight(LOCAL const float *y, int e, SHARED float *row) {
 
 INLINE int task(Where at, int round) { return (round * WARPS + at.warp) * at.blocks + at.block; }
 
-// Rows `first` and `second` of a product that reads HIDDEN numbers.
-INLINE void load_rows(GLOBAL const Chunk *weight, int first, int second, int lane, LOCAL uint4 *w) {
+// Rows `first` and `second` of a product that reads HIDDEN numbers: reads `from` to `end` of their PAIR.
+INLINE void load_rows(GLOBAL const Chunk *weight, int first, int second, int lane, const int from, const int end,
+                      LOCAL uint4 *w) {
   UNROLL
-  for (int c = 0; c < ROW; ++c) w[c] = lane_weights(weight + (long)first * ROW + c, lane);
-  UNROLL
-  for (int c = 0; c < ROW; ++c) w[ROW + c] = lane_weights(weight + (long)second * ROW + c, lane);
+  for (int c = 0; c < PAIR; ++c)
+    if (from <= c && c < end) w[c] = lane_weights(weight + (long)(c < ROW ? first : second) * ROW + c % ROW, lane);
 }
 
 INLINE void load_terms(GLOBAL const float *terms, const int outputs, int first, int second, LOCAL Terms *of) {
@@ -255,4 +268,22 @@ INLINE void load_terms(GLOBAL const float *terms, const int outputs, int first, 
 // The product of a row's numbers after their norm, from `sum`, that of the numbers times the norm's gains.
 INLINE float normed(float sum, Moments row, LOCAL const Terms *of, const int which) {
   return BIASED ? (sum - row.mean * of->slope[which]) * row.inverse + of->offset[which] : sum * row.inverse;
+}
+
+typedef struct {
+  float first, second;
+} Pair;
+
+// A pair of rows after the norm, for the row that is the lane's, from the parts of all lanes.
+INLINE Pair normed_pair(int lane, LOCAL float *sums, Moments row, LOCAL const Terms *of) {
+  Pair pair = {0.0f, 0.0f};
+  lane_sums(sums, 2 * BATCH);
+  UNROLL
+  for (int b = 0; b < BATCH; ++b) {
+    pair.first = lane == b ? sums[b] : pair.first;
+    pair.second = lane == b ? sums[BATCH + b] : pair.second;
+  }
+  pair.first = normed(pair.first, row, of, 0);
+  pair.second = normed(pair.second, row, of, 1);
+  return pair;
 }
