@@ -55,6 +55,14 @@ static int ANY(int v) {
   SYNC();  // the next call clears it
   return found;
 }
+static void POST_TURN(float *to, float value, int turn) {
+  to[0] = value;
+  memcpy(to + 1, &turn, 4);
+}
+static float FETCH_TURN(const float *from, int turn, const int *counters, int failed) {
+  while (memcmp(from + 1, &turn, 4) != 0 && !failed) yield_now();
+  return *from;
+}
 static void PART(int thread, int blocks, int *counters) {
   SYNC();
   if (thread == 0 && ++counters[1] == blocks) counters[0] = counters[1] = counters[2] = 0;

@@ -3,6 +3,7 @@
 //   WEIGHTS WEIGHTS_OF_8 SCALE         read once: eight bfloat16, eight bytes, two bfloat16
 //   FETCH FETCH4 FETCH8 POST POST_HALF  exchange, past any cache of one block: a float, four, eight bfloat16; a float, a
 //                                      bfloat16
+//   POST_TURN FETCH_TURN               a float with the turn in which it was made, and the wait for it
 //   PACKED MULTIPLY                    two bfloat16; a product of tiles by a warp's tensor cores
 //   ARRIVE WAIT ANY PART               the barrier: Metal has none
 
@@ -110,6 +111,27 @@ INLINE void WAIT(const int thread, const int blocks, int *counters, int *met, in
     }
   }
   __syncthreads();
+}
+
+// Eight bytes that are written and read at once: who reads a number of this turn needs no barrier before it. All blocks
+// have met in this kernel, so that the one that writes it runs; none waits after a barrier that was given up.
+INLINE void POST_TURN(float *to, float value, int turn) {
+  asm volatile("{.reg .b64 both; mov.b64 both, {%1, %2}; st.relaxed.gpu.global.b64 [%0], both;}" ::"l"(to), "f"(value),
+               "r"(turn)
+               : "memory");
+}
+
+INLINE float FETCH_TURN(const float *from, int turn, const int *counters, int failed) {
+  float value;
+  for (int tries = 1;; ++tries) {
+    int made;
+    asm volatile("{.reg .b64 both; ld.relaxed.gpu.global.b64 both, [%2]; mov.b64 {%0, %1}, both;}"
+                 : "=f"(value), "=r"(made)
+                 : "l"(from)
+                 : "memory");
+    if (made == turn || failed) return value;
+    if (tries % 1024 == 0) failed = *((volatile const int *)counters + FAILED);
+  }
 }
 
 // The last block to leave clears the counters: nobody looks at them any more.

@@ -49,6 +49,8 @@ using metal::min;
 #define FETCH8(from) (*(GLOBAL const uint4 *)(from))
 #define POST(to, value) (*(to) = (value))
 #define POST_HALF(to, value) (*(to) = (value))
+#define POST_TURN(to, value, turn) ((void)(turn), *(to) = (value))
+#define FETCH_TURN(from, turn, counters, failed) ((void)(turn), (void)(counters), (void)(failed), *(from))
 #define WEIGHTS(from) (*(GLOBAL const uint4 *)(from))
 #define SCALE(from) (*(from))
 

@@ -19,15 +19,34 @@ INLINE void attend_load(Where at, GLOBAL const ushort *cache, int place, int len
   kv[1] = FETCH8(keys + ((long)HEADS * length + row) * HEAD);
 }
 
-INLINE void attend(Where at, LOCAL const uint4 *kv, GLOBAL const float *query, GLOBAL const ushort *cache, int place,
-                   int length, GLOBAL ushort *parts, GLOBAL float *weights, SHARED float *shared) {
-  SHARED float *merged = shared, *most_of = shared + WARPS * HEAD, *sum_of = most_of + WARPS;
+// A head's queries of this turn into `heard` [64], as soon as they are made: blocks do not wait for all others here. If
+// `fresh`, the key and the value of the new row behind them, bfloat16 [2, 64].
+INLINE void hear(Where at, GLOBAL const float *words, int turn, GLOBAL const int *counters, int failed, int fresh,
+                 SHARED float *heard) {
+  if (at.index < (fresh ? HEAD_WORDS : HEAD)) {
+    const float value = FETCH_TURN(words + 2 * at.index, turn, counters, failed);
+    if (at.index < HEAD) {
+      heard[at.index] = value;
+    } else {
+      SHARED ushort *half = (SHARED ushort *)(heard + HEAD) + (at.index - HEAD) / 32 * HEAD + at.index % 32;
+      half[0] = (ushort)FLOAT_BITS(value);
+      half[32] = (ushort)(FLOAT_BITS(value) >> 16);
+    }
+  }
+  SYNC();
+}
+
+INLINE void attend(Where at, LOCAL const uint4 *kv, GLOBAL const float *words, int turn, GLOBAL const int *counters,
+                   int failed, GLOBAL const ushort *cache, int place, int length, GLOBAL ushort *parts,
+                   GLOBAL float *weights, SHARED float *shared) {
+  SHARED float *heard = shared + AT_HEARD, *merged = shared, *most_of = shared + WARPS * HEAD, *sum_of = most_of + WARPS;
   const int group = at.lane / 8, part = at.lane % 8 * 8;
   for (int unit = at.block; unit < BATCH * HEADS * SPLITS; unit += at.blocks) {
     const int per = part_rows(place), start = unit % SPLITS * per;
     const int stop = start + per < place + 1 ? start + per : place + 1;
     GLOBAL const ushort *keys = part_keys(at, unit, length, cache), *values = keys + (long)HEADS * length * HEAD;
-    const float4 lo = FETCH4(query + unit / SPLITS * HEAD + part), hi = FETCH4(query + unit / SPLITS * HEAD + part + 4);
+    hear(at, words + unit / SPLITS * 2 * HEAD_WORDS, turn, counters, failed, start <= place && place < stop, heard);
+    const float4 lo = *(SHARED const float4 *)(heard + part), hi = *(SHARED const float4 *)(heard + part + 4);
     float most = NEVER, sum = 0.0f, y[8];
     uint4 next_k = kv[0], next_v = kv[1];
     if (unit != at.block && start + at.warp * 4 + group < stop) {
@@ -39,9 +58,9 @@ INLINE void attend(Where at, LOCAL const uint4 *kv, GLOBAL const float *query, G
     for (int base = start + at.warp * 4; base < stop; base += WARPS * 4) {
       const int row = base + group, live = row < stop, next = row + WARPS * 4;
       uint4 k = next_k, v = next_v;
-      if (row == place) {  // written after `attend_load`
-        k = FETCH8(keys + row * HEAD);
-        v = FETCH8(values + row * HEAD);
+      if (row == place) {
+        k = *(SHARED const uint4 *)((SHARED const ushort *)(heard + HEAD) + part);
+        v = *(SHARED const uint4 *)((SHARED const ushort *)(heard + HEAD) + HEAD + part);
       }
       if (next < stop) {
         next_k = FETCH8(keys + next * HEAD);

@@ -41,22 +41,22 @@ class Phase:
 PROJECT = Phase(
     "project",
     ("qkv", "x", "gains", "rope", "place", "layer", "cache"),
-    ("query",),
+    ("words",),
     """
   GLOBAL const Chunk *weight = (GLOBAL const Chunk *)qkv + (long)layer * 3 * HIDDEN * ROW;
   gain_load(at, gains + layer * 2 * HIDDEN, gain);
   project(at, w, &of_pair, weight, NONE, x, gain, rope + place[0] * HEAD, place[0],
-          (int)cache_shape[2], query, (GLOBAL ushort *)cache, shared);
+          (int)cache_shape[2], 0, words, (GLOBAL ushort *)cache, shared);
 """,
 )
 ATTEND = Phase(
     "attend",
-    ("query", "place", "cache"),
+    ("words", "place", "cache"),
     ("parts", "weights"),
     """
   GLOBAL const ushort *kept = (GLOBAL const ushort *)cache;
   attend_load(at, kept, place[0], (int)cache_shape[2], w);
-  attend(at, w, query, kept, place[0], (int)cache_shape[2], (GLOBAL ushort *)parts, weights, shared);
+  attend(at, w, words, 0, 0, 0, kept, place[0], (int)cache_shape[2], (GLOBAL ushort *)parts, weights, shared);
 """,
 )
 OUT = Phase(
@@ -143,7 +143,7 @@ def phase_constants(config: T3Config, rows: int, warps: int = _WARPS) -> str:
 def pieces(config: T3Config, rows: int) -> int:
     """Return the number of parts of the inner row, so that shared memory holds one of each row, and its sums."""
     count = 1
-    while 4 * rows * (config.inner // count) + 4 * 5 * _WARPS * rows > _SHARED_BYTES:
+    while 4 * rows * (config.inner // count) + 4 * 5 * _WARPS * rows + 8 * HEAD > _SHARED_BYTES:
         count *= 2
     return count
 
@@ -192,14 +192,14 @@ class MetalStep:
         heads = rows * config.heads * splits(config, rows, _BLOCKS)
         for layer, (kept,) in enumerate(cache):
             at = self._numbers[layer]
-            (query,) = launch(
+            (words,) = launch(
                 PROJECT,
                 rows,
                 _blocks(3 * hidden // 2, _WARPS),
                 [of.qkv, x, of.gains, of.rope, place, at, kept],
-                [(rows, hidden)],
+                [(rows, 4 * hidden)],
             )
-            parts, weights = launch(ATTEND, rows, heads, [query, place, kept], [(heads, HEAD // 2), (heads, 2)])
+            parts, weights = launch(ATTEND, rows, heads, [words, place, kept], [(heads, HEAD // 2), (heads, 2)])
             mixing = _blocks(hidden // 2, _WARPS // 4)
             (x,) = launch(OUT, rows, mixing, [of.out, parts, weights, x, at], [(rows, hidden)])
             (inner,) = launch(

@@ -6,6 +6,12 @@ INLINE void embed(Where at, GLOBAL const ushort *speech, GLOBAL const ushort *le
     POST(x + i, widened(speech[i % HIDDEN]) + widened(learned[i % HIDDEN]));
 }
 
+// Words of no turn: memory holds anything before, such as another step's.
+INLINE void forget(Where at, GLOBAL float *words) {
+  for (int i = at.block * THREADS + at.index; i < 2 * BATCH * HEADS * HEAD_WORDS; i += at.blocks * THREADS)
+    POST(words + i, 0.0f);
+}
+
 // Queries, keys and values: norm, product, rotation. A pair is the two rows of a head that rotate together.
 
 INLINE int project_row(int pair) { return pair / 32 * HEAD + pair % 32; }
@@ -19,9 +25,9 @@ INLINE void project_load(Where at, GLOBAL const Chunk *weight, GLOBAL const floa
 }
 
 // `rope` is [64]: 32 cosines, 32 sines of this place. Keys and values go to row `place` of cache [BATCH, 2 HEADS,
-// length, 64], queries to [BATCH, HIDDEN], scaled for attention.
-INLINE void project_post(Where at, int pair, Pair of, GLOBAL const float *rope, int place, int length,
-                         GLOBAL float *query, GLOBAL ushort *cache) {
+// length, 64]; they and the queries, scaled for attention, to words [BATCH, HEADS, HEAD_WORDS] of this turn.
+INLINE void project_post(Where at, int pair, Pair of, GLOBAL const float *rope, int place, int length, int turn,
+                         GLOBAL float *words, GLOBAL ushort *cache) {
   float first = of.first, second = of.second;
   if (at.lane >= BATCH) return;
   const int which = pair / (HIDDEN / 2), head = pair % (HIDDEN / 2) / 32, d = pair % 32;
@@ -30,10 +36,12 @@ INLINE void project_post(Where at, int pair, Pair of, GLOBAL const float *rope, 
     second = second * c + first * s;
     first = turned;
   }
+  words += 2 * ((at.lane * HEADS + head) * HEAD_WORDS + d);
   if (which == 0) {
-    POST(query + at.lane * HIDDEN + head * HEAD + d, first * 0.125f);
-    POST(query + at.lane * HIDDEN + head * HEAD + 32 + d, second * 0.125f);
+    POST_TURN(words, first * 0.125f, turn);
+    POST_TURN(words + 64, second * 0.125f, turn);
   } else {
+    POST_TURN(words + 64 * (which + 1), BITS_FLOAT(PACKED(first, second)), turn);
     GLOBAL ushort *row = cache + ((long)((2 * at.lane + which - 1) * HEADS + head) * length + place) * HEAD + d;
     POST_HALF(row, rounded(first));
     POST_HALF(row + 32, rounded(second));
@@ -42,7 +50,7 @@ INLINE void project_post(Where at, int pair, Pair of, GLOBAL const float *rope, 
 
 INLINE void project(Where at, LOCAL uint4 *w, LOCAL Terms *of, GLOBAL const Chunk *weight, GLOBAL const float *terms,
                     GLOBAL const float *x, LOCAL const float4 *gain, GLOBAL const float *rope, int place, int length,
-                    GLOBAL float *query, GLOBAL ushort *cache, SHARED float *shared) {
+                    int turn, GLOBAL float *words, GLOBAL ushort *cache, SHARED float *shared) {
   float4 v[ROW_READS];
   fetch_rows(at, x, v);
   project_load(at, weight, terms, 0, PROJECT_AHEAD, PAIR, w, of);
@@ -54,7 +62,7 @@ INLINE void project(Where at, LOCAL uint4 *w, LOCAL Terms *of, GLOBAL const Chun
     multiply_pair(w, shared, at.lane, sums);
     project_load(at, weight, terms, round + 1, 0, PAIR, w, of);
     const Pair pair = normed_pair(at.lane, sums, row_of, &mine);
-    project_post(at, task(at, round), pair, rope, place, length, query, cache);
+    project_post(at, task(at, round), pair, rope, place, length, turn, words, cache);
   }
 }
 

@@ -37,11 +37,16 @@
 #define QUARTERS (SUMS + WARPS * MOMENTS)
 #define PRODUCT_FLOATS (QUARTERS + 4 * WARPS * BATCH)
 #define ATTEND_FLOATS (WARPS * (HEAD + 2))
-#define SHARED_FLOATS (PRODUCT_FLOATS > ATTEND_FLOATS ? PRODUCT_FLOATS : ATTEND_FLOATS)
+#define AT_HEARD (((PRODUCT_FLOATS > ATTEND_FLOATS ? PRODUCT_FLOATS : ATTEND_FLOATS) + 3) & ~3)
+#define SHARED_FLOATS (AT_HEARD + 2 * HEAD)  // a head's queries, and a key and a value
+
+// Of a row's head, numbers with the turn in which they were made: queries [64], then keys and values in pairs of
+// bfloat16, [32] of d and d + 32 each.
+#define HEAD_WORDS (2 * HEAD)
 
 // What blocks exchange, in floats.
-#define AT_QUERY (BATCH * HIDDEN)
-#define AT_WEIGHTS (AT_QUERY + BATCH * HIDDEN)
+#define AT_WORDS (BATCH * HIDDEN)
+#define AT_WEIGHTS (AT_WORDS + BATCH * HEADS * HEAD_WORDS * 2)
 #define AT_PARTS (AT_WEIGHTS + BATCH * HEADS * SPLITS * 2)
 #define AT_INNER (AT_PARTS + BATCH * HEADS * SPLITS * HEAD / 2)
 #define EXCHANGE_FLOATS (AT_INNER + BATCH * INNER / 2)

@@ -26,7 +26,7 @@ def fits(config: T3Config, batch: int) -> bool:
         and config.hidden % 1024 == 0
         and config.inner % 1024 == 0
         and batch in (1, 2)
-        and 4 * batch * max(config.hidden, config.inner) + 1024 <= _SHARED_BYTES
+        and 4 * batch * max(config.hidden, config.inner) + 2048 <= _SHARED_BYTES
     )
 
 
@@ -82,9 +82,9 @@ def constants(
 
 
 def exchange_floats(config: T3Config, batch: int, blocks: int) -> int:
-    """Return EXCHANGE_FLOATS of rows.h: stream, queries, attention's parts and their weights, the wide row."""
+    """Return EXCHANGE_FLOATS of rows.h: stream, a head's words, attention's parts and their weights, the wide row."""
     parts = batch * config.heads * splits(config, batch, blocks)
-    return batch * (2 * config.hidden + config.inner // 2) + parts * (HEAD // 2 + 2)
+    return batch * (5 * config.hidden + config.inner // 2) + parts * (HEAD // 2 + 2)
 
 
 def joined(*names: str) -> str:

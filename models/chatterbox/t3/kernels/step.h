@@ -20,7 +20,7 @@ typedef struct {
 // a token below 0, which such logits give, and when a barrier had to be given up.
 INLINE void step(Where at, Weights of, int token, int place, int position, int length, GLOBAL ushort *SHARED *caches,
                  GLOBAL int *counters, GLOBAL float *x, GLOBAL float *logits, SHARED float *shared) {
-  GLOBAL float *query = x + AT_QUERY, *weights = x + AT_WEIGHTS;
+  GLOBAL float *words = x + AT_WORDS, *weights = x + AT_WEIGHTS;
   GLOBAL ushort *parts = (GLOBAL ushort *)(x + AT_PARTS), *inner = (GLOBAL ushort *)(x + AT_INNER);
   uint4 w[MOST_READS], kv[2];
   Terms of_pair;
@@ -29,6 +29,7 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
   int met = 0, failed = place >= length || token < 0;
   if (failed) token = place = position = 0;
   embed(at, of.speech + (long)token * HIDDEN, of.learned + (long)(ABSOLUTE ? place : position) * HIDDEN, x);
+  forget(at, words);
   ARRIVE(at.index, counters, &met, &failed);
   gain_load(at, of.gains, gain);
   project_load(at, of.qkv, of.terms, 0, 0, PROJECT_AHEAD, w, &of_pair);
@@ -41,13 +42,11 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
     GLOBAL const Chunk *down = of.down + (long)layer * HIDDEN * (INNER / CHUNK);
     GLOBAL const float *gains = of.gains + layer * 2 * HIDDEN, *terms = of.terms + (BIASED ? layer * LAYER_TERMS : 0);
     GLOBAL ushort *cache = caches[layer];
-    project(at, w, &of_pair, qkv, terms, x, gain, of.rope + (ROTARY ? place * HEAD : 0), place, length, query, cache,
-            shared);
-    ARRIVE(at.index, counters, &met, &failed);
+    project(at, w, &of_pair, qkv, terms, x, gain, of.rope + (ROTARY ? place * HEAD : 0), place, length, layer + 1,
+            words, cache, shared);
     attend_load(at, cache, place, length, kv);
     mix_load(at, out, terms + AT_OUT_BIAS, HIDDEN, HIDDEN, 0, 0, PAIR, w, &bias);
-    WAIT(at.index, at.blocks, counters, &met, &failed);
-    attend(at, kv, query, cache, place, length, parts, weights, shared);
+    attend(at, kv, words, layer + 1, counters, failed, cache, place, length, parts, weights, shared);
     ARRIVE(at.index, counters, &met, &failed);
     WAIT(at.index, at.blocks, counters, &met, &failed);
     stash_attended(at, parts, weights, shared);
