@@ -1,6 +1,6 @@
 // CUDA's words for the kernels. metal.h has the same for Metal, and both list all of them in the same order.
-// Arithmetic has C's names: expf, tanhf, sinf, cosf, sqrtf, floorf, fmaf, fmaxf, fminf, min, max. EXP and RSQRT are faster
-// and less exact. `long` has 64 bits. A cast converts between float and a template's type, such as bfloat16.
+// Arithmetic has C's names: expf, tanhf, sinf, cosf, sqrtf, floorf, fmaf, fmaxf, fminf, min, max. EXP, RSQRT and DIVIDE are
+// faster and less exact. `long` has 64 bits. A cast converts between float and a template's type, such as bfloat16.
 
 // Qualifiers, and the hint to unroll the next loop.
 #define INLINE static __forceinline__ __device__
@@ -31,6 +31,7 @@
 #define FLOAT_BITS(value) __float_as_uint(value)
 #define EXP(x) __expf(x)
 #define RSQRT(x) rsqrtf(x)
+#define DIVIDE(x, y) __fdividef(x, y)
 
 typedef unsigned int uint;
 typedef unsigned short ushort;

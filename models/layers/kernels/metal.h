@@ -28,6 +28,7 @@
 #define FLOAT_BITS(value) as_type<uint>(value)
 #define EXP(x) metal::exp(x)
 #define RSQRT(x) metal::rsqrt(x)
+#define DIVIDE(x, y) ((x) / (y))
 
 #define expf(x) metal::precise::exp(x)
 #define tanhf(x) metal::precise::tanh(x)

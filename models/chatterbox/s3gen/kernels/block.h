@@ -142,7 +142,7 @@ INLINE void combine(
       first += scale * from[p * apart + c];
       second += scale * from[p * apart + c + 1];
     }
-    tell<SHARE>((uint *)(out + (row * stride + c)), PACKED(first / total, second / total));
+    tell<SHARE>((uint *)(out + (row * stride + c)), PACKED(DIVIDE(first, total), DIVIDE(second, total)));
   }
 }
 

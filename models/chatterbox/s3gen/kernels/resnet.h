@@ -39,7 +39,7 @@ INLINE void fetch(const int thread, const ushort *x, const int first, const int 
 
 INLINE float mish(const float v) {
   const float e = EXP(fminf(v, 20.0f)), n = e * (e + 2);
-  return v * (n / (n + 2));
+  return v * DIVIDE(n, n + 2);
 }
 
 // Of x [.., frames, width], 16 * TILES rows for each cluster; `second`: the second half, of a block whose input has

@@ -48,26 +48,37 @@ INLINE void normalize(const At &at, const float *stream, const ushort *gain, con
     shifts[i] = ((const uint *)shift)[at.lane * EACH / 2 + i];
   }
   ROLLED
-  for (int row = at.warp; row < 16 * TILES; row += WARPS) {
-    const float *from = stream + (row * (CHANNELS + 4) + at.lane * EACH);
-    float v[EACH], sum = 0, spread = 0;
+  for (int row = at.warp; row < 16 * TILES; row += 2 * WARPS) {  // two at a time: their sums take turns
+    float v[2][EACH], sum[2] = {0, 0}, spread[2] = {0, 0};
     UNROLL
-    for (int i = 0; i < EACH; ++i) sum += v[i] = from[i];
+    for (int r = 0; r < 2; ++r)
+      UNROLL
+      for (int i = 0; i < EACH; ++i)
+        sum[r] += v[r][i] = stream[(row + r * WARPS) * (CHANNELS + 4) + at.lane * EACH + i];
     UNROLL
-    for (int d = 16; d; d >>= 1) sum += LANE_XOR(sum, d);
+    for (int d = 16; d; d >>= 1)
+      UNROLL
+      for (int r = 0; r < 2; ++r) sum[r] += LANE_XOR(sum[r], d);
     UNROLL
-    for (int i = 0; i < EACH; ++i) {
-      v[i] -= sum / CHANNELS;
-      spread += v[i] * v[i];
-    }
+    for (int r = 0; r < 2; ++r)
+      UNROLL
+      for (int i = 0; i < EACH; ++i) {
+        v[r][i] -= sum[r] / CHANNELS;
+        spread[r] += v[r][i] * v[r][i];
+      }
     UNROLL
-    for (int d = 16; d; d >>= 1) spread += LANE_XOR(spread, d);
-    const float scale = 1 / sqrtf(spread / CHANNELS + 1e-5f);
+    for (int d = 16; d; d >>= 1)
+      UNROLL
+      for (int r = 0; r < 2; ++r) spread[r] += LANE_XOR(spread[r], d);
     UNROLL
-    for (int i = 0; i < EACH; i += 2) {
-      const int c = at.lane * EACH + i;
-      const uint g = gains[i / 2], s = shifts[i / 2];
-      done(row, c, v[i] * scale * low(g) + low(s), v[i + 1] * scale * high(g) + high(s));
+    for (int r = 0; r < 2; ++r) {
+      const float scale = RSQRT(spread[r] / CHANNELS + 1e-5f);
+      UNROLL
+      for (int i = 0; i < EACH; i += 2) {
+        const float a = v[r][i] * scale, b = v[r][i + 1] * scale;
+        const uint g = gains[i / 2], s = shifts[i / 2];
+        done(row + r * WARPS, at.lane * EACH + i, a * low(g) + low(s), b * high(g) + high(s));
+      }
     }
   }
 }

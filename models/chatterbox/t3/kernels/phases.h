@@ -147,10 +147,10 @@ INLINE void mix_inner(Where at, LOCAL uint4 *w, float offset, GLOBAL const Chunk
 // Norm, the gate's and the wide product, silu(gate) * wide: `weight` is [2, INNER, HIDDEN], gate, then wide. Without a
 // gate: norm, product, GELU; a pair's rows are half of `weight` [INNER, HIDDEN] apart.
 
-INLINE float silu(float x) { return x / (1.0f + EXP(-x)); }
+INLINE float silu(float x) { return DIVIDE(x, 1.0f + EXP(-x)); }
 
 // 0.5 x (1 + tanh(u)) = x sigmoid(2 u) for u = sqrt(2 / pi) (x + 0.044715 x^3).
-INLINE float gelu_tanh(float x) { return x / (1.0f + EXP(-1.5957691216f * (x + 0.044715f * x * x * x))); }
+INLINE float gelu_tanh(float x) { return DIVIDE(x, 1.0f + EXP(-1.5957691216f * (x + 0.044715f * x * x * x))); }
 
 INLINE void gate_load(Where at, GLOBAL const Chunk *weight, GLOBAL const float *terms, int round, const int from,
                       const int end, LOCAL uint4 *w, LOCAL Terms *of) {
