@@ -1,11 +1,12 @@
-// One decoding step as one kernel: all layers' phases, between them a barrier of the whole grid, in two halves.
+// One decoding step as one kernel: all layers' phases, between them a barrier of the whole grid, in two halves. Only
+// attention needs no such barrier: it waits for the words of its own head.
 //
 // Every block must be resident at once: the grid is no larger than the device's processors. Between a block's arrival
 // and the end of its wait it issues loads of its next weights: memory is read while blocks wait for each other. Not
 // before it arrives: the fence of an arrival waits for what is under way. Nor all of them: what blocks exchange, and the
 // word that they poll, queue behind what memory is still to deliver. On an H100 these cost more than they save, ms
-// a token: hints that bring later weights into L2 (0.06), copies to shared memory a layer ahead (0.1), and words that
-// their readers poll in place of barriers (0.3). PIECES is 1.
+// a token: hints that bring later weights into L2 (0.06), copies to shared memory a phase (0.02) or a layer ahead (0.1),
+// and words that all threads poll in place of all barriers (0.3). PIECES is 1.
 
 typedef struct {
   GLOBAL const ushort *speech, *learned;              // tables [VOCABULARY, HIDDEN], [positions, HIDDEN]
