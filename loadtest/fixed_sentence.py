@@ -80,9 +80,9 @@ def chain(tokens: Sequence[int]) -> dict[int, dict[int, float]]:
     return {token: {after: 1.0} for token, after in pairwise(tokens)}
 
 
-def whisper_tokenizer(ranks: Path, folder: Path) -> None:
-    """Write the hub's tokenizer.json of OpenAI's file of ranks."""
-    own = WhisperTokenizer(ranks, whisper_peers.config_of("tiny"))
+def whisper_tokenizer(ranks: Path, config: WhisperConfig, folder: Path) -> None:
+    """Write the hub's tokenizer.json of OpenAI's file of ranks; large-v3 and turbo have one language more."""
+    own = WhisperTokenizer(ranks, config)
     parts = json.loads(own._tokenizer.to_str())
     parts["model"]["vocab"].setdefault("", len(own.pieces) - 1)  # the token of no letters
     tokenizer = Tokenizer.from_str(json.dumps(parts))
@@ -116,7 +116,7 @@ def write_whisper(folder: Path, config: WhisperConfig, ranks: Path, text: str, s
     hold(arrays, links, table=table, layers="decoder.blocks.", last=last, fc=("mlp1", "mlp2"), scale=1)
     mx.save_safetensors(str(folder / "model.safetensors"), arrays)
     (folder / "config.json").write_text(json.dumps(asdict(config)), encoding="utf-8")
-    whisper_tokenizer(ranks, folder)
+    whisper_tokenizer(ranks, config, folder)
 
 
 def nllb_tokenizer(folder: Path, texts: Sequence[str]) -> Tokenizer:
