@@ -245,10 +245,15 @@ class Nllb(nn.Module):
 
     def encode(self, ids: mx.array, counts: mx.array) -> tuple[mx.array, mx.array]:
         """ids [B, S], of which the first counts [B] of each row are real -> [B, S, C] and the bias [B, 1, 1, S]."""
-        bias = mx.where(mx.arange(ids.shape[1]) < counts[:, None], 0.0, float("-inf")).astype(self.dtype)[:, None, None]
+        bias = self.padding(ids, counts)
         x = self.shared.embed(ids) + self._positions[: ids.shape[1]]
         cuda = self.fused and step.attends(ids.shape[1])
         return self.encoder.encode_cuda(x, bias) if cuda else self.encoder.encode_reference(x, bias), bias
+
+    def padding(self, ids: mx.array, counts: mx.array) -> mx.array:
+        """Return the bias [B, 1, 1, S] of ids [B, S]: minus infinity behind the first counts [B] of each row."""
+        real = mx.arange(ids.shape[1]) < counts[:, None]
+        return mx.where(real, 0.0, float("-inf")).astype(self.dtype)[:, None, None]
 
     def allocate(self, batch: int, length: int, *, written: bool = False) -> list[mx.array]:
         """Return zeros [batch, 2 * heads, length, size] a layer for the keys and values of `length` decoded tokens.

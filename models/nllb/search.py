@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from models.backend import bucket, mx
 from models.contract import Cancelled, IsCancelled
-from models.layers.decoder_step.step import checked
+from models.layers.transformer.step import checked
 from models.nllb.steps import DRAFT_BUCKETS, END, PAD, CompiledNetwork, Group
 
 _STEPS_A_TURN = 4  # after so many steps the thread may do other work

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from models.backend import bucket, mx, note_shape, on_cpu
-from models.layers.decoder_step.cuda import MOST_ROWS
-from models.layers.decoder_step.step import OUTPUTS, TOKENS, Step, own_rows
 from models.layers.kernels.device import gpu
-from models.nllb.kernels.choice import choose_step, layers_agree, output_rows
+from models.layers.transformer.cuda import MOST_ROWS
+from models.layers.transformer.step import OUTPUTS, TOKENS, Step, own_rows
+from models.nllb.kernels.choice import choose_encoder, choose_step, layers_agree, output_rows
 from models.nllb.network import Nllb
 from models.nllb.vocabulary import Head, Tree, argmax, best, logits
 
@@ -81,6 +81,7 @@ class CompiledNetwork:
         if gpu() is not None:
             network.fused = kernels and layers_agree(network)
         self.kernel = choose_step(network) if kernels else None
+        self.encoder = choose_encoder(network) if kernels else None
         self._identities: dict[tuple[int, int], mx.array] = {}
         wrap: Callable[[Any], Any] = (lambda f: f) if on_cpu() else mx.compile
         self._encode, self._step = wrap(self._encode_), wrap(self._step_)
@@ -105,12 +106,14 @@ class CompiledNetwork:
         room += -room % 8
         if not self.padded:
             note_shape("nllb", len(sources) * copies, length, room)
-        ids = np.full((self.batch(len(sources)), length), PAD, np.int32)
-        counts = np.ones(len(ids), np.int32)
+        batch = self.batch(len(sources))
+        given = np.full(batch * (length + 1), PAD, np.int32)
+        ids, counts = given[:-batch].reshape(batch, length), given[-batch:]
+        counts[:] = 1
         for row, source in enumerate(sources):
             ids[row, : len(source)] = source
             counts[row] = len(source)
-        *memory, bias = self._encode(mx.array(ids), mx.array(counts))
+        *memory, bias = self._encode(mx.array(given), batch)
         rows = self.batch(len(sources) * copies)
         past = self.network.allocate(rows, room, written=self.kernel is not None)
         group = Group(memory, bias, past, head, len(ids))
@@ -190,7 +193,12 @@ class CompiledNetwork:
     def _rank_(self, tree: Tree, hidden: mx.array) -> tuple[mx.array, mx.array]:
         return best(tree, logits(tree, hidden, self._bits), _candidates(tree))
 
-    def _encode_(self, ids: mx.array, counts: mx.array) -> list[mx.array]:
+    def _encode_(self, given: mx.array, batch: int) -> list[mx.array]:
+        """Encode ids [batch, S], and behind them the counts of each row: a GPU waits for each array of the host's."""
+        ids, counts = given[:-batch].reshape(batch, -1), given[-batch:]
+        if self.encoder is not None and ids.size <= MOST_ROWS:
+            bias = self.network.padding(ids, counts)
+            return [*self.encoder(ids, bias), bias]
         encoded, bias = self.network.encode(ids, counts)
         return [*self.network.decoder.memories(encoded), bias]
 

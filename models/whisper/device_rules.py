@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.backend import mx, on_cpu
-from models.layers.decoder_step.step import checked
+from models.layers.transformer.step import checked
 from models.whisper.rules import Floats, TokenRules
 
 State = tuple[mx.array, mx.array, mx.array]

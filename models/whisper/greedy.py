@@ -8,7 +8,7 @@ import numpy as np
 
 from models.backend import mx
 from models.contract import Cancelled, IsCancelled
-from models.layers.decoder_step.step import checked
+from models.layers.transformer.step import checked
 from models.whisper.device_rules import DeviceRules
 from models.whisper.rules import Floats, TokenRules
 from models.whisper.search import STEPS_A_TURN, Sampled, SearchTask

@@ -23,7 +23,7 @@ from models.chatterbox.t3.sampling import DRAW, NextToken, SamplingMode
 from models.chatterbox.t3.speculation import accept
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, DecodeState, SamplerState, VoicePrompt
 from models.contract import Cancelled, InputTooLongError, IsCancelled
-from models.layers.decoder_step.step import checked
+from models.layers.transformer.step import checked
 from models.timeline import Stage, Timeline
 
 PROMPT_BUCKETS = (64, 128, 192, 256, 384, 448, 512, 768, 1024, 2048, 4096)

@@ -1,29 +1,33 @@
-"""The kernels of a decoding step, where they agree with the plain step on the device there is."""
+"""The kernels of a decoding step and of a short encoding, where they agree with plain operations on this device."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from models.backend import mx
-from models.layers.decoder_step.choice import kernel_step
-from models.layers.decoder_step.cuda import MOST_ROWS
-from models.layers.decoder_step.shape import DecoderShape
-from models.layers.decoder_step.step import OUTPUTS, TOKENS, OutputRows, Step, own_rows
-from models.layers.decoder_step.weights import DecoderWeights, LayerWeights
 from models.layers.kernels.agreement import agree, relative_difference
-from models.nllb.network import DecoderLayer, Nllb
+from models.layers.transformer.choice import kernel_step
+from models.layers.transformer.cuda import MOST_ROWS
+from models.layers.transformer.encoder import CudaEncoder
+from models.layers.transformer.shape import TransformerShape
+from models.layers.transformer.step import OUTPUTS, TOKENS, OutputRows, Step, own_rows
+from models.layers.transformer.weights import LayerWeights, TransformerWeights
+from models.nllb.network import DecoderLayer, EncoderLayer, Nllb
 from models.nllb.vocabulary import Tree, argmax
 
 FAMILY = "nllb"
 _COMPARED = (3, MOST_ROWS)  # rows: each kernel once
+_ENCODED = ((1, MOST_ROWS), (2, MOST_ROWS // 2))  # sentences, and tokens of each
 _TOKENS = 4096
 
 
-def shape(network: Nllb) -> DecoderShape:
+def shape(network: Nllb) -> TransformerShape:
     """Return the sizes of the decoder."""
     config = network.config
-    return DecoderShape(
+    return TransformerShape(
         width=config.d_model,
         heads=config.decoder_attention_heads,
         inner=config.decoder_ffn_dim,
@@ -33,12 +37,33 @@ def shape(network: Nllb) -> DecoderShape:
     )
 
 
-def decoder_weights(network: Nllb) -> DecoderWeights:
+def decoder_weights(network: Nllb) -> TransformerWeights:
     """Return what the kernels read of a lowered network."""
     decoder = network.decoder
     layers = [_layer_weights(layer) for layer in decoder.layers]
     table, positions = network.shared.part, network._positions
-    return DecoderWeights(shape(network), network.dtype, layers, decoder.layer_norm, table, positions)
+    return TransformerWeights(shape(network), network.dtype, layers, decoder.layer_norm, table, positions)
+
+
+def encoder_shape(network: Nllb) -> TransformerShape:
+    """Return the sizes of the encoder."""
+    config = network.config
+    heads, inner, layers = config.encoder_attention_heads, config.encoder_ffn_dim, config.encoder_layers
+    return replace(shape(network), heads=heads, inner=inner, layers=layers)
+
+
+def encoder_weights(network: Nllb) -> TransformerWeights:
+    """Return what the encoder's kernel reads of a lowered network."""
+    encoder, memory = network.encoder, network.decoder.memory_proj
+    layers = [_encoder_layer_weights(layer) for layer in encoder.layers]
+    table, positions = network.shared.part, network._positions
+    sizes = encoder_shape(network)
+    return TransformerWeights(sizes, network.dtype, layers, encoder.layer_norm, table, positions, memory)
+
+
+def _encoder_layer_weights(layer: EncoderLayer) -> LayerWeights:
+    own, norms = layer.self_attn, (layer.self_attn_layer_norm, layer.final_layer_norm)
+    return LayerWeights(norms, (own.qkv_proj, own.out_proj, layer.fc1, layer.fc2))
 
 
 def _layer_weights(layer: DecoderLayer) -> LayerWeights:
@@ -64,6 +89,28 @@ def choose_step(network: Nllb) -> Step | None:
         return None
     agreed = agree("NLLB's step", lambda: [each for rows in _COMPARED for each in differences(step, network, rows)])
     return step if agreed else None
+
+
+def choose_encoder(network: Nllb) -> CudaEncoder | None:
+    """Return a kernel encoder for a lowered network that agrees with the plain one on this device, or None."""
+    if not CudaEncoder.available(encoder_shape(network), network.dtype):
+        return None
+    encoder = CudaEncoder(FAMILY, encoder_weights(network), network.config.decoder_layers)
+    agreed = agree("NLLB's encoder", lambda: [encoder_difference(encoder, network, *case) for case in _ENCODED])
+    return encoder if agreed else None
+
+
+def encoder_difference(encoder: CudaEncoder, network: Nllb, sentences: int, length: int) -> float:
+    """Return how far an encoder's keys and values are from plain ones, relatively; some of a sentence is padding."""
+    ids = 4 + mx.arange(sentences * length, dtype=mx.int32).reshape(sentences, length)
+    counts = mx.full(sentences, length - length // 4, dtype=mx.int32)
+    fused, network.fused = network.fused, False
+    try:
+        encoded, mask = network.encode(ids, counts)
+    finally:
+        network.fused = fused
+    wanted = mx.stack(network.decoder.memories(encoded))
+    return relative_difference(mx.stack(encoder(ids, mask.astype(mx.bfloat16))), wanted)
 
 
 def layers_agree(network: Nllb) -> bool:

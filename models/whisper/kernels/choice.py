@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from models.backend import mx
-from models.layers.decoder_step.choice import kernel_step
-from models.layers.decoder_step.cuda import MOST_ROWS
-from models.layers.decoder_step.shape import DecoderShape
-from models.layers.decoder_step.step import OUTPUTS, OutputRows, Step, own_rows
-from models.layers.decoder_step.weights import DecoderWeights, LayerWeights
 from models.layers.kernels.agreement import agree, relative_difference
+from models.layers.transformer.choice import kernel_step
+from models.layers.transformer.cuda import MOST_ROWS
+from models.layers.transformer.shape import TransformerShape
+from models.layers.transformer.step import OUTPUTS, OutputRows, Step, own_rows
+from models.layers.transformer.weights import LayerWeights, TransformerWeights
 from models.whisper.config import WhisperConfig
 from models.whisper.network import DecoderBlock, Whisper
 
@@ -18,18 +18,18 @@ _COMPARED = ((1, 3), (2, 2), (1, MOST_ROWS))  # windows, and rows of each: each 
 _PLACE, _LENGTH, _POSITIONS = 9, 16, 320  # enough positions that blocks share a row's
 
 
-def shape(config: WhisperConfig, bits: int) -> DecoderShape:
+def shape(config: WhisperConfig, bits: int) -> TransformerShape:
     """Return the sizes of the decoder, whose weights have `bits`."""
     width = config.n_text_state
-    return DecoderShape(width, config.n_text_head, 4 * width, config.n_text_layer, bits, "gelu")
+    return TransformerShape(width, config.n_text_head, 4 * width, config.n_text_layer, bits, "gelu")
 
 
-def decoder_weights(network: Whisper) -> DecoderWeights:
+def decoder_weights(network: Whisper) -> TransformerWeights:
     """Return what the kernels read of a lowered network."""
     decoder = network.decoder
     table, positions = decoder.token_embedding.part, decoder.positional_embedding
     layers = [_layer_weights(block) for block in decoder.blocks]
-    return DecoderWeights(shape(network.config, network.bits), network.dtype, layers, decoder.ln, table, positions)
+    return TransformerWeights(shape(network.config, network.bits), network.dtype, layers, decoder.ln, table, positions)
 
 
 def _layer_weights(block: DecoderBlock) -> LayerWeights:

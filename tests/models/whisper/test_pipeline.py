@@ -22,7 +22,7 @@ from models.contract import (
     WeightsError,
     WeightsMissingError,
 )
-from models.layers.decoder_step.cuda import MOST_ROWS
+from models.layers.transformer.cuda import MOST_ROWS
 from models.timeline import Stage, Timeline
 from models.whisper import features, pipeline, steps
 from models.whisper.decoding import DecodingOptions, decode

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from models.backend import mx
-from models.layers.decoder_step import cuda
-from models.layers.decoder_step.step import OUTPUTS, TOKENS, OutputRows, Step
 from models.layers.kernels.device import Device, Kernel
+from models.layers.transformer import cuda
+from models.layers.transformer.step import OUTPUTS, TOKENS, OutputRows, Step
 from models.nllb.config import NllbConfig
 from models.nllb.kernels.choice import FAMILY, decoder_weights, output_rows
 from models.nllb.network import Nllb
@@ -26,6 +26,7 @@ SMALL = NllbConfig(
     **{key: TINY[key] for key in NllbConfig.__dataclass_fields__ if key in TINY}
     | {"d_model": 512, "decoder_attention_heads": 8, "decoder_ffn_dim": 1024, "encoder_layers": 1, "decoder_layers": 2}
 )
+ENCODER = replace(SMALL, encoder_attention_heads=8, encoder_ffn_dim=1024, encoder_layers=2)
 
 # Rows that products read are rounded to bfloat16 (2^-9 of each number), as are keys and values. A wrong row, weight or
 # norm is tens of times that.

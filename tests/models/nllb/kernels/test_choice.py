@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
-from models.layers.decoder_step import cuda, metal
-from models.layers.decoder_step.cuda import CudaStep
-from models.layers.decoder_step.metal import MetalStep
-from models.layers.decoder_step.step import OUTPUTS, TOKENS, Step
-from models.layers.decoder_step.weights import pack
 from models.layers.kernels import agreement
+from models.layers.transformer import cuda, metal
+from models.layers.transformer.cuda import CudaStep
+from models.layers.transformer.metal import MetalStep
+from models.layers.transformer.step import OUTPUTS, TOKENS, Step
+from models.layers.transformer.weights import pack
 from models.nllb import steps
 from models.nllb.kernels import choice
 from models.nllb.kernels.choice import FAMILY, decoder_weights, differences, output_rows, shape
@@ -113,16 +113,16 @@ def test_the_phases_are_metal(bits: int, program: Callable[[str], str], monkeypa
     [
         ("WAIT(at.index, at.blocks, counters, &met, &failed)", "((void)0)"),
         ("? FETCH(to.x + row", "? 0.0f * FETCH(to.x + row"),
-        ("* inverse * low_half(gain[0])", "* inverse"),
+        ("v[i].x * inverse * low_half(gain[0])", "v[i].x * inverse"),
         ("ACTIVATE(sum)", "sum"),
-        ("if (mask) score", "if (0) score"),
+        ("live && mask && at.lane", "live && 0 && at.lane"),
         ("sum * 0.125f", "sum"),
-        ("origin ? origin[sentence * length + key] : sentence", "sentence"),
-        ("float sum = ahead->bias[i];", "float sum = 0.0f;"),
+        ("of.origin ? of.origin[of.sentence * of.length + key] : of.sentence", "of.sentence"),
+        ("float sum = widened(ahead->bias[i]);", "float sum = 0.0f;"),
         ("low_half(two) * EMBED_SCALE", "low_half(two)"),
         ("to.place + 1, given.length", "to.place, given.length"),
         ("count + (first + row) % each", "count + each"),
-        ("vectors + 4 * HIDDEN", "vectors + 2 * HIDDEN"),
+        ("AT_BIAS_FC1, 4 * HIDDEN", "AT_BIAS_FC1, 2 * HIDDEN"),
     ],
 )
 def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +136,20 @@ def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPat
     assert error(case.outputs(step)[0], case.plain()[0]) < TOLERANCE
     gpu(monkeypatch, change=(words, instead))
     assert not error(case.outputs(step)[0], case.plain()[0]) < 2 * TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("FETCH_TURN(words + 2 * i, turn.number, turn.counters, turn.failed)", "FETCH(words + 2 * i)"),
+        ("key + 1 == seen", "0"),
+    ],
+)
+def test_a_word_that_is_not_awaited_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention waits for its own head's queries, key and value alone: some blocks make fewer, and are ready first."""
+    case = Case(network(), 2)
+    gpu(monkeypatch, change=(words, instead))
+    assert not error(case.outputs(cuda_step(network(), 7))[0], case.plain()[0]) < 2 * TOLERANCE
 
 
 def test_the_search_takes_the_first_of_equals_and_no_banned_token(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +168,15 @@ def test_the_search_takes_the_first_of_equals_and_no_banned_token(monkeypatch: p
     assert case.tokens(step, tree) == np.array(argmax(tree, hidden)).ravel().tolist() != likeliest
     same = {**tree, "parts": [[mx.ones((100, 512))]], "banned": [[mx.array([-np.inf] * 17 + [0] * 83)]]}
     assert case.tokens(step, same) == [int(ids[17])] * 2
+
+
+def test_outputs_that_are_no_numbers_have_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An encoder that was given up leaves such keys and values: the step's tokens tell."""
+    case = Case(network(), 2)
+    spoilt = mx.full(case.memory[1].shape, float("nan"), dtype=mx.bfloat16)
+    case.memory = [case.memory[0], spoilt]
+    gpu(monkeypatch)
+    assert case.tokens(cuda_step(network()), network().shared.head().tree) == [-1, -1]
 
 
 def test_no_place_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,49 @@
 
 #define SHARE (WARPS / TILES)  // warps of a row's head; one or two may have none
 
+// Whose turn it is: see POST_TURN and FETCH_TURN.
+typedef struct {
+  GLOBAL const int *counters;
+  int number, failed;
+} Turn;
+
+// Of a row's head, the keys and values that it sees.
+typedef struct {
+  GLOBAL const ushort *cache;
+  GLOBAL const int *origin;
+  GLOBAL const ushort *mask;
+  int sentence, head, length, end;
+} Cached;
+
+typedef struct {
+  uint4 key, value;
+  ushort mask;
+} Key;
+
+// A lane's eight numbers of a key and its value, beyond the end none, and the key's mask as it is.
+INLINE void key_load(Where at, Cached of, int key, LOCAL Key *to) {
+  to->key = to->value = none();
+  to->mask = 0;
+  if (key >= of.end) return;
+  const int own = of.origin ? of.origin[of.sentence * of.length + key] : of.sentence;
+  GLOBAL const ushort *from = of.cache + (((long)own * 2 * HEADS + of.head) * of.length + key) * HEAD + at.lane % 8 * 8;
+  to->key = FETCH8(from);
+  to->value = FETCH8(from + (long)HEADS * of.length * HEAD);
+  if (of.mask) to->mask = of.mask[of.sentence * of.length + key];
+}
+
+// A row's head as soon as it is made, for the whole block: its queries into `heard` [64] and, if `fresh`, its key and
+// its value behind them, bfloat16 [2, 64].
+INLINE void hear(Where at, GLOBAL const float *words, int fresh, Turn turn, SHARED float *heard) {
+  const int i = at.index;
+  if (i < (fresh ? HEAD_WORDS : HEAD)) {
+    const float value = FETCH_TURN(words + 2 * i, turn.number, turn.counters, turn.failed);
+    if (i < HEAD) heard[i] = value;
+    else ((SHARED ushort *)(heard + HEAD))[i - HEAD] = (ushort)FLOAT_BITS(value);
+  }
+  SYNC();
+}
+
 // Row r is the query `which` = first + r, of sentence which / each. Keys and values are [sentences, 2 HEADS, length,
 // HEAD]. With `origin` [sentences, length], the sentence that has a sentence's keys at each place, a query sees `count`
 // keys and one more for each query of its sentence before it; without, `count` keys of its own sentence. `mask`
@@ -9,10 +52,13 @@
 //
 // Where there are fewer rows and heads than blocks, each is shared out in `parts`, whose sums go to `partial`
 // [rows, HEADS, parts, PARTIAL]: the values' weighted sum, the largest logit, the sum of weights. `combine` follows.
+//
+// If WORDS, queries, and with `origin` a query's own key and value, are words of `turn`, which are awaited.
 INLINE void attend(Where at, int first, int rows, int each, int count, int length, GLOBAL const float *query,
                    GLOBAL const ushort *cache, GLOBAL const int *origin, GLOBAL const ushort *mask, int parts,
-                   GLOBAL float *partial, GLOBAL ushort *mixed, SHARED float *shared) {
-  SHARED float *merged = shared + AT_ROOM, *most_of = merged + WARPS * HEAD, *sum_of = most_of + WARPS;
+                   Turn turn, GLOBAL float *partial, GLOBAL ushort *mixed, SHARED float *shared) {
+  SHARED float *heard = shared + AT_ROOM, *merged = heard + 2 * HEAD;
+  SHARED float *most_of = merged + WARPS * HEAD, *sum_of = most_of + WARPS;
   const int part = at.lane % 8 * 8, units = rows * HEADS * parts;
   for (int base = at.block * TILES; base < units; base += at.blocks * TILES) {
     const int unit = base + at.warp / SHARE, row = unit / parts / HEADS, head = unit / parts % HEADS;
@@ -21,20 +67,25 @@ INLINE void attend(Where at, int first, int rows, int each, int count, int lengt
     float most = NEVER, sum = 0.0f, y[8];
     UNROLL
     for (int j = 0; j < 8; ++j) y[j] = 0.0f;
-    if (row < rows && at.warp < SHARE * TILES) {
-      const float4 lo = FETCH4(query + row * HIDDEN + head * HEAD + part);
-      const float4 hi = FETCH4(query + row * HIDDEN + head * HEAD + part + 4);
-      for (int start = begin + at.warp % SHARE * 4; start < end; start += SHARE * 4) {
-        const int key = start + at.lane / 8, live = key < end;
-        uint4 k = none(), v = none();
-        float score = 0.0f;
-        if (live) {
-          const int own = origin ? origin[sentence * length + key] : sentence;
-          GLOBAL const ushort *from = cache + (((long)own * 2 * HEADS + head) * length + key) * HEAD + part;
-          k = FETCH8(from);
-          v = FETCH8(from + (long)HEADS * length * HEAD);
-          if (mask) score = at.lane % 8 ? 0.0f : widened(mask[sentence * length + key]);
+    const int live_warp = row < rows && at.warp < SHARE * TILES;
+    const int mine = begin + at.warp % SHARE * 4 + at.lane / 8;  // the first key of the lane
+    const Cached from = {cache, origin, mask, sentence, head, length, live_warp ? end : 0};
+    Key next;
+    key_load(at, from, mine, &next);  // on its way before the query is there
+    if (WORDS) hear(at, query + WORD(row, head, 0), origin != 0, turn, heard);
+    if (live_warp) {
+      GLOBAL const float *far = query + row * HIDDEN + head * HEAD + part;
+      const float4 lo = WORDS ? *(SHARED const float4 *)(heard + part) : FETCH4(far);
+      const float4 hi = WORDS ? *(SHARED const float4 *)(heard + part + 4) : FETCH4(far + 4);
+      for (int key = mine; key - at.lane / 8 < end; key += SHARE * 4) {
+        const int live = key < end;
+        float score = live && mask && at.lane % 8 == 0 ? widened(next.mask) : 0.0f;
+        uint4 k = next.key, v = next.value;
+        if (WORDS && origin && key + 1 == seen) {
+          k = *(SHARED const uint4 *)((SHARED const ushort *)(heard + HEAD) + part);
+          v = *(SHARED const uint4 *)((SHARED const ushort *)(heard + HEAD) + HEAD + part);
         }
+        key_load(at, from, key + SHARE * 4, &next);
         score += low_half(k.x) * lo.x + high_half(k.x) * lo.y + low_half(k.y) * lo.z + high_half(k.y) * lo.w +
                  low_half(k.z) * hi.x + high_half(k.z) * hi.y + low_half(k.w) * hi.z + high_half(k.w) * hi.w;
         score += LANE_XOR(score, 1);
@@ -229,8 +280,8 @@ INLINE void search(Where at, int rows, int count, Matrix of, GLOBAL const ushort
   }
 }
 
-// Each row's token: the entry of `table` for the best of the outputs that `count` blocks found. Without one (sums that are no numbers) it
-// is the first; -1 if the step `failed`.
+// Each row's token: the entry of `table` for the best of the outputs that `count` blocks found. Without one (sums
+// that are no numbers), or if the step `failed`, it is -1.
 INLINE void choose(Where at, int rows, int count, GLOBAL const float *best, GLOBAL const int *table, int failed,
                    GLOBAL int *tokens) {
   for (int row = at.block * WARPS + at.warp; row < rows; row += at.blocks * WARPS) {
@@ -244,6 +295,6 @@ INLINE void choose(Where at, int rows, int count, GLOBAL const float *best, GLOB
       const float value = LANE_XOR(top, mask), other = LANE_XOR(place, mask);
       keep_better(value, other, &top, &place);
     }
-    if (at.lane == 0) tokens[row] = failed ? -1 : table[place < 1e8f ? (int)place : 0];
+    if (at.lane == 0) tokens[row] = failed || place > 1e8f ? -1 : table[(int)place];
   }
 }

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from models.backend import mx
-from models.layers.decoder_step.shape import DecoderShape, joined, matrix
-from models.layers.decoder_step.step import OUTPUTS, OutputRows
-from models.layers.decoder_step.weights import DecoderWeights, named, pack
 from models.layers.kernels import device
 from models.layers.kernels.device import LANES, Kernel, gpu
+from models.layers.transformer.shape import TransformerShape, joined, matrix
+from models.layers.transformer.step import OUTPUTS, OutputRows
+from models.layers.transformer.weights import TransformerWeights, named, pack
 
 Embed = Callable[[mx.array], mx.array]
 """Ids [B, n] -> token embeddings [B, n, C]."""
@@ -39,8 +39,10 @@ _PRODUCT = """
   GLOBAL const ushort *own = (GLOBAL const ushort *)vectors + layer[0] * LAYER_VECTORS;
   const Matrix all = MATRIX;
   const Matrix of = moved(all, (long)layer[0] * OUTPUTS_OF(KIND) * WIDTH_OF(KIND));
-  const Arrays to = {x + first * HIDDEN, STREAM, QUERIES, CACHE, MIXED, INNER_ROWS, rows, first, EACH, PLACE, LENGTH};
+  const Arrays to = {x + first * HIDDEN, STREAM, QUERIES, CACHE, MIXED, INNER_ROWS,
+                     rows, first, EACH, PLACE, LENGTH, 0};
   Ahead ahead;
+  NORM_LOAD;
   product_load(at, KIND, of, own + BIAS, to, &ahead);
   NORMALIZE;
   product(at, KIND, of, own + BIAS, to, &ahead, shared);
@@ -57,18 +59,20 @@ _PRODUCTS = {
 }
 
 _ATTEND_SELF = """
+  const Turn turn = {0, 0, 0};
   const int each = (int)(queries_shape[0] / cache_shape[0]);
   attend(at, first, rows, each, place[0] + 1, (int)cache_shape[2], queries + first * HIDDEN,
-         (GLOBAL const ushort *)cache, origin, 0, 1, 0, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
+         (GLOBAL const ushort *)cache, origin, 0, 1, turn, 0, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
 """
 _ATTEND_CROSS = """
+  const Turn turn = {0, 0, 0};
   const int count = (int)cache_shape[2], each = (int)(queries_shape[0] / cache_shape[0]);
   attend(at, first, rows, each, count, count, queries + first * HIDDEN, (GLOBAL const ushort *)cache, 0,
-         (GLOBAL const ushort *)mask, 1, 0, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
+         (GLOBAL const ushort *)mask, 1, turn, 0, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
 """
 _NORMALIZE_LAST = """
-  normalize(at, x + first * HIDDEN, rows, (GLOBAL const ushort *)vectors + LAYERS * LAYER_VECTORS,
-            (SHARED ushort *)shared);
+  norm_load(at, (GLOBAL const ushort *)vectors + LAYERS * LAYER_VECTORS, &ahead);
+  normalize(at, x + first * HIDDEN, rows, &ahead, shared);
 """
 _SEARCH = f"""
   const Matrix of = MATRIX;
@@ -82,6 +86,7 @@ _CHOOSE = """
   choose(at, rows, (int)best_shape[1], best + first * (int)best_shape[1] * 2, entries, 0, tokens + first);
 """
 _OUTPUT = f"""
+  Ahead ahead;
 {_NORMALIZE_LAST}
   for (int row = at.block; row < rows; row += at.blocks)
     for (int i = at.index; i < HIDDEN; i += THREADS)
@@ -92,7 +97,7 @@ _OUTPUT = f"""
 class MetalStep:
     """A `Step` (`choice`) by a kernel a phase. Make it only if `available`."""
 
-    def __init__(self, family: str, given: DecoderWeights, embed: Embed) -> None:
+    def __init__(self, family: str, given: TransformerWeights, embed: Embed) -> None:
         """Prepare for a lowered decoder of a `family`, and its embeddings."""
         self.family, self.shape, self._embed, self._bits = family, given.shape, embed, given.shape.bits
         self._weights, self._warps = pack(given), given.shape.warps(_MOST_WARPS)
@@ -115,7 +120,7 @@ class MetalStep:
         }
 
     @staticmethod
-    def available(given: DecoderShape, dtype: mx.Dtype) -> bool:
+    def available(given: TransformerShape, dtype: mx.Dtype) -> bool:
         """Return whether this step can replace the plain one."""
         return gpu() == "metal" and dtype == mx.bfloat16 and fits_metal(given)
 
@@ -145,10 +150,12 @@ class MetalStep:
             "EACH": "1",
             "PLACE": "0",
             "LENGTH": "0",
+            "NORM_LOAD": "(void)0",
             "NORMALIZE": "(void)0",
         }
         if norm is not None:
-            words["NORMALIZE"] = f"normalize(at, to.x, rows, own + {2 * norm} * HIDDEN, (SHARED ushort *)shared)"
+            words["NORMALIZE"] = "normalize(at, to.x, rows, &ahead, shared)"
+            words["NORM_LOAD"] = f"norm_load(at, own + {2 * norm} * HIDDEN, &ahead)"
         if beside == "query":
             words["QUERIES"], output = "queries + first * HIDDEN", "queries"
         if beside == "mixed":
@@ -215,6 +222,6 @@ class MetalStep:
         return x.reshape(*ids.shape, *x.shape[1:]), place + count
 
 
-def fits_metal(given: DecoderShape) -> bool:
+def fits_metal(given: TransformerShape) -> bool:
     """Return whether these kernels are for these sizes: a block has 32 KB."""
     return given.fits() and given.shared_bytes(1, given.warps(_MOST_WARPS)) <= _SHARED_BYTES

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from models.backend import mx
-from models.layers.decoder_step.cuda import CudaStep
-from models.layers.decoder_step.metal import Embed, MetalStep
-from models.layers.decoder_step.shape import DecoderShape
-from models.layers.decoder_step.step import Step
-from models.layers.decoder_step.weights import DecoderWeights
+from models.layers.transformer.cuda import CudaStep
+from models.layers.transformer.metal import Embed, MetalStep
+from models.layers.transformer.shape import TransformerShape
+from models.layers.transformer.step import Step
+from models.layers.transformer.weights import TransformerWeights
 
 
 def kernel_step(
-    family: str, shape: DecoderShape, dtype: mx.Dtype, weights: Callable[[], DecoderWeights], embed: Embed
+    family: str, shape: TransformerShape, dtype: mx.Dtype, weights: Callable[[], TransformerWeights], embed: Embed
 ) -> Step | None:
     """Return the step of a lowered decoder by kernels, None where the device has none for it.
 

@@ -32,60 +32,68 @@ typedef struct {
   GLOBAL ushort *hidden;      // [rows, HIDDEN]
 } Made;
 
-#define NEXT(kind, of, at_bias) product_load(at, kind, of, vectors + (at_bias), to, &ahead)
-#define MEET(loads)                       \
-  ARRIVE(at.index, counters, &met, &failed);    \
-  loads;                                  \
-  WAIT(at.index, at.blocks, counters, &met, &failed)
+// Words of a row's own head need no meeting. Those of one sentence's rows see each other's keys.
+#define BEFORE_ATTENTION(needed, loads) \
+  if (!WORDS || (needed)) {             \
+    MEET(loads);                        \
+  } else {                              \
+    loads;                              \
+  }
 
 INLINE void step(Where at, Weights of, Given given, Made made, GLOBAL int *counters, GLOBAL float *x,
                  SHARED float *shared) {
   GLOBAL const ushort *vectors = of.vectors;
   SHARED ushort *normal = (SHARED ushort *)shared;
   Arrays to = {x, x, x + AT_QUERY, given.past[0], (GLOBAL ushort *)(x + AT_MIXED), (GLOBAL ushort *)(x + AT_INNER),
-               given.rows, 0, given.each, given.place, given.length};
+               given.rows, 0, given.each, given.place, given.length, 0};
   // Parts of a row's attention to the encoder's output: as many as there are blocks for, where it is long.
   const int most_parts = at.blocks * TILES / (given.rows * HEADS);
   const int parts = given.source > LEAST_SHARED && most_parts > 1 ? most_parts : 1;
   GLOBAL float *partial = x + AT_PARTIAL(at.blocks);
+  Turn turn = {counters, 0, 0};
   Ahead ahead;
   int met = 0, failed = given.place + given.each > given.length;
   if (failed) to.place = 0;
+  turn.failed = failed;
+  for (int i = at.block * THREADS + at.index; WORDS && i < WORD(given.rows, 0, 0); i += at.blocks * THREADS)
+    POST(to.query + i, 0.0f);
   embed(at, given.rows, given.each, given.ids, of.table, of.positions + (long)to.place * HIDDEN, x);
-  MEET(NEXT(QKV, of.qkv, AT_BIAS_QKV));
+  MEET(NEXT_NORMED(QKV, of.qkv, AT_BIAS_QKV, 0));
   for (int layer = 0; layer < LAYERS; ++layer) {
     const long square = (long)layer * HIDDEN * HIDDEN, wide = (long)layer * INNER * HIDDEN;
     vectors = of.vectors + layer * LAYER_VECTORS;
     to.cache = given.past[layer];
-    normalize(at, x, given.rows, vectors, normal);
+    normalize(at, x, given.rows, &ahead, shared);
+    turn.number = to.turn = 2 * layer + 1;
     product(at, QKV, moved(of.qkv, 3 * square), vectors + AT_BIAS_QKV, to, &ahead, shared);
-    MEET((void)0);
-    attend(at, 0, given.rows, given.each, to.place + 1, given.length, to.query, to.cache, given.origin, 0, 1,
+    BEFORE_ATTENTION(given.each > 1, NEXT(MIX, moved(of.out, square), AT_BIAS_OUT));
+    attend(at, 0, given.rows, given.each, to.place + 1, given.length, to.query, to.cache, given.origin, 0, 1, turn,
            x, to.mixed, shared);
-    MEET(NEXT(MIX, moved(of.out, square), AT_BIAS_OUT));
-    product(at, MIX, moved(of.out, square), vectors + AT_BIAS_OUT, to, &ahead, shared);
-    MEET(NEXT(QUERY, moved(of.query, square), AT_BIAS_QUERY));
-    normalize(at, x, given.rows, vectors + 2 * HIDDEN, normal);
-    product(at, QUERY, moved(of.query, square), vectors + AT_BIAS_QUERY, to, &ahead, shared);
     MEET((void)0);
+    product(at, MIX, moved(of.out, square), vectors + AT_BIAS_OUT, to, &ahead, shared);
+    MEET(NEXT_NORMED(QUERY, moved(of.query, square), AT_BIAS_QUERY, 2 * HIDDEN));
+    normalize(at, x, given.rows, &ahead, shared);
+    turn.number = to.turn = 2 * layer + 2;
+    product(at, QUERY, moved(of.query, square), vectors + AT_BIAS_QUERY, to, &ahead, shared);
+    BEFORE_ATTENTION(0, NEXT(MIX, moved(of.cross, square), AT_BIAS_CROSS));
     attend(at, 0, given.rows, given.readers, given.source, given.source, to.query, given.memory[layer], 0, given.mask,
-           parts, partial, to.mixed, shared);
+           parts, turn, partial, to.mixed, shared);
     if (parts > 1) {
       MEET((void)0);
       combine(at, given.rows, parts, partial, to.mixed);
     }
-    MEET(NEXT(MIX, moved(of.cross, square), AT_BIAS_CROSS));
+    MEET((void)0);
     product(at, MIX, moved(of.cross, square), vectors + AT_BIAS_CROSS, to, &ahead, shared);
-    MEET(NEXT(FEED, moved(of.fc1, wide), AT_BIAS_FC1));
-    normalize(at, x, given.rows, vectors + 4 * HIDDEN, normal);
+    MEET(NEXT_NORMED(FEED, moved(of.fc1, wide), AT_BIAS_FC1, 4 * HIDDEN));
+    normalize(at, x, given.rows, &ahead, shared);
     product(at, FEED, moved(of.fc1, wide), vectors + AT_BIAS_FC1, to, &ahead, shared);
     MEET(NEXT(FEED_MIX, moved(of.fc2, wide), AT_BIAS_FC2));
     product(at, FEED_MIX, moved(of.fc2, wide), vectors + AT_BIAS_FC2, to, &ahead, shared);
-    MEET(if (layer + 1 < LAYERS)
+    MEET(norm_load(at, vectors + LAYER_VECTORS, &ahead); if (layer + 1 < LAYERS)
              NEXT(QKV, moved(of.qkv, 3 * square + 3L * HIDDEN * HIDDEN), LAYER_VECTORS + AT_BIAS_QKV);
          else if (given.ending == TOKENS) search_start(at, of.head, of.count, &ahead));
   }
-  normalize(at, x, given.rows, of.vectors + LAYERS * LAYER_VECTORS, normal);
+  normalize(at, x, given.rows, &ahead, shared);
   if (given.ending == OUTPUTS) {
     const ushort spoilt = ANY(failed) ? 0x7fc0 : 0;  // no number
     for (int row = at.block; row < given.rows; row += at.blocks)

@@ -5,6 +5,7 @@
 //   ACTIVATE(x)                             of the feed-forward part
 //   BITS                                    of a weight: 16 (bfloat16), 8 or 4 (as `mx.quantize` packs them)
 //   TILES WARPS                             groups of eight rows; warps a block
+//   MEMORIES                                of an encoder: layers of the decoder that reads its output
 // Rows that products read are bfloat16. Sums, queries and the residual stream are float32.
 //
 // MULTIPLY takes 16 outputs, 16 terms of their sums, and eight rows. A lane has the terms of its quad (lane % 4) and
@@ -31,15 +32,23 @@
 #define SUMS ((16 * EXCHANGED + THREADS - 1) / THREADS)  // of these, that a thread completes
 #define TIMES (COLUMNS / EXCHANGED)
 
-// Shared memory, in floats: normalized rows, and behind them what warps exchange.
-#define AT_ROOM (COLUMNS * STRIDE / 2)
-#define PARTS (WARPS * EXCHANGED * SUM_ROW)
-#define SHARED_FLOATS (AT_ROOM + (PARTS > WARPS * (HEAD + 2) ? PARTS : WARPS * (HEAD + 2)))
+#define NORM_READS ((HIDDEN + THREADS - 1) / THREADS)  // of a thread: two gains or shifts each
 
-// What blocks exchange, in floats: the stream, queries, attention's output, the inner rows, each block's best tokens,
-// and parts of attention's sums: see `attend`.
+// Shared memory, in floats: normalized rows, and behind them what warps exchange, or a norm.
+#define AT_ROOM (COLUMNS * STRIDE / 2)
+#define PARTS (WARPS * EXCHANGED * SUM_ROW)  // more than attention has
+#define SHARED_FLOATS (AT_ROOM + (PARTS > HIDDEN ? PARTS : HIDDEN))
+
+// Attention of few rows waits for its own head's numbers in place of all blocks: pairs of a number and its turn, for each
+// row and head queries, key and value.
+#define WORDS (GRID_BARRIER && TILES == 1)
+#define HEAD_WORDS (3 * HEAD)
+#define WORD(row, head, i) (2 * (((row) * HEADS + (head)) * HEAD_WORDS + (i)))
+
+// What blocks exchange, in floats: the stream, queries or words, attention's output, the inner rows, each block's best
+// tokens, and parts of attention's sums: see `attend`.
 #define AT_QUERY (COLUMNS * HIDDEN)
-#define AT_MIXED (AT_QUERY + COLUMNS * HIDDEN)
+#define AT_MIXED (AT_QUERY + (WORDS ? 2 * HEAD_WORDS * COLUMNS * HEADS : COLUMNS * HIDDEN))
 #define AT_INNER (AT_MIXED + COLUMNS * HIDDEN / 2)
 #define AT_BEST (AT_INNER + COLUMNS * INNER / 2)
 #define AT_PARTIAL(blocks) (AT_BEST + COLUMNS * 2 * (blocks))
@@ -64,10 +73,12 @@ typedef struct {
   GLOBAL const ushort *scales, *offsets;  // one of each GROUP; not read with 16 bits
 } Matrix;
 
-// What a product reads before its rows are there: weights, its bias, and numbers of the stream.
+// What a product reads before its rows are there: weights, its bias, numbers of the stream, and its rows' norm.
 typedef struct {
   uint4 w[AHEAD_PIECES];
-  float bias[MANY / 2], before[TIMES * SUMS];
+  ushort bias[MANY / 2];  // as it is: a conversion would wait for it
+  float before[TIMES * SUMS];
+  uint norm[NORM_READS];
 } Ahead;
 
 INLINE uint word(uint4 v, const int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
@@ -167,8 +178,21 @@ INLINE void far_pieces(Where at, GLOBAL const ushort *rows, int count, const int
   }
 }
 
-// Layer norm of rows x [count, HIDDEN], a warp each, into shared memory.
-INLINE void normalize(Where at, GLOBAL const float *x, int count, GLOBAL const ushort *norm, SHARED ushort *rows) {
+// A thread's part of a norm's gains and shifts.
+INLINE void norm_load(Where at, GLOBAL const ushort *norm, LOCAL Ahead *ahead) {
+  UNROLL
+  for (int i = 0; i < NORM_READS; ++i)
+    if (i * THREADS + at.index < HIDDEN) ahead->norm[i] = ((GLOBAL const uint *)norm)[i * THREADS + at.index];
+}
+
+// Layer norm of rows x [count, HIDDEN], a warp each, into shared memory: its gains and shifts are in `ahead`.
+INLINE void normalize(Where at, GLOBAL const float *x, int count, LOCAL const Ahead *ahead, SHARED float *shared) {
+  SHARED ushort *rows = (SHARED ushort *)shared;
+  SHARED uint *norm = (SHARED uint *)(shared + AT_ROOM);
+  UNROLL
+  for (int i = 0; i < NORM_READS; ++i)
+    if (i * THREADS + at.index < HIDDEN) norm[i * THREADS + at.index] = ahead->norm[i];
+  SYNC();
   for (int row = at.warp; row < count; row += WARPS) {
     float4 v[HIDDEN / 128];
     float sum = 0.0f, spread = 0.0f;
@@ -193,8 +217,7 @@ INLINE void normalize(Where at, GLOBAL const float *x, int count, GLOBAL const u
     UNROLL
     for (int i = 0; i < HIDDEN / 128; ++i) {
       const int c = i * 128 + at.lane * 4;
-      if (i == HIDDEN / 256) WARP_SYNC();  // no more gains ahead than there are registers for
-      GLOBAL const uint *gain = (GLOBAL const uint *)(norm + c), *shift = (GLOBAL const uint *)(norm + HIDDEN + c);
+      SHARED const uint *gain = norm + c / 2, *shift = gain + HIDDEN / 2;
       const float a = v[i].x * inverse * low_half(gain[0]) + low_half(shift[0]);
       const float b = v[i].y * inverse * high_half(gain[0]) + high_half(shift[0]);
       const float d = v[i].z * inverse * low_half(gain[1]) + low_half(shift[1]);
@@ -213,21 +236,24 @@ INLINE void normalize(Where at, GLOBAL const float *x, int count, GLOBAL const u
 #define FEED 2   // normalized rows; the feed-forward's inner rows
 #define MIX 3    // attention's output; the stream
 #define FEED_MIX 4  // inner rows; the stream
+#define MEMORY 5    // normalized rows; keys and values for a decoder's layers
 
 #define WIDTH_OF(kind) ((kind) == FEED_MIX ? INNER : HIDDEN)
-#define OUTPUTS_OF(kind) ((kind) == QKV ? 3 * HIDDEN : (kind) == FEED ? INNER : HIDDEN)
+#define OUTPUTS_OF(kind) \
+  ((kind) == QKV ? 3 * HIDDEN : (kind) == FEED ? INNER : (kind) == MEMORY ? 2 * MEMORIES * HIDDEN : HIDDEN)
 #define RUNS_OF(kind) ((kind) == FEED_MIX ? WIDE : NARROW)
-#define GROUPS_OF(kind) ((kind) == QKV || (kind) == FEED ? MANY : 1)
+#define GROUPS_OF(kind) ((kind) == QKV || (kind) == FEED || (kind) == MEMORY ? MANY : 1)
 
 // The arrays between which products run.
 typedef struct {
   GLOBAL const float *x;  // stream [rows, HIDDEN]
   GLOBAL float *y;        // the stream afterwards, which may be `x`
-  GLOBAL float *query;    // [rows, HIDDEN], scaled for attention
-  GLOBAL ushort *cache;   // [sentences, 2 HEADS, length, HEAD]: keys, then values
+  GLOBAL float *query;    // [rows, HIDDEN], scaled for attention; or words
+  GLOBAL ushort *cache;   // [sentences, 2 HEADS, length, HEAD]: keys, then values; of MEMORY [MEMORIES, sentences, ..]
   GLOBAL ushort *mixed;   // [rows, HIDDEN]
   GLOBAL ushort *inner;   // [rows, INNER]
   int rows, first, each, place, length;  // `each` rows are of one sentence, from `place` on; `first`: see `attend`
+  int turn;               // of words
 } Arrays;
 
 // Of `groups` of outputs, the first of a block.
@@ -257,7 +283,7 @@ INLINE void load_groups(Where at, const int kind, Matrix of, GLOBAL const ushort
   UNROLL
   for (int i = 0; i < (GROUPS_OF(kind) + 1) / 2; ++i) {
     const int output = (group + 2 * i) * 8 + at.index % 16;
-    ahead->bias[i] = output < end * 8 ? widened(bias[output]) : 0.0f;
+    ahead->bias[i] = bias[output < end * 8 ? output : 0];
   }
   if (kind == MIX || kind == FEED_MIX) {
     UNROLL
@@ -277,12 +303,21 @@ INLINE void product_load(Where at, const int kind, Matrix of, GLOBAL const ushor
 }
 
 INLINE void finish(const int kind, Arrays to, int row, int output, float sum, float before) {
+  if (WORDS && (kind == QUERY || kind == QKV)) {
+    const int d = output % HIDDEN, which = output / HIDDEN;  // queries, keys or values
+    const float value = which ? BITS_FLOAT(PACKED(sum, 0.0f)) : sum * 0.125f;
+    POST_TURN(to.query + WORD(row, d / HEAD, which * HEAD + d % HEAD), value, to.turn);
+  }
   if (kind == QUERY || (kind == QKV && output < HIDDEN)) {
-    POST(to.query + row * HIDDEN + output, sum * 0.125f);
+    if (!WORDS) POST(to.query + row * HIDDEN + output, sum * 0.125f);
   } else if (kind == QKV) {
     const int d = output - HIDDEN, which = to.first + row;
     const long head = (long)(which / to.each) * 2 * HEADS + d / HEAD;
     POST_HALF(to.cache + (head * to.length + to.place + which % to.each) * HEAD + d % HEAD, (ushort)PACKED(sum, 0.0f));
+  } else if (kind == MEMORY) {
+    const int layer = output / (2 * HIDDEN), d = output % (2 * HIDDEN);
+    const long head = ((long)layer * (to.rows / to.each) + row / to.each) * 2 * HEADS + d / HEAD;
+    POST_HALF(to.cache + (head * to.length + row % to.each) * HEAD + d % HEAD, (ushort)PACKED(sum, 0.0f));
   } else if (kind == FEED) {
     POST_HALF(to.inner + row * INNER + output, (ushort)PACKED(ACTIVATE(sum), 0.0f));
   } else {
@@ -333,7 +368,7 @@ INLINE void product(Where at, const int kind, Matrix of, GLOBAL const ushort *bi
         for (int j = time * SUMS; j < (time + 1) * SUMS; ++j) {
           const int row = sum_row(at, j), output = (group + 2 * i) * 8 + at.index % 16;
           if (row < to.rows && output < end * 8 && (many > 1 || at.index % 16 < 8)) {
-            float sum = ahead->bias[i];
+            float sum = widened(ahead->bias[i]);
             UNROLL
             for (int w = 0; w < WARPS; ++w)
               sum += room[(w * EXCHANGED + row % EXCHANGED) * SUM_ROW + at.index % 16];
@@ -345,3 +380,13 @@ INLINE void product(Where at, const int kind, Matrix of, GLOBAL const ushort *bi
     }
   }
 }
+
+// Of one layer's products, the loads for one before the blocks meet, also with its norm; and the meeting meanwhile.
+#define NEXT(kind, of, at_bias) product_load(at, kind, of, vectors + (at_bias), to, &ahead)
+#define NEXT_NORMED(kind, of, at_bias, at_norm) \
+  norm_load(at, vectors + (at_norm), &ahead);   \
+  NEXT(kind, of, at_bias)
+#define MEET(loads)                          \
+  ARRIVE(at.index, counters, &met, &failed); \
+  loads;                                     \
+  WAIT(at.index, at.blocks, counters, &met, &failed)

@@ -14,16 +14,16 @@ from __future__ import annotations
 import os
 
 from models.backend import mx
-from models.layers.decoder_step.shape import DecoderShape, joined, matrix
-from models.layers.decoder_step.step import ENDINGS, OUTPUTS, OutputRows
-from models.layers.decoder_step.weights import PRODUCTS, DecoderWeights, named, pack
 from models.layers.kernels import device
 from models.layers.kernels.device import LANES, Kernel, processors
+from models.layers.transformer.shape import TransformerShape, joined, matrix
+from models.layers.transformer.step import ENDINGS, OUTPUTS, OutputRows
+from models.layers.transformer.weights import DECODER_PRODUCTS, TransformerWeights, named, pack
 
 MOST_ROWS = 32
 _FEW, _MANY = 1, 4  # tiles of eight rows: two kernels are compiled
 _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory, where a read takes a kernel microseconds
-_COUNTERS = 32  # ints
+COUNTERS = 32  # ints
 
 ROOM = "extern __shared__ __align__(16) float shared[];"
 
@@ -31,18 +31,18 @@ ROOM = "extern __shared__ __align__(16) float shared[];"
 class CudaStep:
     """A `Step` by one kernel. Make it only if `available`."""
 
-    def __init__(self, family: str, given: DecoderWeights, blocks: int = 0) -> None:
+    def __init__(self, family: str, given: TransformerWeights, blocks: int = 0) -> None:
         """Prepare for a lowered decoder of a `family`; its grid has `blocks`, or as many as the GPU has processors."""
         self.family, self.shape = family, given.shape
         self._weights = pack(given)
         self._blocks, self._warps = blocks or processors(), given.shape.warps()
-        self._counters = mx.zeros(_COUNTERS, dtype=mx.int32)
+        self._counters = mx.zeros(COUNTERS, dtype=mx.int32)
         self._endings = [mx.full(_PLACES, ending, dtype=mx.int32) for ending in ENDINGS]
         mx.eval(self._counters, self._endings)
         self._kernels = {tiles: self.kernel(tiles) for tiles in (_FEW, _MANY)}
 
     @staticmethod
-    def available(given: DecoderShape, dtype: mx.Dtype) -> bool:
+    def available(given: TransformerShape, dtype: mx.Dtype) -> bool:
         """Return whether this step can replace the plain one: all in bfloat16.
 
         MLX must launch directly (`models.backend` has it so): within a graph two kernels might run side by side, each
@@ -106,7 +106,7 @@ def body(layers: int, bits: int) -> str:
         f"    past[{layer}] = (ushort*)past{layer};\n    memory[{layer}] = (ushort*)memory{layer};"
         for layer in range(layers)
     )
-    matrices = ", ".join(matrix(name, bits) for name in (*PRODUCTS, "table", "head"))
+    matrices = ", ".join(matrix(name, bits) for name in (*DECODER_PRODUCTS, "table", "head"))
     return f"""
   {ROOM}
   SHARED_ARRAY(ushort*, past, LAYERS);

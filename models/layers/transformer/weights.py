@@ -1,4 +1,4 @@
-"""A decoder's weights as the kernels of its step read them: one array holds the same product of all layers."""
+"""Weights as the kernels read them: one array holds the same product of all layers."""
 
 from __future__ import annotations
 
@@ -8,44 +8,57 @@ from dataclasses import dataclass
 from mlx import nn
 
 from models.backend import mx
-from models.layers.decoder_step.shape import DecoderShape
 from models.layers.linear import Part, Projection
+from models.layers.transformer.shape import TransformerShape
 
-PRODUCTS = ("qkv", "out", "query", "cross", "fc1", "fc2")
+DECODER_PRODUCTS = ("qkv", "out", "query", "cross", "fc1", "fc2")
+ENCODER_PRODUCTS = ("qkv", "out", "fc1", "fc2")
 
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """One layer: norms before self-attention, cross-attention and feed-forward; products in the order of PRODUCTS."""
+    """One layer: norms before its attentions and its feed-forward; products in the order of their names above."""
 
-    norms: tuple[nn.LayerNorm, nn.LayerNorm, nn.LayerNorm]
-    products: tuple[Projection, Projection, Projection, Projection, Projection, Projection]
+    norms: tuple[nn.LayerNorm, ...]
+    products: tuple[Projection, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DecoderWeights:
-    """A lowered decoder: its sizes, layers and last norm; the table of token embeddings, and positions [P, C]."""
+class TransformerWeights:
+    """A lowered decoder or encoder: sizes, layers, last norm; the table of token embeddings, and positions [P, C].
 
-    shape: DecoderShape
+    An encoder has `memory`, the keys and values [2 C a layer] that its decoder's layers make of its output.
+    """
+
+    shape: TransformerShape
     dtype: mx.Dtype
     layers: Sequence[LayerWeights]
     norm: nn.LayerNorm
     table: Part
     positions: mx.array
+    memory: Projection | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the products' names."""
+        return DECODER_PRODUCTS if self.memory is None else ENCODER_PRODUCTS
 
 
-def pack(given: DecoderWeights) -> dict[str, mx.array]:
-    """Return the arrays of Weights in step.h by name, but for those of the projection onto tokens.
+def pack(given: TransformerWeights) -> dict[str, mx.array]:
+    """Return the arrays of Weights in step.h, or in encoder.h, by name, but for the projection onto tokens.
 
     Products are [layers, O, I]; of 8 or 4 bits each comes with its scales and offsets. The network's own products
     become slices of these: memory holds them once.
     """
     found = dict[str, mx.array]()
-    for name, same in zip(PRODUCTS, zip(*(layer.products for layer in given.layers), strict=True), strict=True):
+    for name, same in zip(given.names, zip(*(layer.products for layer in given.layers), strict=True), strict=True):
         found |= named(name, _stacked(given.dtype, same))
     found |= named("table", given.table)
     vectors = [vector.astype(mx.bfloat16) for layer in given.layers for vector in _vectors(layer)]
     vectors += [given.norm.weight.astype(mx.bfloat16), given.norm.bias.astype(mx.bfloat16)]
+    if given.memory is not None:
+        found |= named("memory", _stacked(given.dtype, [given.memory]))
+        vectors.append(given.memory.bias.astype(mx.bfloat16))
     found["vectors"] = mx.concatenate(vectors)
     found["positions"] = given.positions.astype(mx.bfloat16)
     mx.eval(found)
@@ -72,6 +85,6 @@ def _stacked(dtype: mx.Dtype, same: Sequence[Projection]) -> Part:
 
 
 def _vectors(layer: LayerWeights) -> list[mx.array]:
-    """Return a layer's vectors in the order of products.h."""
+    """Return a layer's vectors in the order of products.h or encoder.h."""
     norms = [vector for norm in layer.norms for vector in (norm.weight, norm.bias)]
     return norms + [each.bias for each in layer.products]

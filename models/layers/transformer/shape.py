@@ -1,4 +1,4 @@
-"""Sizes of a decoder whose step the kernels compute, and the sources of the kernels for these sizes."""
+"""Sizes of the layers that the kernels compute, and the sources of the kernels for these sizes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ACTIVATIONS = {"relu": "((x) > 0.0f ? (x) : 0.0f)", "gelu": "gelu(x)"}
 
 
 @dataclass(frozen=True, slots=True)
-class DecoderShape:
-    """A pre-norm decoder: self-attention, attention to an encoder's output, feed-forward.
+class TransformerShape:
+    """Pre-norm layers: self-attention, in a decoder also attention to an encoder's output, feed-forward.
 
     Attributes:
         width: Channels.
         heads: Of each attention.
         inner: Channels of the feed-forward part.
-        layers: Of the decoder.
+        layers: Of the encoder or the decoder.
         bits: Of the weights; 0 where they are bfloat16.
         activation: Of the feed-forward part; "gelu" is the exact one.
         scale: Of the token embeddings.
@@ -51,8 +51,14 @@ class DecoderShape:
         """Return whether the one CUDA kernel is for these sizes."""
         return self.fits() and self.warps() >= _LEAST_WARPS
 
-    def constants(self, tiles: int, count: int) -> str:
-        """Return the definitions that products.h expects, for `tiles` groups of eight rows and `count` warps."""
+    def constants(self, tiles: int, count: int, memories: int = 0) -> str:
+        """Return the definitions that products.h expects.
+
+        Args:
+            tiles: Groups of eight rows.
+            count: Warps of a block.
+            memories: Of an encoder: layers of the decoder that reads its output.
+        """
         values = {
             "HIDDEN": self.width,
             "HEADS": self.heads,
@@ -63,18 +69,24 @@ class DecoderShape:
             "BITS": self.bits or 16,
             "TILES": tiles,
             "WARPS": count,
+            "MEMORIES": memories,
         }
         return "".join(f"#define {name} {value}\n" for name, value in values.items())
 
     def shared_bytes(self, tiles: int, count: int) -> int:
         """Return the bytes of SHARED_FLOATS in products.h."""
         columns = 8 * tiles
-        return columns * (self.width + 32) * 2 + 4 * count * max(min(columns, 16) * 20, HEAD + 2)
+        return columns * (self.width + 32) * 2 + 4 * max(count * min(columns, 16) * 20, self.width)
+
+    def encoder_floats(self, tiles: int) -> int:
+        """Return the floats that blocks of an encoder exchange: see products.h, and keys and values."""
+        return 8 * tiles * (3 * self.width + (self.width + self.inner) // 2)
 
     def exchange_floats(self, tiles: int, blocks: int) -> int:
         """Return the floats that blocks exchange: see products.h."""
         columns = 8 * tiles
-        whole = columns * (2 * self.width + (self.width + self.inner) // 2 + 2 * blocks)
+        queries = (6 if tiles == 1 else 1) * self.width  # words have two numbers, and keys and values as well
+        whole = columns * (self.width + queries + (self.width + self.inner) // 2 + 2 * blocks)
         return whole + max(blocks, 1) * tiles * (HEAD + 2)
 
 

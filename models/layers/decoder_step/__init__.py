@@ -1,1 +1,0 @@
-"""A Transformer decoder's step as one CUDA kernel, or as a few Metal kernels a layer, for every family that has one."""

@@ -1,0 +1,109 @@
+"""The encoder's kernel, run by an emulated GPU, against the plain encoder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.layers.transformer.encoder import CudaEncoder
+from models.nllb.kernels.choice import FAMILY, encoder_difference, encoder_weights
+from models.nllb.network import Nllb
+from models.nllb.steps import CompiledNetwork
+from tests.models.nllb.kernels.emulated import ENCODER, cuda_step, gpu, network
+from tests.models.nllb.kernels.test_step import half
+
+pytestmark = pytest.mark.slow
+
+# Keys and values are rounded to bfloat16 once more than a step's outputs, which have 1e-2.
+TOLERANCE = 1.5e-2
+# Weights of few bits are rounded to bfloat16 once they are unpacked.
+TOLERANCES = {0: TOLERANCE, 8: 1.5 * TOLERANCE, 4: 3 * TOLERANCE}
+
+
+def cuda_encoder(model: Nllb, blocks: int = 3) -> CudaEncoder:
+    return CudaEncoder(FAMILY, encoder_weights(model), model.config.decoder_layers, blocks)
+
+
+# One block; blocks that share groups of outputs unevenly; all rows there may be; more blocks than work.
+@pytest.mark.parametrize(
+    ("sentences", "length", "blocks", "bits", "backward"),
+    [
+        (1, 4, 1, 0, False),
+        (1, 32, 5, 0, True),
+        (2, 16, 3, 0, False),
+        (3, 7, 40, 0, True),
+        (2, 5, 3, 8, True),
+        (1, 9, 3, 4, False),
+    ],
+)
+def test_the_kernel_equals_the_plain_encoder(
+    sentences: int, length: int, blocks: int, bits: int, backward: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = network(ENCODER, bits)
+    encoder = cuda_encoder(model, blocks)
+    launched = gpu(monkeypatch, backward=backward)
+    assert encoder_difference(encoder, model, sentences, length) < TOLERANCES[bits]
+    assert launched == ["nightingale_nllb_encoder"]
+
+
+def test_an_encoder_at_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = {"d_model": 1024, "encoder_attention_heads": 16, "decoder_attention_heads": 16}
+    model = network(replace(ENCODER, **changes, encoder_ffn_dim=4096, decoder_ffn_dim=4096, encoder_layers=1))
+    encoder = cuda_encoder(model, 5)
+    gpu(monkeypatch)
+    assert encoder_difference(encoder, model, 1, 24) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("WAIT(at.index, at.blocks, counters, &met, &failed)", "((void)0)"),
+        ("? FETCH(to.x + row", "? 0.0f * FETCH(to.x + row"),
+        ("v[i].x * inverse * low_half(gain[0])", "v[i].x * inverse"),
+        ("ACTIVATE(sum)", "sum"),
+        ("live && mask && at.lane", "live && 0 && at.lane"),
+        ("float sum = widened(ahead->bias[i]);", "float sum = 0.0f;"),
+        ("AT_ENCODER_FC1, 2 * HIDDEN", "AT_ENCODER_FC1, 0"),
+        ("AT_ENCODER_FC2 (AT_ENCODER_FC1 + INNER)", "AT_ENCODER_FC2 (AT_ENCODER_FC1 + HIDDEN)"),
+        ("last + 2 * HIDDEN, to, &ahead, shared", "last, to, &ahead, shared"),
+        ("layer * (to.rows / to.each) + row / to.each", "layer * (to.rows / to.each)"),
+    ],
+)
+def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network(ENCODER)
+    encoder = cuda_encoder(model)
+    for each in model.encoder.layers:
+        assert float(np.std(np.array(each.fc1.bias))) > 0
+    gpu(monkeypatch)
+    assert encoder_difference(encoder, model, 2, 6) < TOLERANCE
+    gpu(monkeypatch, change=(words, instead))
+    assert not encoder_difference(encoder, model, 2, 6) < 2 * TOLERANCE
+
+
+def test_more_rows_than_a_kernel_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu(monkeypatch)
+    with pytest.raises(ValueError, match="at most 32 rows"):
+        cuda_encoder(network(ENCODER))(mx.zeros((3, 11), mx.int32), mx.zeros((3, 1, 1, 11), mx.bfloat16))
+
+
+def test_short_sentences_take_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real `CompiledNetwork`: what a group's steps read is the plain encoder's; longer ones have no kernel."""
+    model = network.__wrapped__(ENCODER)
+    half(model)
+    plain, fused = (CompiledNetwork(model, padded=True) for _ in range(2))
+    launched = gpu(monkeypatch)
+    fused.kernel, fused.encoder = cuda_step(model), cuda_encoder(model)
+    head = model.shared.head()
+    for sources, kernels in (([[5, 6, 7, 2]], 1), ([[5, 6, 2], [9, 4, 11, 30, 2]], 1), ([[7] * 40], 0)):
+        launched.clear()
+        wanted, found = (each.encode(sources, head, 8) for each in (plain, fused))
+        assert launched == ["nightingale_nllb_encoder"] * kernels
+        for one, other in zip(found.memory, wanted.memory, strict=True):
+            own, right = (np.array(part.astype(mx.float32)) for part in (one, other))
+            assert np.linalg.norm(own - right) < 3 * TOLERANCE * np.linalg.norm(
+                right
+            )  # the plain one's are bfloat16, too
+        assert mx.array_equal(found.bias, wanted.bias)
