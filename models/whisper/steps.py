@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.backend import mx, note_shape, on_cpu
-from models.layers.decoder_step.cuda import MOST_ROWS
-from models.layers.decoder_step.step import OUTPUTS, checked, own_rows
 from models.layers.mel import Floats
+from models.layers.transformer.cuda import MOST_ROWS
+from models.layers.transformer.step import OUTPUTS, checked, own_rows
 from models.native import kernels as native_kernels
 from models.whisper.kernels.choice import choose_step, output_rows
 from models.whisper.network import Whisper
@@ -137,7 +137,8 @@ class Steps:
         hidden, _, past = self._decode(mx.array(np.array(prompts, np.int32)), mx.array([0]), past, memory)
         logits = self.network.decoder.token_embedding.logits(mx.take(hidden, mx.array([start, count - 1]), axis=1))
         if rows > 1:
-            past = [mx.repeat(part, rows, axis=0) for part in past]
+            # A repeated row is a view of one, and a kernel writes each row in its own memory.
+            past = [mx.contiguous(mx.repeat(part, rows, axis=0)) for part in past]
         mx.eval(logits, past)
         found = read(logits)
         return Group(memory, past, count), np.repeat(found[:, 1], rows, axis=0), found[:, 0]

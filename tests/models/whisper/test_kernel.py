@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.layers.decoder_step import metal
-from models.layers.decoder_step.cuda import CudaStep
-from models.layers.decoder_step.metal import MetalStep
-from models.layers.decoder_step.step import OUTPUTS, Step, own_rows
+from models.layers.transformer import metal
+from models.layers.transformer.cuda import CudaStep
+from models.layers.transformer.metal import MetalStep
+from models.layers.transformer.step import OUTPUTS, Step, own_rows
 from models.whisper.kernels.choice import decoder_weights, output_rows
 from models.whisper.network import Whisper
+from models.whisper.steps import Steps
 from models.whisper.weights import load_weights, rename
 from tests.models.nllb.kernels.emulated import TOLERANCE, error, gpu
 from tests.models.whisper.builder import config, openai_arrays
@@ -87,3 +88,18 @@ def test_phases_equal_the_plain_step(case: tuple[int, int, int, int], monkeypatc
 def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu(monkeypatch, change=(words, instead))
     assert not compare(CudaStep("whisper", decoder_weights(network()), 150), 2, 3, 1, 300) < 2 * TOLERANCE
+
+
+def test_samples_have_keys_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that go on by themselves from one prompt: nothing selects them, which would copy what they begin with."""
+    gpu(monkeypatch)
+    plain, fused = Steps(network()), Steps(network())
+    fused.kernel, fused._head = CudaStep("whisper", decoder_weights(network()), 3), output_rows(network())
+    memory = caches(1, 20, 2)
+    wanted = plain.begin([[7, 8, 9]], [part.astype(mx.float32) for part in memory], 3, 8, 0)[0]
+    shape = (1, 24, 8, 64)
+    monkeypatch.setattr(network(), "allocate", lambda *_: [mx.zeros(shape, dtype=mx.bfloat16) for _ in memory])
+    found = fused.begin([[7, 8, 9]], memory, 3, 8, 0)[0]
+    for tokens in ([1, 2, 3], [9, 4, 30], [5, 5, 6]):
+        one, other = fused.step(tokens, found), plain.step(tokens, wanted)
+        assert error(one.astype(np.float32), other) < TOLERANCE
