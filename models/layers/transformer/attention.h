@@ -2,7 +2,7 @@
 
 #define SHARE (WARPS / TILES)  // warps of a row's head; one or two may have none
 
-// Whose turn it is: see POST_TURN and FETCH_TURN.
+// The turn in which words were made: see POST_TURN and FETCH_TURN.
 typedef struct {
   GLOBAL const int *counters;
   int number, failed;

@@ -1,4 +1,5 @@
-// One decoding step as one kernel: all layers' phases, between them a barrier of the whole grid, in two halves.
+// One decoding step as one kernel: all layers' phases, between them a barrier of the whole grid, in two halves. With few
+// rows attention needs no such barrier: it waits for the words of its own head.
 //
 // Every block must be resident at once: the grid is no larger than the device's processors. Between a block's arrival
 // and the end of its wait it issues the loads of its next weights: memory is read while blocks wait for each other.
