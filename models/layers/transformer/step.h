@@ -33,7 +33,7 @@ typedef struct {
   GLOBAL ushort *hidden;      // [rows, HIDDEN]
 } Made;
 
-// Words of a row's own head need no meeting. Those of one sentence's rows see each other's keys.
+// Blocks need not meet for words. But rows of one sentence see each other's keys, which are none.
 #define BEFORE_ATTENTION(needed, loads) \
   if (!WORDS || (needed)) {             \
     MEET(loads);                        \

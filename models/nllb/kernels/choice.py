@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -104,11 +106,8 @@ def encoder_difference(encoder: CudaEncoder, network: Nllb, sentences: int, leng
     """Return how far an encoder's keys and values are from plain ones, relatively; some of a sentence is padding."""
     ids = 4 + mx.arange(sentences * length, dtype=mx.int32).reshape(sentences, length)
     counts = mx.full(sentences, length - length // 4, dtype=mx.int32)
-    fused, network.fused = network.fused, False
-    try:
+    with plain(network):
         encoded, mask = network.encode(ids, counts)
-    finally:
-        network.fused = fused
     wanted = mx.stack(network.decoder.memories(encoded))
     return relative_difference(mx.stack(encoder(ids, mask.astype(mx.bfloat16))), wanted)
 
@@ -122,6 +121,16 @@ def layers_agree(network: Nllb) -> bool:
         return relative_difference(found, plain_output(network, ids, place, past, memory, mask))
 
     return network.fused and agree("NLLB's layers", lambda: [compare(rows) for rows in _COMPARED])
+
+
+@contextmanager
+def plain(network: Nllb) -> Iterator[None]:
+    """Have a network run by MLX's operations alone."""
+    fused, network.fused = network.fused, False
+    try:
+        yield
+    finally:
+        network.fused = fused
 
 
 Arrays = tuple[mx.array, mx.array, list[mx.array], list[mx.array], mx.array, mx.array]
@@ -151,11 +160,8 @@ def plain_output(
     network: Nllb, ids: mx.array, place: mx.array, past: list[mx.array], memory: list[mx.array], mask: mx.array
 ) -> mx.array:
     """Return the output [B, n, C] of `Nllb.advance` for ids [B, n], by MLX's operations alone."""
-    fused, network.fused = network.fused, False
-    try:
+    with plain(network):
         hidden, _ = network.advance(ids, place, past, memory, mask)
-    finally:
-        network.fused = fused
     return hidden
 
 
