@@ -8,16 +8,14 @@ Metal has no barrier of a grid, and MLX has few launches a layer there: it has n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import cache
 
 from models.backend import mx
-from models.layers.kernels.device import THREADS, Kernel, launch, processors
+from models.layers.kernels.device import THREADS, Kernel, counters, launch, launches_directly, processors
 
 HEAD = 64  # channels of a head
 MOST_ROWS = 64  # of all sequences; with more, MLX's matrix products share weights better
-_COUNTERS = 32  # ints: a cache line
 
 _HEADER = r"""
 #define WARPS 8
@@ -230,22 +228,14 @@ KERNEL = Kernel(
 )
 
 
-@cache
-def _counters() -> mx.array:
-    counters = mx.zeros(_COUNTERS, dtype=mx.int32)
-    mx.eval(counters)
-    return counters
+_counters = cache(counters)
 
 
 def fits(x: mx.array, heads: int, inner: int) -> bool:
-    """Return whether the kernel is for such rows x [B, T, C] here.
-
-    MLX must launch directly (`models.backend` has it so): within a graph another kernel might hold processors that the
-    barrier waits for.
-    """
+    """Return whether the kernel is for such rows x [B, T, C] here."""
     batch, length, width = x.shape
     whole = width == heads * HEAD and width % 128 == 0 and inner % 128 == 0 and x.dtype == mx.float32
-    return whole and batch * length <= MOST_ROWS and processors() > 0 and os.environ.get("MLX_USE_CUDA_GRAPHS") == "0"
+    return whole and batch * length <= MOST_ROWS and processors() > 0 and launches_directly()
 
 
 def encode(x: mx.array, count: mx.array, weights: Sequence[mx.array], depth: int, blocks: int = 0) -> mx.array:

@@ -6,7 +6,6 @@ the state is set to zero, so that the backward direction starts at the true end.
 
 from __future__ import annotations
 
-import os
 from functools import cache
 
 from mlx import nn
@@ -14,7 +13,7 @@ from mlx import nn
 from models.backend import compiled_cache, mx
 from models.layers.conv import PaddingMask
 from models.layers.kernels.agreement import MOST_APART_SINGLE, relative_difference, usable
-from models.layers.kernels.device import THREADS, Kernel, gpu, launch
+from models.layers.kernels.device import THREADS, Kernel, gpu, launch, launches_directly
 from models.layers.norm import StyleAffine
 from models.native import kernels
 
@@ -174,7 +173,7 @@ def _meetings(barriers: int, hidden: int) -> mx.array:
     Kernels share them, except within a CUDA graph, where two may run at once. As an output the room would cost each
     launch some time.
     """
-    if os.environ.get("MLX_USE_CUDA_GRAPHS") == "0":
+    if launches_directly():
         return _kept_meetings(barriers, hidden)
     return mx.zeros((barriers, 32 + 2 * hidden), dtype=mx.int32)
 

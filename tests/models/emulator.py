@@ -60,7 +60,7 @@ def machine(device: Device) -> str:
     parts = [_HERE.with_name(name) for name in ("fibers.h", "gpu_emulation.h", f"{device}_emulation.h")]
     parts += [_WORDS.with_name(f"{device}.h")]
     parts += [_HERE.with_name("cuda_memory_emulation.h")] if device == "cuda" else []
-    parts += [_WORDS.with_name("activation.h"), _WORDS.with_name("bfloat16.h")]
+    parts += [_WORDS.with_name(name) for name in ("activation.h", "bfloat16.h", "softmax.h")]
     text = "".join(part.read_text() for part in parts)
     own = {"cuda": "__shared__ __align__(16) type name[count]", "metal": "threadgroup type name[count]"}[device]
     assert own in text

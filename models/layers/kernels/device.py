@@ -12,6 +12,7 @@ common. Mind what MLX adds to the body:
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,9 +31,11 @@ Output = tuple[tuple[int, ...], mx.Dtype]
 LANES = 32
 THREADS = 256  # a block, unless a kernel says otherwise
 
+_COUNTERS = 32  # ints: a cache line; an array of 8 bytes lies in host memory, where an atomic takes microseconds
+
 _WORDS: dict[Device, tuple[str, ...]] = {
-    "cuda": ("cuda.h", "cuda_memory.h", "activation.h", "bfloat16.h"),
-    "metal": ("metal.h", "activation.h", "bfloat16.h"),
+    "cuda": ("cuda.h", "cuda_memory.h", "activation.h", "bfloat16.h", "softmax.h"),
+    "metal": ("metal.h", "activation.h", "bfloat16.h", "softmax.h"),
 }
 
 # A definition of the words, and its name; types have none that is looked for.
@@ -62,6 +65,21 @@ def gpu() -> Device | None:
 def processors() -> int:
     """Multiprocessors of the NVIDIA GPU that MLX uses first; 0 where there is none."""
     return nvidia.processors() if gpu() == "cuda" else 0
+
+
+def launches_directly() -> bool:
+    """Return whether MLX launches each kernel by itself (`models.backend` has it so).
+
+    Within a CUDA graph two kernels might run side by side, each holding processors that the other waits for.
+    """
+    return os.environ.get("MLX_USE_CUDA_GRAPHS") == "0"
+
+
+def counters() -> mx.array:
+    """Return what a kernel's barrier of the grid counts in (cuda_memory.h), int32 [32] of zeros."""
+    made = mx.zeros(_COUNTERS, dtype=mx.int32)
+    mx.eval(made)
+    return made
 
 
 @cache

@@ -103,18 +103,7 @@ INLINE void attend(Where at, int first, int rows, int each, int count, int lengt
         }
       }
     }
-    UNROLL
-    for (int apart = 8; apart < 32; apart *= 2) {
-      const float other = LANE_XOR(most, apart), top = other > most ? other : most, keep = EXP(most - top);
-      most = top;
-      sum *= keep;
-      sum += LANE_XOR(sum, apart);
-      UNROLL
-      for (int j = 0; j < 8; ++j) {
-        y[j] *= keep;
-        y[j] += LANE_XOR(y[j], apart);
-      }
-    }
+    merge_lanes(&most, &sum, y);
     if (at.lane < 8) {
       UNROLL
       for (int j = 0; j < 8; ++j) merged[at.warp * HEAD + part + j] = y[j];
@@ -126,21 +115,12 @@ INLINE void attend(Where at, int first, int rows, int each, int count, int lengt
     SYNC();
     const int done = base + at.index / HEAD, d = at.index % HEAD;
     if (at.index < TILES * HEAD && done < units) {
-      const int own = at.index / HEAD * SHARE;
-      float top = NEVER, total = 0.0f, value = 0.0f;
-      UNROLL
-      for (int w = own; w < own + SHARE; ++w) top = most_of[w] > top ? most_of[w] : top;
-      UNROLL
-      for (int w = own; w < own + SHARE; ++w) {
-        const float scale = EXP(most_of[w] - top);
-        total += scale * sum_of[w];
-        value += scale * merged[w * HEAD + d];
-      }
+      const float value = merge_warps(most_of, sum_of, merged, at.index / HEAD * SHARE, SHARE, HEAD, d, &most, &sum);
       if (parts == 1) {
-        POST_HALF(mixed + done * HEAD + d, (ushort)PACKED(value / total, 0.0f));
+        POST_HALF(mixed + done * HEAD + d, (ushort)PACKED(value / sum, 0.0f));
       } else {
         POST(partial + done * PARTIAL + d, value);
-        if (d < 2) POST(partial + done * PARTIAL + HEAD + d, d ? total : top);
+        if (d < 2) POST(partial + done * PARTIAL + HEAD + d, d ? sum : most);
       }
     }
     SYNC();

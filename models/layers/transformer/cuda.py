@@ -11,11 +11,9 @@ them, and MLX launches on one stream.
 
 from __future__ import annotations
 
-import os
-
 from models.backend import mx
 from models.layers.kernels import device
-from models.layers.kernels.device import LANES, Kernel, processors
+from models.layers.kernels.device import LANES, Kernel, counters, launches_directly, processors
 from models.layers.transformer.shape import TransformerShape, joined, matrix
 from models.layers.transformer.step import ENDINGS, OUTPUTS, OutputRows
 from models.layers.transformer.weights import DECODER_PRODUCTS, TransformerWeights, named, pack
@@ -23,7 +21,6 @@ from models.layers.transformer.weights import DECODER_PRODUCTS, TransformerWeigh
 MOST_ROWS = 32
 _FEW, _MANY = 1, 4  # tiles of eight rows: two kernels are compiled
 _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory, where a read takes a kernel microseconds
-COUNTERS = 32  # ints
 
 ROOM = "extern __shared__ __align__(16) float shared[];"
 
@@ -36,20 +33,15 @@ class CudaStep:
         self.family, self.shape = family, given.shape
         self._weights = pack(given)
         self._blocks, self._warps = blocks or processors(), given.shape.warps()
-        self._counters = mx.zeros(COUNTERS, dtype=mx.int32)
+        self._counters = counters()
         self._endings = [mx.full(_PLACES, ending, dtype=mx.int32) for ending in ENDINGS]
-        mx.eval(self._counters, self._endings)
+        mx.eval(self._endings)
         self._kernels = {tiles: self.kernel(tiles) for tiles in (_FEW, _MANY)}
 
     @staticmethod
     def available(given: TransformerShape, dtype: mx.Dtype) -> bool:
-        """Return whether this step can replace the plain one: all in bfloat16.
-
-        MLX must launch directly (`models.backend` has it so): within a graph two kernels might run side by side, each
-        holding processors that the other waits for.
-        """
-        direct = processors() > 0 and os.environ.get("MLX_USE_CUDA_GRAPHS") == "0"
-        return direct and dtype == mx.bfloat16 and given.fits_cuda()
+        """Return whether this step can replace the plain one: all in bfloat16."""
+        return processors() > 0 and launches_directly() and dtype == mx.bfloat16 and given.fits_cuda()
 
     def kernel(self, tiles: int) -> Kernel:
         """Return the kernel for at most 8 * tiles rows."""

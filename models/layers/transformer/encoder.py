@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from models.backend import mx
 from models.layers.kernels import device
-from models.layers.kernels.device import LANES, Kernel, processors
-from models.layers.transformer.cuda import COUNTERS, MOST_ROWS, ROOM, CudaStep
+from models.layers.kernels.device import LANES, Kernel, counters, processors
+from models.layers.transformer.cuda import MOST_ROWS, ROOM, CudaStep
 from models.layers.transformer.shape import HEAD, TransformerShape, joined, matrix
 from models.layers.transformer.weights import ENCODER_PRODUCTS, TransformerWeights, pack
 
@@ -34,8 +34,7 @@ class CudaEncoder:
         self.shape, self._memories = given.shape, memories
         self._weights = pack(given)
         self._blocks, self._warps = blocks or processors(), given.shape.warps()
-        self._counters = mx.zeros(COUNTERS, dtype=mx.int32)
-        mx.eval(self._counters)
+        self._counters = counters()
         self._kernel = Kernel(
             name=f"nightingale_{family}_encoder",
             inputs=(*self._weights, "ids", "mask", "counters"),

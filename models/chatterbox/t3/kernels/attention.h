@@ -80,19 +80,7 @@ INLINE void attend(Where at, LOCAL const uint4 *kv, GLOBAL const float *words, i
         add_halves(v, add, y);
       }
     }
-    UNROLL
-    for (int mask = 8; mask < 32; mask *= 2) {
-      const float other = LANE_XOR(most, mask), top = other > most ? other : most;
-      const float keep = EXP(most - top);
-      most = top;
-      sum *= keep;
-      sum += LANE_XOR(sum, mask);
-      UNROLL
-      for (int j = 0; j < 8; ++j) {
-        y[j] *= keep;
-        y[j] += LANE_XOR(y[j], mask);
-      }
-    }
+    merge_lanes(&most, &sum, y);
     if (group == 0) {
       UNROLL
       for (int j = 0; j < 8; ++j) merged[at.warp * HEAD + part + j] = y[j];
@@ -103,19 +91,11 @@ INLINE void attend(Where at, LOCAL const uint4 *kv, GLOBAL const float *words, i
     }
     SYNC();
     if (at.index < HEAD) {
-      float top = NEVER, total = 0.0f, value = 0.0f;
-      UNROLL
-      for (int w = 0; w < WARPS; ++w) top = most_of[w] > top ? most_of[w] : top;
-      UNROLL
-      for (int w = 0; w < WARPS; ++w) {
-        const float scale = EXP(most_of[w] - top);
-        total += scale * sum_of[w];
-        value += scale * merged[w * HEAD + at.index];
-      }
+      const float value = merge_warps(most_of, sum_of, merged, 0, WARPS, HEAD, at.index, &most, &sum);
       POST_HALF(parts + unit * HEAD + at.index, rounded(value));
       if (at.index == 0) {
-        POST(weights + unit * 2, top);
-        POST(weights + unit * 2 + 1, total);
+        POST(weights + unit * 2, most);
+        POST(weights + unit * 2 + 1, sum);
       }
     }
     SYNC();

@@ -14,7 +14,6 @@ of a cache that was taken earlier sees rows appear behind the place up to which 
 
 from __future__ import annotations
 
-import os
 from dataclasses import fields
 
 from models.backend import mx
@@ -23,9 +22,7 @@ from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.kernels.source import PHASES, WARPS, constants, exchange_floats, fits, joined
 from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
 from models.chatterbox.t3.network import T3
-from models.layers.kernels.device import LANES, Kernel, launch, processors
-
-_COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds
+from models.layers.kernels.device import LANES, Kernel, counters, launch, launches_directly, processors
 
 
 class CudaStep:
@@ -40,20 +37,15 @@ class CudaStep:
         self.positions = min(positions, self.config.positions) if self.config.backbone == "gpt2" else positions
         self._bits, self._weights = network.bits, pack(network, positions)
         self._blocks, self._warps = blocks or processors(), warps
-        self._counters = mx.zeros(_COUNTERS, dtype=mx.int32)
-        mx.eval(self._counters)
+        self._counters = counters()
         self._kernels: dict[int, Kernel] = {}
 
     @staticmethod
     def available(network: T3) -> bool:
-        """True if this step can replace `network.advance`: one in bfloat16, whose weights have 16 bits or 8.
-
-        MLX must launch directly (`models.backend` has it so): within a graph two requests' steps might run side by
-        side, each holding processors that the other waits for.
-        """
+        """True if this step can replace `network.advance`: one in bfloat16, whose weights have 16 bits or 8."""
         return (
             processors() > 0
-            and os.environ.get("MLX_USE_CUDA_GRAPHS") == "0"
+            and launches_directly()
             and network.dtype == mx.bfloat16
             and network.bits in (0, 8)
             and all(fits(network.config, batch) for batch in (1, 2))
