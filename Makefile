@@ -146,7 +146,7 @@ autobahn: dev $(AUTOBAHN)/.autobahn ## Autobahn's WebSocket suite against the se
 	$(PY) -m pytest -m autobahn tests/conformance $(ARGS)
 
 cudasources: dev $(NVRTC)/.nvrtc ## compile every CUDA kernel by NVIDIA's compiler, which needs no GPU
-	NVRTC_FOLDER=$(NVRTC) $(PY) -m pytest tests/models/test_cuda_sources.py $(ARGS)
+	NVRTC_FOLDER=$(NVRTC) $(PY) -m pytest tests/models/test_cuda_sources.py -n $(WORKERS) $(ARGS)
 
 cluster: $(CLUSTER)/.cluster ## two replicas under Ray on this machine, one of them killed (own environment)
 	$(CLUSTER_PY) -m pytest -m cluster tests/cluster $(ARGS)

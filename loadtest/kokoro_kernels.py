@@ -16,21 +16,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mlx import nn
 from mlx.utils import tree_flatten
 
 from loadtest.official import KOKORO
 from models.backend import device_name, mx
+from models.kokoro import adain_kernels
+from models.kokoro.adain_block import AdainResBlock
 from models.kokoro.albert import AlbertEncoder
 from models.kokoro.config import AlbertConfig
+from models.kokoro.generator import ResBlock
 from models.kokoro.source import harmonics_kernel, harmonics_reference
+from models.layers import residual_blocks
 from models.layers.adain import adain_kernel, adain_leaky_reference, adain_snake_reference
 from models.layers.conv import PaddingMask
 from models.layers.kernels.agreement import relative_difference
 from models.layers.kernels.device import gpu
 from models.layers.lstm import bilstm_kernel, bilstm_reference, fits
+from models.layers.norm import StyleBank
 
 CALLS = 10  # evaluated together, so that the wait for the GPU is shared
 HIDDEN, STEP = 256, 300  # an LSTM's units of a direction; samples of half a frame
+STYLE = 128  # numbers of a voice's half
 MOST_APART = 0.02  # bfloat16's rounding; float32 is a hundred times closer
 SENTENCES = {4: 30, 50: 160}
 """Frames by phonemes."""
@@ -57,6 +64,9 @@ def cases(phonemes: int, frames: int, dtype: mx.Dtype) -> Iterator[Case]:
     yield source_case(2 * frames)
     if gpu() == "cuda":
         yield encoder_case(16 if phonemes < 14 else 64)
+        yield curves_case(frames)
+        for length, channels in ((20 * frames, 256), (120 * frames + 1, 128)):
+            yield stage_case(length, channels)
 
 
 def encoder_case(rows: int) -> Case:
@@ -76,6 +86,68 @@ def encoder_case(rows: int) -> Case:
         lambda: valid.zero(encoder.encode_reference(x, valid)),
         sum(array.nbytes for _, array in parameters),
     )
+
+
+def curves_case(frames: int, width: int = 512) -> Case:
+    """Return the blocks of F0 and energy over so many frames."""
+    pairs = [
+        [AdainResBlock(width, width, STYLE) for _ in range(2)],
+        [AdainResBlock(width, width // 2, STYLE, upsample=True) for _ in range(2)],
+        [AdainResBlock(width // 2, width // 2, STYLE) for _ in range(2)],
+    ]
+    for block in (block for pair in pairs for block in pair):
+        drawn(block)
+        block.lower()
+    bank = StyleBank.of(*(block for pair in pairs for block in pair))
+    prepared, valid = adain_kernels.prepared_levels(pairs, 0), PaddingMask()
+    x, styled = mx.random.normal((1, frames, width)), bank(mx.random.normal((1, STYLE)))
+    count = valid.number(x)
+    mx.eval(x, styled, count)
+
+    def plain() -> mx.array:
+        chains = []
+        for chain in zip(*pairs, strict=True):
+            y = x
+            for block in chain:
+                y = block(y, styled, valid)
+            chains.append(y)
+        return mx.stack(chains)
+
+    return Case(
+        f"curves, {frames} frames",
+        lambda: mx.stack(adain_kernels.compute(prepared, x, count, styled)),
+        plain,
+        sum(step.weights.nbytes for level in prepared.levels for step in (level.first, level.second)),
+    )
+
+
+def stage_case(length: int, channels: int) -> Case:
+    """Return three residual blocks of the generator over x [1, length, channels]."""
+    blocks = [ResBlock(channels, taps, (1, 3, 5), STYLE) for taps in (3, 7, 11)]
+    for block in blocks:
+        drawn(block)
+        block.lower()
+    bank, valid = StyleBank.of(*blocks), PaddingMask()
+    prepared = residual_blocks.prepared_blocks([block.units for block in blocks])
+    x, styled = mx.random.normal((1, length, channels)), bank(mx.random.normal((1, STYLE)))
+    count = valid.number(x)
+    mx.eval(x, styled, count)
+    return Case(
+        f"residual blocks, {length} x {channels}",
+        lambda: mx.stack(residual_blocks.compute(prepared, x, count, styled)),
+        lambda: mx.stack([part.rows for block in blocks for part in block(x, styled, valid)]),
+        (3 * len(prepared.steps) + 1) * x.nbytes,
+    )
+
+
+def drawn(module: nn.Module) -> None:
+    """Draw a module's matrices and convolutions such that sums keep their size; vectors stay as they are."""
+
+    def draw(array: mx.array) -> mx.array:
+        return mx.random.normal(array.shape) / max(array[0].size, 1) ** 0.5 if array.ndim > 1 else array
+
+    module.apply(draw)
+    mx.eval(module.parameters())
 
 
 def lstm_case(name: str, rows: int) -> Case:

@@ -3,8 +3,8 @@
 Kaneko et al. 2022 (arXiv:2203.02395) over HiFi-GAN's residual blocks with AdaIN and Snake, as StyleTTS 2
 (arXiv:2306.07691) uses it; reference: `kokoro/istftnet.py` of the `kokoro` package, whose parameter names are kept.
 
-The residual blocks are computed in parts of the time axis (`models.layers.vocoder`). Parts meet only in AdaIN's
-statistics.
+The residual blocks are computed in parts of the time axis (`models.layers.vocoder`), which meet only in AdaIN's
+statistics; on an NVIDIA GPU by kernels for all blocks of a stage (`models.layers.residual_blocks`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from mlx import nn
 from models.backend import cpu_streams, mx
 from models.kokoro.config import IstftNetConfig
 from models.kokoro.source import InterpolatedSource
+from models.layers import residual_blocks
 from models.layers.activation import leaky_relu
 from models.layers.adain import adain_fused, adain_kernel, adain_moments, adain_of_sum_kernel
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
@@ -67,6 +68,14 @@ class ResBlock(nn.Module):
             return None
         norms = [norm for pair in zip(self.adain1, self.adain2, strict=True) for norm in pair]
         return replace(self._packed, affines=tuple(norm.fc.start for norm in norms))
+
+    @property
+    def units(self) -> residual_blocks.Chain:
+        """Each Snake with its convolution, lowered; none where the native kernel computes the block."""
+        firsts = zip(self._units1, self.adain1, strict=False)
+        seconds = zip(self._units2, self.adain2, strict=False)
+        pairs = (unit for pair in zip(firsts, seconds, strict=True) for unit in pair)
+        return [residual_blocks.Unit(unit.conv, unit.rate, unit.inverse, start=norm.fc.start) for unit, norm in pairs]
 
     def bias(self) -> mx.array:
         """Return the sum of the biases left out, [C]."""
@@ -138,8 +147,22 @@ def mean_bias(blocks: Sequence[ResBlock]) -> mx.array:
     return mean
 
 
+def _by_kernels(
+    prepared: residual_blocks.Prepared, x: mx.array, styled: mx.array, valid: PaddingMask
+) -> list[list[Part]]:
+    """Return the results of residual blocks for x [B, L, C], each in one part, float32."""
+    x, styled = x.astype(mx.float32), styled.astype(mx.float32)
+    return [split(rows, 0, 1) for rows in residual_blocks.compute(prepared, x, valid.number(x), styled)]
+
+
 def mean_of_blocks(
-    blocks: Sequence[ResBlock], bias: mx.array, x: mx.array, styled: mx.array, valid: PaddingMask, slope: float
+    blocks: Sequence[ResBlock],
+    bias: mx.array,
+    x: mx.array,
+    styled: mx.array,
+    valid: PaddingMask,
+    slope: float,
+    prepared: residual_blocks.Prepared | None = None,
 ) -> Iterator[list[mx.array]]:
     """Compute LeakyReLU of the mean of the blocks' results for x [B, L, C], in pieces of work; the last is the mean.
 
@@ -150,7 +173,11 @@ def mean_of_blocks(
         styled: Result of the style bank.
         valid: Mask of x.
         slope: Of LeakyReLU.
+        prepared: The blocks for the kernels of a GPU that has them.
     """
+    if prepared is not None:
+        yield [merge(_by_kernels(prepared, x, styled, valid), bias, slope, valid.mask).astype(x.dtype)]
+        return
     packed = [block.native for block in blocks]
     native = [block for block in packed if block is not None]
     if len(native) == len(blocks):
@@ -165,7 +192,13 @@ def mean_of_blocks(
 
 
 def _excited(
-    block: ResBlock, bias: mx.array, source: mx.array, x: mx.array, styled: mx.array, valid: PaddingMask
+    block: ResBlock,
+    bias: mx.array,
+    source: mx.array,
+    x: mx.array,
+    styled: mx.array,
+    valid: PaddingMask,
+    prepared: residual_blocks.Prepared | None = None,
 ) -> mx.array:
     """Return x [B, L, C] plus the block's result for `source` [B, L, C]; zero on padding.
 
@@ -176,7 +209,10 @@ def _excited(
         x: What it adds to.
         styled: Result of the style bank.
         valid: Mask of x.
+        prepared: The block for the kernels of a GPU that has them.
     """
+    if prepared is not None:
+        return merge(_by_kernels(prepared, source, styled, valid), bias, 1.0, valid.mask, onto=x).astype(x.dtype)
     native = block.native
     if native is not None:
         return kernels.res_block(native, source, styled, valid.counts, start=x, bias=bias)
@@ -218,6 +254,9 @@ class Generator(nn.Module):
         self._more = mx.array([0] * len(rows) + [1], dtype=mx.int32)[:, None, None]
         mx.eval(self._multiples, self._more)
         self._stft = Stft(n_fft, config.gen_istft_hop_size)
+        self._prepared: list[tuple[residual_blocks.Prepared | None, residual_blocks.Prepared | None]] = [
+            (None, None)
+        ] * len(rows)
         self.bind_styles()
 
     def bind_styles(self) -> None:
@@ -226,6 +265,28 @@ class Generator(nn.Module):
         each = [self._stage(i) for i in range(len(self.ups))]
         self._biases = [(one.bias(), mean_bias(blocks)) for one, blocks in zip(self.noise_res, each, strict=True)]
         mx.eval(self._biases)
+
+    def prepare_kernels(self) -> None:
+        """Bring the blocks' weights into the order of a GPU's kernels; once they are lowered, and styles bound."""
+        width = self._bank.width
+        self._prepared = [
+            (self._kernels_of([one], width), self._kernels_of(self._stage(i), width))
+            for i, one in enumerate(self.noise_res)
+        ]
+
+    @staticmethod
+    def _kernels_of(blocks: Sequence[ResBlock], width: int) -> residual_blocks.Prepared | None:
+        def plain(x: mx.array, count: mx.array, styled: mx.array | None) -> list[mx.array]:
+            assert styled is not None  # noqa: S101
+            valid = PaddingMask.of(count[:, None, None], x.shape[1])
+            return [part.rows for block in blocks for part in block(x, styled, valid)]
+
+        return residual_blocks.prepare("the generator's kernels", [block.units for block in blocks], plain, width)
+
+    @property
+    def uses_kernels(self) -> bool:
+        """True if a GPU's kernels compute all residual blocks."""
+        return all(prepared is not None for pair in self._prepared for prepared in pair)
 
     def _stage(self, i: int) -> list[ResBlock]:
         """Return the blocks of a stage, whose mean it takes."""
@@ -273,14 +334,15 @@ class Generator(nn.Module):
         valid = PaddingMask()
         for i, up in enumerate(self.ups):
             last, blocks, (bias, mean) = i + 1 == len(self.ups), self._stage(i), self._biases[i]
+            one, several = self._prepared[i]
             source = self.noise_convs[i](harmonics)
             valid = _valid(rows[i], source)
             x = up(x)
             if last:
                 x = reflect_left(x)
-            x = _excited(self.noise_res[i], bias, valid.zero(source), x, styled, valid)
+            x = _excited(self.noise_res[i], bias, valid.zero(source), x, styled, valid, one)
             yield [x]
-            for piece in mean_of_blocks(blocks, mean, x, styled, valid, 0.01 if last else 0.1):
+            for piece in mean_of_blocks(blocks, mean, x, styled, valid, 0.01 if last else 0.1, several):
                 yield piece
             (x,) = piece
         yield [self._stft.head(self.conv_post(x).astype(mx.float32), valid.mask, samples)]

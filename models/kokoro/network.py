@@ -17,18 +17,19 @@ import numpy.typing as npt
 from mlx import nn
 
 from models.backend import cpu_streams, mx, on_cpu
+from models.kokoro import adain_kernels
+from models.kokoro.adain_block import AdainResBlock
 from models.kokoro.albert import Albert, AlbertEncoder
 from models.kokoro.config import KokoroConfig
 from models.kokoro.generator import Generator, ResBlock
 from models.layers.activation import leaky_relu
-from models.layers.adain import adain_leaky
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, with_zeros
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
-from models.layers.norm import AdaIN, StyleAffine, StyleBank, layer_norm
-from models.native import kernels
+from models.layers.norm import StyleAffine, StyleBank, layer_norm
 
-_CHANNELS = 8  # a multiple of them suits cuDNN in float32 and in bfloat16
+_CHANNELS = 64  # a multiple of them suits the kernels of the decoder's blocks
+_LAST_CHANNELS = 8  # and of these cuDNN, in float32 and in bfloat16
 
 
 class TextEncoder(nn.Module):
@@ -80,85 +81,6 @@ class DurationEncoder(nn.Module):
         return x
 
 
-class AdainResBlock(nn.Module):
-    """Residual block with AdaIN and LeakyReLU, optionally doubling the length (`AdainResBlk1d`).
-
-    The first convolution's bias is constant over time, and the second AdaIN removes it: it is left out.
-    """
-
-    def __init__(self, inputs: int, outputs: int, style_dim: int, *, upsample: bool = False) -> None:
-        super().__init__()
-        self._arrays: tuple[mx.array, ...] = ()
-        self.norm1 = AdaIN(style_dim, inputs)
-        self.norm2 = AdaIN(style_dim, outputs)
-        self.conv1 = Conv1d(inputs, outputs, 3, padding=1, spread=True)
-        self.conv2 = Conv1d(outputs, outputs, 3, padding=1, spread=True)
-        if inputs != outputs:
-            self.conv1x1 = Conv1d(inputs, outputs, 1, bias=False, spread=True)
-        if upsample:
-            self.pool = ConvTranspose1d(
-                inputs, inputs, 3, stride=2, padding=1, output_padding=1, groups=inputs, bias=True
-            )
-
-    def lower(self) -> None:
-        """Bring the weights into the device's order, once, after loading; for the native kernel, into its own."""
-        for module in (self.conv1, self.conv2, self.get("conv1x1"), self.get("pool")):
-            if module is not None:
-                module.lower()
-        first, second = self.conv1.packed, self.conv2.packed
-        short = self.conv1x1.packed if "conv1x1" in self else None
-        if first is None or second is None or (short is None and "conv1x1" in self):
-            return
-        none = mx.zeros((1,))
-        shortcut = none if short is None else short.weights
-        taps, bias = none, none
-        if "pool" in self:
-            folded = self.pool.weight  # [2, 2, I]: taps 2 and 3 (of which there is none), then 0 and 1
-            taps, bias = mx.stack([folded[1, 0], folded[1, 1], folded[0, 0]]), self.pool.bias
-        self._arrays = (first.weights, second.weights, self.conv2.bias, shortcut, taps, bias)
-
-    def widen(self, inputs: int, outputs: int) -> None:
-        """Take and give so many channels, once, before `lower`: weights of zero leave the last ones without effect."""
-        self.norm1.fc.widen(inputs)
-        self.conv1.weight = with_zeros(self.conv1.weight, 2, inputs)
-        self.conv2.weight = with_zeros(self.conv2.weight, 0, outputs)
-        self.conv2.bias = with_zeros(self.conv2.bias, 0, outputs)
-        self.conv1x1.weight = with_zeros(with_zeros(self.conv1x1.weight, 2, inputs), 0, outputs)
-        if "pool" in self:
-            self.pool.weight = with_zeros(self.pool.weight, 0, inputs)
-            self.pool.bias = with_zeros(self.pool.bias, 0, inputs)
-
-    def _native(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
-        """Compute `__call__` in one native kernel."""
-        block = kernels.PackedAdainBlock(
-            arrays=self._arrays,
-            affines=(self.norm1.fc.start, self.norm2.fc.start),
-            outputs=self.conv2.bias.shape[0],
-            upsample="pool" in self,
-            shortcut="conv1x1" in self,
-            bfloat16=self.conv1.bfloat16 and kernels.has_bfloat16(),
-        )
-        return kernels.adain_block(block, x, styled, valid.counts)
-
-    def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
-        if self._arrays:
-            return self._native(x, styled, valid)
-        batch, length, _ = x.shape
-        residual = adain_leaky(x, self.norm1(styled), valid)
-        if "pool" in self:
-            valid = valid.doubled(2 * length)
-            residual = self.pool(residual, valid)
-        residual = self.conv1.valid(residual, 1, 1)
-        residual = self.conv2.valid(adain_leaky(residual, self.norm2(styled), valid), 1, 1)
-        if "conv1x1" in self:
-            x = self.conv1x1(x)
-        shape = residual.shape
-        if "pool" in self:  # each row of x is the shortcut of two
-            residual, x = residual.reshape(batch, length, 2, -1), x[:, :, None]
-        result: mx.array = (residual + self.conv2.bias + x) * 0.5**0.5
-        return result.reshape(shape)
-
-
 class LinearNorm(nn.Module):
     """Linear layer by the reference's name."""
 
@@ -184,6 +106,7 @@ class ProsodyPredictor(nn.Module):
         self.N = self._curve(width, style)
         self.F0_proj = Linear(width // 2, 1)
         self.N_proj = Linear(width // 2, 1)
+        self._kernels: adain_kernels.Prepared | None = None
         self.bind_styles()
 
     def bind_styles(self) -> None:
@@ -211,15 +134,31 @@ class ProsodyPredictor(nn.Module):
         """Map the aligned encoding [B, F, hidden] to F0 in Hz and energy, each [B, 2F]."""
         styled = self._bank(style)
         shared = self.shared(aligned, valid, styled)
+        if self._kernels is None:
+            found = self._plain(shared, styled, valid)
+        else:
+            found = adain_kernels.compute(self._kernels, shared, valid.number(shared), styled)
+        f0, energy = (layer(x)[..., 0] for layer, x in zip((self.F0_proj, self.N_proj), found, strict=True))
+        return f0, energy
+
+    def prepare_kernels(self) -> None:
+        """Bring the blocks' weights into the order of a GPU's kernels; once they are lowered, and styles bound."""
+        levels = list(zip(self.F0, self.N, strict=True))
+        self._kernels = adain_kernels.prepare(
+            "the curves' kernels", levels, self._bank.width, lambda x, styled, valid, _: self._plain(x, styled, valid)
+        )
+
+    def _plain(self, shared: mx.array, styled: mx.array, valid: PaddingMask) -> list[mx.array]:
+        """Return the results of both chains of blocks for x [B, F, hidden], each [B, 2F, hidden / 2]."""
         results = []
-        for blocks, projection in ((self.F0, self.F0_proj), (self.N, self.N_proj)):
+        for blocks in (self.F0, self.N):
             x, now = shared, valid
             for block in blocks:
                 x = block(x, styled, now)
-                if x.shape[1] != aligned.shape[1]:
+                if x.shape[1] != shared.shape[1]:
                     now = valid.doubled(x.shape[1])
-            results.append(projection(x)[..., 0])
-        return results[0], results[1]
+            results.append(x)
+        return results
 
 
 class Decoder(nn.Module):
@@ -239,6 +178,7 @@ class Decoder(nn.Module):
         self.generator = Generator(config.istftnet, style)
         self._width, self._curves_at = width, residual
         self._marks: tuple[mx.array, mx.array] | None = None
+        self._kernels: adain_kernels.Prepared | None = None
         self.bind_styles()
 
     def bind_styles(self) -> None:
@@ -265,7 +205,7 @@ class Decoder(nn.Module):
         residual.weight = with_zeros(mx.pad(residual.weight, [(before, 0), (0, 0), (0, 0)]), 0, total)
         residual.bias = with_zeros(mx.pad(residual.bias, (before, 0)), 0, total)
         last = self.generator.conv_post
-        outputs = -(-last.bias.size // _CHANNELS) * _CHANNELS  # the head leaves the new ones out
+        outputs = -(-last.bias.size // _LAST_CHANNELS) * _LAST_CHANNELS  # the head leaves the new ones out
         last.weight, last.bias = with_zeros(last.weight, 0, outputs), with_zeros(last.bias, 0, outputs)
         first, second = mx.eye(2, total, curves)
         mx.eval(first, second)
@@ -308,7 +248,28 @@ class Decoder(nn.Module):
             tail = mx.concatenate([residual, *(curve.astype(style.dtype) for curve in curves)], axis=-1)
         else:
             tail = (residual + curves[0] * self._marks[0] + curves[1] * self._marks[1]).astype(style.dtype)
-        x = self.encode(mx.concatenate([text, tail[..., self._curves_at :]], axis=-1), styled, valid)
+        x = mx.concatenate([text, tail[..., self._curves_at :]], axis=-1)
+        if self._kernels is None:
+            return self._plain(x, styled, valid, tail)
+        (made,) = adain_kernels.compute(self._kernels, x, valid.number(x), styled, tail)
+        return made.astype(style.dtype)
+
+    def prepare_kernels(self) -> None:
+        """Bring the blocks' weights into the order of a GPU's kernels; once they are widened, lowered and bound."""
+        self.generator.prepare_kernels()
+        if self._marks is not None:
+            levels = [[block] for block in (self.encode, *self.decode)]
+            self._kernels = adain_kernels.prepare(
+                "the decoder's kernels",
+                levels,
+                self._bank.width,
+                lambda *given: [self._plain(*given)],
+                after=self.encode.conv2.bias.size,
+            )
+
+    def _plain(self, x: mx.array, styled: mx.array, valid: PaddingMask, tail: mx.array) -> mx.array:
+        """Return the blocks' result for x [B, F, C], [B, 2F, channels]. Each but the first takes `tail`, too."""
+        x = self.encode(x, styled, valid)
         for block in self.decode:
             x = block(mx.concatenate([x, tail], axis=-1) if self._marks is None else x + tail, styled, valid)
         return x
@@ -336,6 +297,8 @@ class Kokoro(nn.Module):
                 module.lower()
         self.predictor.bind_styles()
         self.decoder.bind_styles()
+        self.predictor.prepare_kernels()
+        self.decoder.prepare_kernels()
 
 
 class CompiledNetwork:

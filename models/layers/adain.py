@@ -218,7 +218,15 @@ def adain_of_sum_kernel(
 
 def adain_moments(x: mx.array, count: mx.array) -> mx.array | None:
     """Return the moments of x [B, L, C] that `adain_kernel` takes; None where it is one kernel."""
-    return None if x.shape[1] <= _FEW_ROWS else _moments([x], count)[0]
+    return None if x.shape[1] <= _FEW_ROWS else moments_kernel(x, count)
+
+
+def moments_kernel(x: mx.array, count: mx.array) -> mx.array:
+    """Return mean and sum of squared deviations of runs of the `count` [B] valid rows of x [B, L, C]: [B, runs, 2, C].
+
+    A run has ceil(count / runs) rows.
+    """
+    return _moments([x], count)[0]
 
 
 def _moments(terms: list[mx.array], count: mx.array) -> list[mx.array]:

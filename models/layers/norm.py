@@ -158,6 +158,11 @@ class StyleBank:
         self._weight = weight if self._packed is None else self._packed.weights
         mx.eval(self._weight, self._bias)
 
+    @property
+    def width(self) -> int:
+        """Return the size of a result."""
+        return self._bias.size
+
     @staticmethod
     def of(*parts: nn.Module) -> StyleBank:
         """Return the bank of every StyleAffine within `parts`, from their present weights."""

@@ -129,16 +129,16 @@ class SnakeConv:
     def __init__(self, conv: Conv1d, alpha: mx.array, floor: float = 0.0) -> None:
         conv.lower()
         self.conv = conv
-        self._rate, self._inverse = alpha * (1 / math.pi), 1 / (alpha + floor)
+        self.rate, self.inverse = alpha * (1 / math.pi), 1 / (alpha + floor)
         fast = on_cpu() and fast_fir.pays(conv.kernel, conv.dilation, alpha.size)
         self._summed = fast_fir.summed_taps(conv.weight) if fast else None
-        mx.eval(self._rate, self._inverse, [] if self._summed is None else self._summed)
+        mx.eval(self.rate, self.inverse, [] if self._summed is None else self._summed)
 
     def terms(self, shift: mx.array, scale: mx.array | None = None) -> Terms:
         """Return what the activation needs for inputs x * scale + shift; both broadcast to [B, L, C]."""
         if scale is None:
-            return (shift, self._rate, shift * self._rate, self._inverse)
-        return (scale, shift, *_in_cycles()(scale, shift, self._rate), self._inverse)
+            return (shift, self.rate, shift * self.rate, self.inverse)
+        return (scale, shift, *_in_cycles()(scale, shift, self.rate), self.inverse)
 
     def __call__(self, part: Part, terms: Terms, mask: mx.array | None = None, onto: Part | None = None) -> Part:
         """Activate and convolve a part, and add the rows of `onto` (the residual) where given.

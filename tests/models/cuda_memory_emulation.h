@@ -17,7 +17,8 @@ static uint PACKED(float low, float high) { return bfloat16(low).bits | (uint)bf
 static uint fragments[4096][2][32][6];  // of all warps of a run
 static int turns[4096][32];
 
-static void MULTIPLY(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
+template <typename Widened>
+static void fragments_product(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0, uint b1, const Widened &widened) {
   const int warp = now->warp - warps, lane = now->thread % 32, g = lane / 4, t = lane % 4;
   uint(*all)[6] = fragments[warp][turns[warp][lane] ^= 1];
   const uint own[6] = {a0, a1, a2, a3, b0, b1};
@@ -25,7 +26,7 @@ static void MULTIPLY(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0,
   wait_for(&now->warp->meet, 32);
   for (int k = 0; k < 16; ++k) {
     const int from = k % 8 / 2, part = k / 8;
-    const auto half = [&](uint both) { return BITS_FLOAT(k % 2 ? both & 0xffff0000u : both << 16); };
+    const auto half = [&](uint both) { return widened((ushort)(k % 2 ? both >> 16 : both)); };
     const float upper = half(all[4 * g + from][2 * part]), lower = half(all[4 * g + from][2 * part + 1]);
     for (int n = 0; n < 2; ++n) {
       const float b = half(all[4 * (2 * t + n) + from][4 + part]);
@@ -33,6 +34,26 @@ static void MULTIPLY(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0,
       c[2 + n] += lower * b;
     }
   }
+}
+
+static void MULTIPLY(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
+  fragments_product(c, a0, a1, a2, a3, b0, b1, [](ushort bits) { return BITS_FLOAT((uint)bits << 16); });
+}
+
+static ushort half_bits(float value) {
+  const _Float16 half = (_Float16)(value > 65504.0f ? 65504.0f : value < -65504.0f ? -65504.0f : value);
+  ushort bits;
+  memcpy(&bits, &half, 2);
+  return bits;
+}
+static float half_value(ushort bits) {
+  _Float16 half;
+  memcpy(&half, &bits, 2);
+  return (float)half;
+}
+static uint PACKED_HALF(float low, float high) { return half_bits(low) | (uint)half_bits(high) << 16; }
+static void MULTIPLY_HALF(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
+  fragments_product(c, a0, a1, a2, a3, b0, b1, half_value);
 }
 
 static void ARRIVE(int thread, int *counters, int *met, int *failed) {
@@ -66,4 +87,10 @@ static float FETCH_TURN(const float *from, int turn, const int *counters, int fa
 static void PART(int thread, int blocks, int *counters) {
   SYNC();
   if (thread == 0 && ++counters[1] == blocks) counters[0] = counters[1] = counters[2] = 0;
+}
+static bool LAST(int thread, int *counter, int blocks) {
+  SYNC();
+  const bool last = thread == 0 && ++*counter == blocks;
+  if (last) *counter = 0;
+  return ANY(last);
 }

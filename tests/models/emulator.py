@@ -28,6 +28,7 @@ _TYPES = {
     mx.bfloat16: ("bfloat16", np.uint16),
     mx.int32: ("int", np.int32),
     mx.uint32: ("unsigned", np.uint32),
+    mx.uint16: ("unsigned short", np.uint16),
     mx.uint8: ("unsigned char", np.uint8),
     mx.bool_: ("bool", np.bool_),
 }
@@ -65,6 +66,12 @@ def machine(device: Device) -> str:
     own = {"cuda": "__shared__ __align__(16) type name[count]", "metal": "threadgroup type name[count]"}[device]
     assert own in text
     return text.replace(own, "type(&name)[count] = *(type(*)[count])shared_room(__COUNTER__, sizeof(type) * (count))")
+
+
+@cache
+def copies() -> str:
+    """The emulated GPU's version of models/layers/kernels/cuda_copies.h, which expects LATE and CLUSTER."""
+    return _HERE.with_name("cuda_copies_emulation.h").read_text()
 
 
 @cache

@@ -14,14 +14,13 @@ from models.backend import mx
 from models.chatterbox import config as chatterbox
 from models.chatterbox.s3gen import relative_attention
 from models.chatterbox.s3gen.kernels import cuda as flow
-from models.chatterbox.s3gen.kernels import snake_conv
 from models.chatterbox.t3 import cache, sampling
 from models.chatterbox.t3.backbone import Reading, rope_wavelengths
 from models.chatterbox.t3.kernels import cuda as t3
 from models.chatterbox.t3.kernels import draw, prefill
 from models.contract import Sampling
 from models.kokoro import encoder_kernel, source
-from models.layers import adain, lstm
+from models.layers import activated_conv, adain, lstm
 from models.layers.kernels import device
 from models.layers.kernels.nvrtc import included
 from models.layers.transformer import encoder
@@ -200,12 +199,22 @@ def test_flow_blocks(name: str, share: int, compiler: Compiler) -> None:
         flow._launch(name, inputs, 1, share, sizes, tiles, share)
 
 
-@pytest.mark.parametrize("stage", [0, 1, 2])
-def test_vocoder_blocks(stage: int, compiler: Compiler) -> None:
-    config = chatterbox.load_config(None, "chatterbox").vocoder
-    channels = config.width >> (stage + 1)
-    floats, integers = mx.zeros((1, 1, 1)), mx.zeros(16, mx.int32)
-    for tiles in snake_conv._TILES:
-        kernel = snake_conv.kernel(channels, tiles)
-        given = [floats, floats, floats, mx.zeros(1, mx.bfloat16), floats, integers]
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "activation"),
+    [
+        (256, 256, "snake"), (128, 128, "snake"), (64, 64, "snake"),
+        (512, 512, "leaky"), (512, 256, "pooled"), (256, 256, "leaky"),
+        (576, 1024, "leaky"), (1024, 1152, "leaky"), (1152, 1024, "leaky"), (1152, 512, "pooled"),
+    ],
+)  # fmt: skip
+def test_activated_convolutions(
+    inputs: int, outputs: int, activation: activated_conv.Activated, compiler: Compiler
+) -> None:
+    """Of Chatterbox's vocoder, and of Kokoro's generator, predictor and decoder."""
+    form = activated_conv.Form(inputs, outputs, activation)
+    types = {"weights": mx.uint16, "count": mx.int32, "counters": mx.int32, "geometry": mx.int32}
+    for tiles in form.tiles:
+        kernel = activated_conv.kernel(form, tiles)
+        shapes = {"x_moments": (16,) * 4, "geometry": (16,)}
+        given = [mx.zeros(shapes.get(name, (16,) * 3), types.get(name, mx.float32)) for name in kernel.inputs]
         device.launch(kernel, given, [((1,), mx.float32)], (1, 1, 1), {"TILES": tiles})

@@ -6,7 +6,7 @@ chatterbox 0.1.7, models/s3gen/hifigan.py.
 
 The blocks' convolutions add no bias of their own: the next activation adds it, or the merge of the blocks. On the CPU
 a block is computed in parts of the time axis, side by side on the cores (`models.layers.vocoder`); on an NVIDIA GPU, in
-bfloat16, by kernels for all blocks of a stage (`kernels/snake_conv.py`).
+bfloat16, by kernels for all blocks of a stage (`models.layers.residual_blocks`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from mlx import nn
 from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu
 from models.chatterbox.config import VocoderConfig
 from models.chatterbox.s3gen.f0 import F0Predictor
-from models.chatterbox.s3gen.kernels import snake_conv
 from models.chatterbox.s3gen.source import FixedPointSource
+from models.layers import residual_blocks
 from models.layers.activation import leaky_relu
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
 from models.layers.vocoder import Part, SnakeConv, Stft, Terms, merge, split
@@ -104,9 +104,9 @@ class ResBlock(nn.Module):
         return self._bias
 
     @property
-    def units(self) -> snake_conv.Chain:
+    def units(self) -> residual_blocks.Chain:
         """Each Snake with its convolution, lowered; none where the native kernel computes the block."""
-        return self._units
+        return [residual_blocks.Unit(unit.conv, unit.rate, unit.inverse, shift=terms[0]) for unit, terms in self._units]
 
     def __call__(self, x: mx.array, mask: mx.array | None) -> list[Part]:
         """x [B, L, C] -> the result in parts; `mask` [B, L, 1] is 1 on valid rows."""
@@ -129,22 +129,25 @@ class MeanOfBlocks:
     def __init__(self, blocks: Sequence[ResBlock]) -> None:
         self._blocks = blocks
         self._bias = mx.zeros_like(blocks[0].bias)
-        self._prepared: snake_conv.Prepared | None = None
+        self._prepared: residual_blocks.Prepared | None = None
 
     def lower(self) -> None:
         """Prepare the kernels of a GPU, and the blocks' bias; once the blocks are lowered."""
         blocks = self._blocks
         self._bias = sum((block.bias for block in blocks[1:]), blocks[0].bias) * (1 / len(blocks))
         mx.eval(self._bias)
-        self._prepared = snake_conv.prepare([block.units for block in blocks], self._plain)
+        chains = [block.units for block in blocks]
+        if all(unit.conv.bfloat16 for chain in chains for unit in chain):
+            self._prepared = residual_blocks.prepare("the vocoder's kernels", chains, self._plain)
 
     @property
     def uses_kernels(self) -> bool:
         """True if a GPU's kernels compute the blocks."""
         return self._prepared is not None
 
-    def _plain(self, x: mx.array, mask: mx.array) -> mx.array:
-        return mx.concatenate([part.rows for block in self._blocks for part in block(x, mask)])
+    def _plain(self, x: mx.array, count: mx.array, _style: mx.array | None) -> list[mx.array]:
+        mask = PaddingMask.of(count[:, None, None], x.shape[1]).mask
+        return [part.rows for block in self._blocks for part in block(x, mask)]
 
     def __call__(self, x: mx.array, valid: PaddingMask, slope: float = 1.0, onto: mx.array | None = None) -> mx.array:
         """x [B, L, C] -> [B, L, C], added to `onto`; zero on padding."""
@@ -155,8 +158,8 @@ class MeanOfBlocks:
         if self._prepared is None or valid.mask is None:
             parts = [block(x, valid.mask) for block in self._blocks]
         else:
-            results = snake_conv.residual_blocks(self._prepared, x, valid.mask)
-            parts = [split(rows, 0, 1) for rows in mx.split(results, len(self._blocks))]
+            results = residual_blocks.compute(self._prepared, x, valid.number(x))
+            parts = [split(rows, 0, 1) for rows in results]
         return merge(parts, self._bias, slope, valid.mask, onto)
 
 
@@ -189,6 +192,11 @@ class HiFT(nn.Module):
             self.resblocks += [ResBlock(channels, k, config.resblock_dilations) for k in config.resblock_kernels]
         self.conv_post = Conv1d(width >> len(config.rates), bins, 7, padding=3)
         self._stft = Stft(config.n_fft, config.hop)
+        # From the frames of a mel; the last stage has one row more.
+        rows = [math.prod(config.rates[: i + 1]) for i in range(len(config.rates))]
+        self._multiples = mx.array([self.samples_per_frame, *rows], dtype=mx.int32)[:, None, None]
+        self._more = mx.array([0] * len(rows) + [1], dtype=mx.int32)[:, None, None]
+        mx.eval(self._multiples, self._more)
         self._excite = [MeanOfBlocks([block]) for block in self.source_resblocks]
         each = len(config.resblock_kernels)
         self._stages = [MeanOfBlocks(self.resblocks[each * i : each * (i + 1)]) for i in range(len(self.ups))]
@@ -238,22 +246,27 @@ class HiFT(nn.Module):
             made = mx.concatenate([source, made], axis=1)
         return self.decode(mel, made, count), made, after
 
+    def _counts(self, count: mx.array | None) -> list[mx.array | None]:
+        """Return the valid samples, then the valid rows of each stage, each [1, 1, 1]: views of one array."""
+        if count is None:
+            return [None] * self._more.size
+        return list(mx.split(count * self._multiples + self._more, self._more.size))
+
     def decode(self, mel: mx.array, source: mx.array, count: mx.array | None = None) -> mx.array:
         """Samples [1, F * samples_per_frame] from mel [1, F, mels] and excitation; `count` [1, 1, 1] valid frames."""
-        samples = None if count is None else count[:, :, 0] * self.samples_per_frame
-        rows = None if count is None else count * math.prod(self.rates) + 1
+        counts = self._counts(count)
+        samples = None if counts[0] is None else counts[0][:, :, 0]
         with mx.stream(cpu_streams()[-1]):  # beside the mel's first layers
             spectrum = self._stft.spectrum(source, samples)
-        spectrum = PaddingMask.of(rows, spectrum.shape[1]).zero(spectrum)
+        spectrum = PaddingMask.of(counts[-1], spectrum.shape[1]).zero(spectrum)
         valid = PaddingMask.of(count, mel.shape[1])
         x = valid.zero(leaky_relu(self.conv_pre(valid.zero(mel)), SLOPE))
         for i, up in enumerate(self.ups):
             last = i + 1 == len(self.ups)
-            count = None if count is None else count * self.rates[i] + (1 if last else 0)
             x = up(x)
             if last:
                 x = reflect_left(x)
-            valid = PaddingMask.of(count, x.shape[1])
+            valid = PaddingMask.of(counts[1 + i], x.shape[1])
             excited = self.source_downs[i](spectrum)
             x = self._excite[i](excited, valid, onto=x)
             x = self._stages[i](x, valid, LAST_SLOPE if last else SLOPE)

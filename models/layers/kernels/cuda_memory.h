@@ -5,7 +5,8 @@
 //                                      bfloat16
 //   POST_TURN FETCH_TURN               a float with the turn in which it was made, and the wait for it
 //   PACKED MULTIPLY                    two bfloat16; a product of tiles by a warp's tensor cores
-//   ARRIVE WAIT ANY PART               the barrier: Metal has none
+//   PACKED_HALF MULTIPLY_HALF          the same of float16
+//   ARRIVE WAIT ANY PART LAST          the barrier, and the block that comes last: Metal has none
 
 // Volatile: these stay where they are written, before the barrier that they are to be ahead of.
 INLINE uint4 WEIGHTS(const ushort *from) {
@@ -70,6 +71,24 @@ INLINE uint PACKED(float low, float high) {
 // c [16, 8] += a [16, 16] b [16, 8], spread over a warp's registers as PTX's mma.m16n8k16 has them.
 INLINE void MULTIPLY(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// The same of float16. What is too great becomes its greatest number, and no number stays none.
+INLINE float HALF_RANGE(const float v) { return v > 65504.0f ? 65504.0f : v < -65504.0f ? -65504.0f : v; }
+
+INLINE uint PACKED_HALF(float low, float high) {
+  uint both;
+  low = HALF_RANGE(low);
+  high = HALF_RANGE(high);
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
+INLINE void MULTIPLY_HALF(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
@@ -143,4 +162,19 @@ INLINE void PART(const int thread, const int blocks, int *counters) {
     __threadfence();
     for (int i = 0; i < 3; ++i) *((volatile int *)counters + i) = 0;
   }
+}
+
+// Whether this block is the last of `blocks` to come here, which then sees what all of them wrote. The counter, 0 before, is
+// 0 again after it. All threads take part.
+INLINE bool LAST(const int thread, int *counter, const int blocks) {
+  __threadfence();
+  __syncthreads();
+  int last = 0;
+  if (thread == 0) {
+    last = atomicAdd(counter, 1) == blocks - 1;
+    if (last) *(volatile int *)counter = 0;
+  }
+  last = __syncthreads_or(last);
+  if (last) __threadfence();
+  return last;
 }

@@ -46,7 +46,7 @@ _WORD = re.compile(r"\w+")
 # MLX writes the kernel's signature after this. The launch bounds leave a block's threads their registers.
 _CUDA_BOUNDS = """
 #undef __global__
-#define __global__ __attribute__((global)) __launch_bounds__(THREADS, 1)"""
+#define __global__ __attribute__((global)) __launch_bounds__(THREADS, {resident})"""
 
 # MLX passes the indices that a body names.
 _METAL_INDICES = "// thread_index_in_threadgroup threadgroup_position_in_grid threadgroups_per_grid\n"
@@ -123,8 +123,9 @@ class Kernel:
         body: Its body.
         header: Definitions before it, behind the device's words.
         in_place: Some inputs are written: MLX must pass no copies, so all have to be contiguous.
-        bounded: The header defines THREADS, and on CUDA a block of so many threads may take all registers.
+        bounded: The header defines THREADS, and on CUDA `resident` blocks of so many threads may take all registers.
         shared_bytes: Shared memory that is asked for at the launch, on CUDA.
+        resident: Blocks that a multiprocessor is to hold at once, on CUDA, if bounded.
         cluster: Neighboring blocks that reach each other's shared memory, on CUDA, if bounded; Hopper or newer has it.
     """
 
@@ -136,6 +137,7 @@ class Kernel:
     in_place: bool = False
     bounded: bool = False
     shared_bytes: int = 0
+    resident: int = 1
     cluster: int = 1
 
     def text(self, target: Device) -> tuple[str, str]:
@@ -144,7 +146,8 @@ class Kernel:
         header = used_words(target, header + body) + header
         if target == "metal":
             return header, _METAL_INDICES + body
-        bounds = _CUDA_BOUNDS + (f" __cluster_dims__({self.cluster}, 1, 1)" if self.cluster > 1 else "") + "\n"
+        together = f" __cluster_dims__({self.cluster}, 1, 1)" if self.cluster > 1 else ""
+        bounds = _CUDA_BOUNDS.format(resident=self.resident) + together + "\n"
         return header + (bounds if self.bounded else ""), body
 
 

@@ -134,7 +134,7 @@ def test_wider_blocks_give_the_same(
     monkeypatch.setattr(native, "module", lambda: None)
     monkeypatch.setattr("models.kokoro.network.on_cpu", lambda: False)
     wide = build(tiny_config(tmp_path), to_mx(arrays))
-    assert [block.norm1.fc.bias.size // 2 for block in (wide.decoder.encode, *wide.decoder.decode)] == [24] + [32] * 4
+    assert [block.norm1.fc.bias.size // 2 for block in (wide.decoder.encode, *wide.decoder.decode)] == [56] + [64] * 4
     assert distance(decode(wide, *given, bucket), plain) < 1e-4
     wide.lower()
     assert distance(decode(wide, *given, bucket), plain) < 1e-4

@@ -23,18 +23,16 @@ from models.backend import mx
 from models.chatterbox.s3gen.blocks import Pieces, ResnetBlock, TransformerBlock
 from models.layers.kernels import agreement
 from models.layers.kernels.agreement import relative_difference
-from models.layers.kernels.device import Kernel, build, gpu, read
+from models.layers.kernels.device import THREADS, Kernel, build, gpu, read
+from models.layers.kernels.tensor_product import COPIES, MOST_SHARED, PRODUCT, RING_BYTES, ROOM, pieces
 from models.native import nvidia
 
 HEAD = 64
-THREADS = 256
 KEYS = 64  # that attention takes at a time: sequences are multiples of it
 TAPS = 3
 _FEW_ROWS = 132 * 16  # with more, tiles of 32 rows keep an H100's multiprocessors busy, and halve their reads
 _SHARE = 2  # blocks of threads that share a tile, in a cluster; four were slower on an H100
-_READ_BYTES = 8 * 8 * 32 * 16  # of a read ahead: three of weights in a product, four of keys and values in attention
-RING_BYTES = 3 * _READ_BYTES  # of a product
-MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
+_READ_BYTES = RING_BYTES // 3  # of a read ahead: attention has four of keys and values
 PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
 _CHECKED = (128, 1088)  # frames, of two rows: tiles of 16 and of 32
 
@@ -45,7 +43,6 @@ Plain = Callable[[mx.array, mx.array, mx.array], mx.array]
 Sizes = tuple[int, int, int]
 """Channels, heads, and channels within the feed-forward."""
 
-ROOM = "extern __shared__ __align__(16) unsigned char room[];"
 _INPUTS = {"block": ("state", "mask", "weights", "mode"), "resnet": ("x", "before", "time", "weights", "mode")}
 _GIVEN = {
     "block": "given_of({state}, {mask}, {weights}, rows, mode[0] != 0)",
@@ -58,9 +55,9 @@ _ARGUMENTS = {
 
 
 def header(name: str, sizes: Sizes) -> str:
-    """Return the source of the kernel `name` before its body, without the device's definitions (cuda.h)."""
+    """Return the source of the kernel `name` before its body, without the copies' definitions (`COPIES`)."""
     numbers = "".join(f"#define {n} {v}\n" for n, v in zip(("CHANNELS", "HEADS", "WIDE"), sizes, strict=True))
-    return numbers + _read("products.h") + _read("tiles.h") + _read(f"{name}.h")
+    return numbers + PRODUCT + _read("tiles.h") + _read(f"{name}.h")
 
 
 def _read(name: str) -> str:
@@ -110,7 +107,7 @@ def _kernel(name: str, sizes: Sizes, tiles: int, share: int) -> Any:
         inputs=_INPUTS[name],
         outputs=("state_made",),
         body=body(name),
-        header=_read("cuda.h") + header(name, sizes),
+        header=COPIES + header(name, sizes),
         bounded=True,
         shared_bytes=shared_bytes(name, tiles, sizes),
         cluster=share,
@@ -160,14 +157,6 @@ def sizes_of(block: TransformerBlock) -> Sizes:
     """Return the sizes of a U-Net block with such transformer blocks."""
     wide, channels = block.fc1.weight.shape
     return channels, block.heads, wide
-
-
-def pieces(matrix: mx.array) -> mx.array:
-    """Bring a matrix [O, ...], both sizes multiples of 8 and 64, into the order of products.h's `place`: [O, I]."""
-    rows = matrix.shape[0]
-    flat = matrix.reshape(rows, -1)
-    split = flat.reshape(rows // 8, 8, -1, 4, 2, 8).transpose(0, 2, 4, 1, 3, 5)
-    return mx.contiguous(split).reshape(flat.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

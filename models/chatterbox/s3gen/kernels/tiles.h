@@ -3,7 +3,7 @@
 // SHARE blocks of a cluster have the same rows, and each a part of a product's columns, or of the heads: each reads that
 // part of the weights alone. Each tells the others its results.
 //
-// Expected: CHANNELS, HEADS (of 64 channels each), WIDE, and products.h.
+// Expected: CHANNELS, HEADS (of 64 channels each), WIDE, and tensor_product.h.
 
 #define HEAD 64
 #define INNER (HEADS * HEAD)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,7 +44,7 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Call
         ) -> mx.array:
             launched.append(blocks)
             given = f"#define LATE {int(request.param)}\n#define CLUSTER {share}\n"
-            source = given + Path(__file__).with_name("tensor_cores.h").read_text() + cuda.header(name, sizes)
+            source = given + emulator.copies() + cuda.header(name, sizes)
             room = f"unsigned char *room = begun({cuda.shared_bytes(name, tiles, sizes)});"
             body = cuda.body(name).replace(cuda.ROOM, room)
             (result,) = emulate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from loadtest import kokoro_kernels
 from models.backend import mx
 from models.chatterbox.config import VocoderConfig
 from models.chatterbox.s3gen.vocoder import HiFT
@@ -11,7 +12,7 @@ from models.kokoro import source
 from models.kokoro.albert import AlbertEncoder
 from models.kokoro.config import AlbertConfig
 from models.layers import adain, lstm
-from models.layers.kernels.agreement import MOST_APART, MOST_APART_SINGLE
+from models.layers.kernels.agreement import MOST_APART, MOST_APART_SINGLE, relative_difference
 from models.layers.kernels.device import gpu
 
 pytestmark = pytest.mark.skipif(gpu() is None, reason="needs a GPU")
@@ -46,3 +47,13 @@ def test_vocoder_blocks() -> None:
     network.multiply_in_bfloat16()
     network.lower()
     assert network.uses_kernels
+
+
+@pytest.mark.skipif(gpu() != "cuda", reason="Metal has no such kernel")
+def test_curves_and_generator_blocks() -> None:
+    for case in (
+        kokoro_kernels.curves_case(30),
+        kokoro_kernels.stage_case(600, 256),
+        kokoro_kernels.stage_case(3601, 128),
+    ):
+        assert relative_difference(case.kernel(), case.plain()) < MOST_APART_SINGLE

@@ -1,4 +1,4 @@
-// What models/chatterbox/s3gen/kernels/cuda.h says, on the emulated GPU of tests/models/emulator.py. All blocks run at once.
+// What models/layers/kernels/cuda_copies.h says, on the emulated GPU of tests/models/emulator.py. All blocks run at once.
 
 #define ROLLED
 #define PAIRED

@@ -1,11 +1,15 @@
-// A product of bfloat16 rows in shared memory by a matrix in global memory, as pieces, on tensor cores.
+// A product of rows of half precision in shared memory by a matrix in global memory, as pieces, on tensor cores.
+// MULTIPLY_TILES names the product of tiles: of bfloat16 unless the kernel says otherwise.
 //
 // A tensor core multiplies [16, 16] by [16, 8]. Which 16 of a sum's terms it takes at a time is free, as long as both
 // factors agree: here a lane's share of 64 terms is 16 neighbors, two pieces of 16 bytes of a row. Weights, keys and
 // values lie in memory as such pieces, a warp's 32 one after the other, so that it reads 512 bytes at a time (`place`).
 //
-// Expected: the words of both folders' cuda.h.
+// Expected: the words of cuda_copies.h.
 
+#ifndef MULTIPLY_TILES
+#define MULTIPLY_TILES MULTIPLY
+#endif
 #define THREADS 256
 #define WARPS 8
 
@@ -19,7 +23,7 @@ INLINE uint word(const uint4 &v, const int index) {
 INLINE float low(const uint both) { return BITS_FLOAT(both << 16); }
 INLINE float high(const uint both) { return BITS_FLOAT(both & 0xffff0000u); }
 
-// bfloat16s in shared memory: `width` a row, of `stride` places. A product makes one row of several, `dilation` apart.
+// Numbers of half precision in shared memory: `width` a row, of `stride` places. A product makes one row of several, `dilation` apart.
 struct Rows {
   ushort *data;
   int width, stride, dilation;
@@ -30,7 +34,9 @@ INLINE Rows rows_at(unsigned char *room, const int width, const int dilation) {
 
 // A lane's own pieces of what its warp reads from memory, on their way to shared memory: 16 bytes each. No lane reads
 // another's, so that waiting for its own is enough.
+#ifndef PRODUCT_PIECES
 #define PRODUCT_PIECES 24
+#endif
 #define RING_BYTES(pieces) (WARPS * (pieces) * 32 * 16)
 
 struct Ring {
@@ -42,7 +48,7 @@ struct Ring {
   }
 };
 
-#define PIECE 8     // bfloat16s of a lane
+#define PIECE 8     // numbers of a lane
 #define PIECES 256  // of a warp
 
 // Where row `row`'s term `term` lies among the pieces of a matrix [.., 64 * runs].
@@ -97,12 +103,47 @@ INLINE Feed<at_once(COLUMNS)> start(
   return feed;
 }
 
+// sums += rows x weights^T, for 16 * TILES rows and the columns of the feed's next group. `stage` is the feed's own, 0 first.
+template <int TILES, int AT_ONCE>
+INLINE void multiply(const At &at, const Rows &rows, Feed<AT_ONCE> &feed, int &stage, float (&sums)[TILES][AT_ONCE][4]) {
+  constexpr int STAGES = Feed<AT_ONCE>::STAGES;
+  const int each = rows.width / 64, runs = feed.runs;
+  PAIRED
+  for (int run = 0; run < runs; ++run) {
+    WAIT_COPIES(STAGES - 2);
+    uint4 now[AT_ONCE][2];
+    UNROLL
+    for (int n = 0; n < AT_ONCE; ++n) {
+      now[n][0] = *feed.ring.at(at, 2 * (stage * AT_ONCE + n));
+      now[n][1] = *feed.ring.at(at, 2 * (stage * AT_ONCE + n) + 1);
+    }
+    stage = stage + 1 == STAGES ? 0 : stage + 1;
+    feed.send(at);
+    const int tap = run / each;
+    UNROLL
+    for (int m = 0; m < TILES; ++m) {
+      const ushort *here =
+          rows.data + ((16 * m + at.group + tap * rows.dilation) * rows.stride + (run - tap * each) * 64 + 16 * at.quad);
+      UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const uint4 upper = ((const uint4 *)here)[half], lower = ((const uint4 *)(here + 8 * rows.stride))[half];
+        UNROLL
+        for (int s = 0; s < 4; s += 2)
+          UNROLL
+          for (int n = 0; n < AT_ONCE; ++n)
+            MULTIPLY_TILES(
+                sums[m][n], word(upper, s), word(lower, s), word(upper, s + 1), word(lower, s + 1),
+                word(now[n][half], s), word(now[n][half], s + 1)
+            );
+      }
+    }
+  }
+}
+
 // Calls done(row, column, first, second) with two neighboring columns of rows x weights^T plus `bias`, which may be null,
 // for 16 * TILES rows.
 template <int TILES, int AT_ONCE, typename Done>
 INLINE void product(const At &at, const Rows &rows, Feed<AT_ONCE> &feed, const ushort *bias, const Done &done) {
-  constexpr int STAGES = Feed<AT_ONCE>::STAGES;
-  const int each = rows.width / 64, runs = feed.runs;
   int stage = 0;
   ROLLED
   for (int group = at.warp; group < feed.groups; group += WARPS) {
@@ -112,36 +153,7 @@ INLINE void product(const At &at, const Rows &rows, Feed<AT_ONCE> &feed, const u
     if (bias)
       UNROLL
       for (int n = 0; n < AT_ONCE; ++n) beside[n] = *(const uint *)(bias + column + 8 * n);
-    PAIRED
-    for (int run = 0; run < runs; ++run) {
-      WAIT_COPIES(STAGES - 2);
-      uint4 now[AT_ONCE][2];
-      UNROLL
-      for (int n = 0; n < AT_ONCE; ++n) {
-        now[n][0] = *feed.ring.at(at, 2 * (stage * AT_ONCE + n));
-        now[n][1] = *feed.ring.at(at, 2 * (stage * AT_ONCE + n) + 1);
-      }
-      stage = stage + 1 == STAGES ? 0 : stage + 1;
-      feed.send(at);
-      const int tap = run / each;
-      UNROLL
-      for (int m = 0; m < TILES; ++m) {
-        const ushort *here =
-            rows.data + ((16 * m + at.group + tap * rows.dilation) * rows.stride + (run - tap * each) * 64 + 16 * at.quad);
-        UNROLL
-        for (int half = 0; half < 2; ++half) {
-          const uint4 upper = ((const uint4 *)here)[half], lower = ((const uint4 *)(here + 8 * rows.stride))[half];
-          UNROLL
-          for (int s = 0; s < 4; s += 2)
-            UNROLL
-            for (int n = 0; n < AT_ONCE; ++n)
-              MULTIPLY(
-                  sums[m][n], word(upper, s), word(lower, s), word(upper, s + 1), word(lower, s + 1),
-                  word(now[n][half], s), word(now[n][half], s + 1)
-              );
-        }
-      }
-    }
+    multiply(at, rows, feed, stage, sums);
     UNROLL
     for (int m = 0; m < TILES; ++m)
       UNROLL

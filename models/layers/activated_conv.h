@@ -1,0 +1,289 @@
+// A convolution of 16 * TILES rows after their activation, with AdaIN before it where the network has it: a step of a residual
+// block.
+//
+// AdaIN needs the moments of all rows. A tile writes those of its own result, mean and sum of squared deviations, and the
+// last tile of a run combines them; the next step combines the runs.
+//
+// Expected: INPUTS and OUTPUTS, multiples of 64, PART_COLUMNS of a block of threads, which divide OUTPUTS, EPS, tensor_product.h,
+// and the activation: SNAKE, where `snake` is there and INPUTS divides 2048, or LEAKY, a slope. POOLED is 1 if a depthwise
+// transposed convolution doubles the activated rows, else 0.
+
+#define MOST_CHAINS 8
+#define MOST_RUNS 64
+#define PARTS (OUTPUTS / PART_COLUMNS)
+
+INLINE int parts(const int count, const int size) { return (count + size - 1) / size; }
+
+// Tiles of a run: eight, and more where there would be more than MOST_RUNS runs.
+INLINE int run_of(const int tiles) { return max(8, parts(tiles, MOST_RUNS)); }
+
+// Moments of `valid` rows in runs of `each`: [runs, 2, INPUTS], the mean and the sum of squared deviations.
+struct Moments {
+  const float *data;
+  int runs, each, valid;
+
+  INLINE_MEMBER float count(const int run) const { return (float)max(0, min(each, valid - run * each)); }
+};
+
+struct Unit {
+  const float *x;         // [rows, INPUTS], or half as many rows if POOLED
+  const float *onto;      // what the result is added to [rows, OUTPUTS], or every second row of it; or null
+  const float *bias;      // [OUTPUTS], or null. With a bias the result is divided by the root of two
+  const float *after;     // what is added then [rows, OUTPUTS], or null
+  const ushort *weights;  // pieces of [OUTPUTS, taps * INPUTS]
+  const float *terms;     // SNAKE: [3, INPUTS], what is added to x, cycles of the sine, and what it is multiplied by;
+                          // POOLED: [4, INPUTS], three taps and the bias
+  const float *affine;    // AdaIN's gamma and beta [2, INPUTS], or null: x is shifted by its term alone
+  Moments moments;        // of x, for AdaIN
+  float *made;            // [rows, OUTPUTS], zero on padding
+  float *runs, *tiles;    // the result's moments, for the next AdaIN: of runs and of tiles; or null
+  int *counters;          // [runs, PARTS], 0
+  int rows, valid, taps, dilation, doubled;  // doubled: a row of `onto` is that of two
+};
+
+#define QUADS (INPUTS / 4)
+#define TEAMS (THREADS / QUADS > 1 ? THREADS / QUADS : 1)  // of threads that share the runs of the same columns
+
+// Scale and shift of the activation's inputs, [2, INPUTS], to shared memory. `scratch` holds 2 * TEAMS * INPUTS numbers.
+INLINE void affine_of(const int thread, const Unit &of, float *made, float *scratch) {
+  constexpr int AHEAD = 4;
+#ifdef SNAKE
+  if (!of.affine) {
+    for (int c = thread; c < INPUTS; c += THREADS) {
+      made[c] = 1.0f;
+      made[INPUTS + c] = of.terms[c];
+    }
+    return;
+  }
+#endif
+  ROLLED
+  for (int unit = thread; unit < QUADS * TEAMS; unit += THREADS) {
+    const int quad = 4 * (unit % QUADS), team = unit / QUADS;
+    const float4 pivot = *(const float4 *)(of.moments.data + quad);
+    float4 first = {0.0f, 0.0f, 0.0f, 0.0f}, second = {0.0f, 0.0f, 0.0f, 0.0f};
+    ROLLED
+    for (int start = team; start < of.moments.runs; start += TEAMS * AHEAD) {
+      float4 mean[AHEAD], square[AHEAD];
+      UNROLL
+      for (int j = 0; j < AHEAD; ++j) {
+        const int run = min(start + j * TEAMS, of.moments.runs - 1);
+        mean[j] = *(const float4 *)(of.moments.data + (2 * run * INPUTS + quad));
+        square[j] = *(const float4 *)(of.moments.data + ((2 * run + 1) * INPUTS + quad));
+      }
+      UNROLL
+      for (int j = 0; j < AHEAD; ++j) {
+        const float count = start + j * TEAMS < of.moments.runs ? of.moments.count(start + j * TEAMS) : 0.0f;
+        if (count == 0.0f) continue;  // nobody wrote this
+        const float x = mean[j].x - pivot.x, y = mean[j].y - pivot.y, z = mean[j].z - pivot.z, w = mean[j].w - pivot.w;
+        first = {fmaf(count, x, first.x), fmaf(count, y, first.y), fmaf(count, z, first.z), fmaf(count, w, first.w)};
+        second = {second.x + fmaf(count * x, x, square[j].x), second.y + fmaf(count * y, y, square[j].y),
+                  second.z + fmaf(count * z, z, square[j].z), second.w + fmaf(count * w, w, square[j].w)};
+      }
+    }
+    *(float4 *)(scratch + (2 * team * INPUTS + quad)) = first;
+    *(float4 *)(scratch + ((2 * team + 1) * INPUTS + quad)) = second;
+  }
+  SYNC();
+  for (int c = thread; c < INPUTS; c += THREADS) {
+    float sum = 0.0f, square = 0.0f;
+    for (int i = 0; i < TEAMS; ++i) {
+      sum += scratch[2 * i * INPUTS + c];
+      square += scratch[(2 * i + 1) * INPUTS + c];
+    }
+    const float count = fmaxf((float)of.moments.valid, 1.0f), apart = sum / count, mean = of.moments.data[c] + apart;
+    const float scale = (1.0f + of.affine[c]) * RSQRT(fmaxf(square / count - apart * apart, 0.0f) + EPS);
+    made[c] = scale;
+    made[INPUTS + c] = of.affine[INPUTS + c] - mean * scale;
+  }
+}
+
+INLINE void eight(const float *from, float (&to)[8]) {
+  const float4 a = ((const float4 *)from)[0], b = ((const float4 *)from)[1];
+  to[0] = a.x; to[1] = a.y; to[2] = a.z; to[3] = a.w; to[4] = b.x; to[5] = b.y; to[6] = b.z; to[7] = b.w;
+}
+
+// Activates eight neighboring columns, whose terms it holds.
+struct Activation {
+  float scale[8], shift[8];
+#ifdef SNAKE
+  float rate[8], inverse[8];
+#endif
+
+  INLINE_MEMBER void read(const float *affine, const float *terms, const int c) {
+    eight(affine + c, scale);
+    eight(affine + INPUTS + c, shift);
+#ifdef SNAKE
+    eight(terms + INPUTS + c, rate);
+    eight(terms + 2 * INPUTS + c, inverse);
+#endif
+  }
+
+  INLINE_MEMBER float of(const float v, const int i) const {
+    const float moved = fmaf(v, scale[i], shift[i]);
+#ifdef SNAKE
+    return snake(moved, moved * rate[i], inverse[i]);
+#else
+    return moved > 0.0f ? moved : LEAKY * moved;
+#endif
+  }
+};
+
+// Rows `first` ... of x, activated, to shared memory; zeros before the start and on padding.
+INLINE void activate(const int thread, const Unit &of, const float *affine, const int first, const Rows &to, const int count) {
+  constexpr int LANES_OF_ROW = INPUTS / 8, AHEAD = 4;
+  constexpr bool SAME = THREADS % LANES_OF_ROW == 0;  // columns of a thread, in all its rows
+  Activation activation;
+  if (SAME) activation.read(affine, of.terms, thread % LANES_OF_ROW * 8);
+  ROLLED
+  for (int start = thread; start < count * LANES_OF_ROW; start += THREADS * AHEAD) {
+    float given[AHEAD][8];
+#if POOLED
+    float next[AHEAD][8];
+#endif
+    UNROLL
+    for (int j = 0; j < AHEAD; ++j) {
+      const int i = start + j * THREADS, row = first + i / LANES_OF_ROW, c = i % LANES_OF_ROW * 8;
+#if POOLED
+      const int own = min(max(row >> 1, 0), of.moments.valid - 1), after = min(own + 1, of.moments.valid - 1);
+      eight(of.x + ((long)after * INPUTS + c), next[j]);
+#else
+      const int own = min(max(row, 0), of.valid - 1);
+#endif
+      eight(of.x + ((long)own * INPUTS + c), given[j]);
+    }
+    UNROLL
+    for (int j = 0; j < AHEAD; ++j) {
+      const int i = start + j * THREADS, r = i / LANES_OF_ROW, row = first + r, c = i % LANES_OF_ROW * 8;
+      if (r >= count) break;
+      if (!SAME) activation.read(affine, of.terms, c);
+      float y[8];
+      UNROLL
+      for (int n = 0; n < 8; ++n) {
+        y[n] = activation.of(given[j][n], n);
+#if POOLED
+        const float *taps = of.terms + c + n;
+        const float more = (row >> 1) + 1 < of.moments.valid ? activation.of(next[j][n], n) : 0.0f;
+        y[n] = taps[3 * INPUTS] + (row & 1 ? fmaf(y[n], taps[2 * INPUTS], more * taps[0]) : y[n] * taps[INPUTS]);
+#endif
+        if (row < 0 || row >= of.valid) y[n] = 0.0f;
+      }
+      *(uint4 *)(to.data + (r * to.stride + c)) = {
+          PACKED_HALF(y[0], y[1]), PACKED_HALF(y[2], y[3]), PACKED_HALF(y[4], y[5]), PACKED_HALF(y[6], y[7])};
+    }
+  }
+}
+
+// Moments of a column over the rows that a lane holds, merged with those of the lanes of the other rows (Chan, Golub and
+// LeVeque 1979): the first of them has all.
+template <int TILES>
+INLINE float2 moments_of(const float (&values)[2 * TILES], const bool (&live)[2 * TILES]) {
+  float count = 0.0f, mean = 0.0f, square = 0.0f;
+  UNROLL
+  for (int i = 0; i < 2 * TILES; ++i) {
+    count += live[i] ? 1.0f : 0.0f;
+    mean += live[i] ? values[i] : 0.0f;
+  }
+  mean = count > 0.0f ? mean / count : 0.0f;
+  UNROLL
+  for (int i = 0; i < 2 * TILES; ++i) square = live[i] ? fmaf(values[i] - mean, values[i] - mean, square) : square;
+  UNROLL
+  for (int mask = 4; mask < 32; mask *= 2) {
+    const float counted = LANE_XOR(count, mask), apart = LANE_XOR(mean, mask) - mean, squared = LANE_XOR(square, mask);
+    const float total = count + counted, share = total > 0.0f ? counted / total : 0.0f;
+    mean = fmaf(apart, share, mean);
+    square += fmaf(apart * apart, count * share, squared);
+    count = total;
+  }
+  return {mean, square};
+}
+
+// The last tile of a run combines the moments of all.
+INLINE void combine(const int thread, const int run, const int first, const int rows, const Unit &of) {
+  constexpr int AHEAD = 8;
+  const int tiles = parts(of.rows, rows), each = run_of(tiles), begin = run * each;
+  const int end = min(begin + each, parts(of.valid, rows));
+  for (int c = first + thread; c < first + PART_COLUMNS; c += THREADS) {
+    float pivot = 0.0f, sum = 0.0f, square = 0.0f, count = 0.0f;
+    ROLLED
+    for (int start = begin; start < end; start += AHEAD) {
+      float mean[AHEAD], apart[AHEAD];
+      UNROLL
+      for (int j = 0; j < AHEAD; ++j) {
+        const int tile = min(start + j, end - 1);
+        mean[j] = FETCH(of.tiles + (2 * tile * OUTPUTS + c));
+        apart[j] = FETCH(of.tiles + ((2 * tile + 1) * OUTPUTS + c));
+      }
+      if (start == begin) pivot = mean[0];
+      UNROLL
+      for (int j = 0; j < AHEAD; ++j) {
+        if (start + j >= end) break;
+        const float here = (float)min(rows, of.valid - (start + j) * rows), d = mean[j] - pivot;
+        sum = fmaf(here, d, sum);
+        square += fmaf(here * d, d, apart[j]);
+        count += here;
+      }
+    }
+    of.runs[2 * run * OUTPUTS + c] = pivot + sum / count;
+    of.runs[(2 * run + 1) * OUTPUTS + c] = fmaxf(square - sum * sum / count, 0.0f);
+  }
+}
+
+// Rows from 16 * TILES * tile on, and part `part` of the columns.
+template <int TILES>
+INLINE void activated_conv(const int thread, const int tile, const int part, const Unit &of, unsigned char *room) {
+  constexpr int ROWS = 16 * TILES, AT_ONCE = at_once(PART_COLUMNS);
+  const At at = {thread / 32, thread % 32, thread % 4, thread % 32 / 4};
+  const Ring ring = {(uint4 *)room, PRODUCT_PIECES};
+  float *affine = (float *)(room + RING_BYTES(PRODUCT_PIECES));
+  const Rows heard = rows_at((unsigned char *)(affine + 2 * INPUTS), INPUTS, of.dilation);
+  const int first = tile * ROWS, reach = (of.taps - 1) * of.dilation;
+  if (first >= of.valid) {
+    const float4 none = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int i = 4 * thread; i < min(ROWS, of.rows - first) * PART_COLUMNS; i += 4 * THREADS)
+      *(float4 *)(of.made + ((long)(first + i / PART_COLUMNS) * OUTPUTS + part * PART_COLUMNS + i % PART_COLUMNS)) = none;
+    return;
+  }
+  auto feed = start<PART_COLUMNS>(at, ring, of.weights, part * PART_COLUMNS, of.taps * INPUTS);
+  affine_of(thread, of, affine, (float *)heard.data);
+  SYNC();
+  activate(thread, of, affine, first - reach / 2, heard, ROWS + reach);
+  SYNC();
+  int stage = 0;
+  ROLLED
+  for (int group = at.warp; group < feed.groups; group += WARPS) {
+    float sums[TILES][AT_ONCE][4] = {};
+    multiply(at, heard, feed, stage, sums);
+    UNROLL
+    for (int n = 0; n < AT_ONCE; ++n) {
+      const int c = part * PART_COLUMNS + (group * AT_ONCE + n) * 8 + 2 * at.quad;
+      const float2 bias = of.bias ? *(const float2 *)(of.bias + c) : float2{0.0f, 0.0f};
+      const float factor = of.bias ? 0.70710678f : 1.0f;
+      float left[2 * TILES], right[2 * TILES];
+      bool live[2 * TILES];
+      UNROLL
+      for (int i = 0; i < 2 * TILES; ++i) {
+        const int row = first + 8 * i + at.group;
+        live[i] = row < of.valid;
+        const float2 start = of.onto && live[i] ? *(const float2 *)(of.onto + ((long)(row >> of.doubled) * OUTPUTS + c))
+                                                : float2{0.0f, 0.0f};
+        const long to = (long)row * OUTPUTS + c;
+        const float2 more = of.after && live[i] ? *(const float2 *)(of.after + to) : float2{0.0f, 0.0f};
+        left[i] = live[i] ? fmaf(start.x + sums[i / 2][n][i % 2 * 2] + bias.x, factor, more.x) : 0.0f;
+        right[i] = live[i] ? fmaf(start.y + sums[i / 2][n][i % 2 * 2 + 1] + bias.y, factor, more.y) : 0.0f;
+        if (row < of.rows) *(float2 *)(of.made + to) = {left[i], right[i]};
+      }
+      if (!of.runs) continue;
+      const float2 one = moments_of<TILES>(left, live), other = moments_of<TILES>(right, live);
+      if (at.group) continue;
+      float *to = of.tiles + (2 * tile * OUTPUTS + c);
+      POST(to, one.x);
+      POST(to + 1, other.x);
+      POST(to + OUTPUTS, one.y);
+      POST(to + OUTPUTS + 1, other.y);
+    }
+  }
+  if (!of.runs) return;
+  const int each = run_of(parts(of.rows, ROWS)), run = tile / each;
+  const int others = min(each, parts(of.valid, ROWS) - run * each);
+  if (LAST(thread, of.counters + run * PARTS + part, others)) combine(thread, run, part * PART_COLUMNS, ROWS, of);
+}

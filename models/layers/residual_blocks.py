@@ -1,0 +1,154 @@
+"""Residual blocks of a vocoder on an NVIDIA GPU: all blocks of a stage, whose mean is taken, in one kernel a step.
+
+A step is Snake, after AdaIN where the network has it, with its convolution (`models.layers.activated_conv`). The plain
+definition is the owner's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from models.backend import mx
+from models.layers.activated_conv import (
+    MOST_CHAINS,
+    NOTHING,
+    ONTO,
+    SEQUENCE,
+    STATE,
+    Call,
+    Form,
+    Options,
+    Step,
+    X,
+    available,
+    prepare_step,
+    run,
+    tiles_of,
+)
+from models.layers.adain import moments_kernel
+from models.layers.conv import Conv1d
+from models.layers.kernels.agreement import relative_difference, usable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """An activation with its convolution: Snake of x * scale + shift.
+
+    Attributes:
+        conv: The convolution, lowered, of stride 1; its bias is the owner's matter.
+        rate: Cycles of the sine, alpha / pi [C].
+        inverse: What its square is multiplied by, 1 / alpha [C].
+        shift: What is added to x, [C] or a number, where there is no AdaIN.
+        start: Where gamma and beta of AdaIN begin in the result of a style bank; None without AdaIN.
+    """
+
+    conv: Conv1d
+    rate: mx.array
+    inverse: mx.array
+    shift: mx.array | None = None
+    start: int | None = None
+
+
+Chain = Sequence[Unit]
+"""A residual block: two units a pair. A pair's result is added to the pair's input."""
+Plain = Callable[[mx.array, mx.array, mx.array | None], Sequence[mx.array]]
+"""x [B, L, C], valid rows int32 [B] and a style bank's result through all blocks, plainly: each [B, L, C]."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """Launches of residual blocks of one width, side by side."""
+
+    form: Form
+    chains: int
+    styled: bool
+    steps: Sequence[Step]
+
+
+def prepare(name: str, chains: Sequence[Chain], plain: Plain, style: int = 0) -> Prepared | None:
+    """Bring the weights of blocks, which have the same dilations, into the kernels' order. Arrays are evaluated.
+
+    Args:
+        name: For `agreement.report`.
+        chains: The blocks.
+        plain: Their plain definition.
+        style: Width of the style bank's result, with AdaIN.
+
+    Returns:
+        None where no kernel can run, or where one differs from `plain`.
+    """
+    if not available() or not fits(chains):
+        return None
+    made = prepared_blocks(chains)
+    name = f"{name} ({made.chains} of {made.form.inputs} channels)"
+    return made if usable(name, lambda: differences(made, plain, style)) else None
+
+
+def fits(chains: Sequence[Chain]) -> bool:
+    """Return whether the kernels are written for such blocks."""
+    if not chains[0] or len(chains) > MOST_CHAINS:
+        return False
+    first, *others = ([unit.conv for unit in chain] for chain in chains)
+    dilations, form = [conv.dilation for conv in first], _form(chains)
+    alike = all([conv.dilation for conv in chain] == dilations for chain in others) and len(first) % 2 == 0
+    return alike and form.fits and max(conv.reach for chain in (first, *others) for conv in chain) <= form.reach
+
+
+def _form(chains: Sequence[Chain]) -> Form:
+    outputs, _, inputs = chains[0][0].conv.weight.shape
+    return Form(inputs, outputs, "snake")
+
+
+def prepared_blocks(chains: Sequence[Chain]) -> Prepared:
+    """Return the launches of blocks that fit."""
+    form, styled, steps = _form(chains), chains[0][0].start is not None, []
+    for at in range(len(chains[0])):
+        units = [chain[at] for chain in chains]
+        each = [[0.0 if unit.shift is None else unit.shift, unit.rate, unit.inverse] for unit in units]
+        terms = mx.stack([mx.stack([mx.broadcast_to(part, (form.inputs,)) for part in parts]) for parts in each])
+        options = Options(
+            dilation=units[0].conv.dilation,
+            source=SEQUENCE if at == 0 else STATE,
+            adds=NOTHING if at % 2 == 0 else X if at == 1 else ONTO,
+            measures=styled and at + 1 < len(chains[0]),
+        )
+        starts = [unit.start or 0 for unit in units] if styled else None
+        steps.append(prepare_step(form, [unit.conv.weight for unit in units], options, starts, terms))
+    return Prepared(form, len(chains), styled, steps)
+
+
+def compute(
+    prepared: Prepared, x: mx.array, count: mx.array, style: mx.array | None = None, tiles: int | None = None
+) -> list[mx.array]:
+    """Return the results of the blocks, each [B, L, C], zero on padding.
+
+    Args:
+        prepared: The blocks.
+        x: What each takes, [B, L, C] float32.
+        count: Valid rows of each sequence, the first ones, int32 [B] or longer.
+        style: Result of the style bank [B, W] float32, with AdaIN.
+        tiles: Of 16 rows, that a block of threads takes: `tiles_of` by default.
+    """
+    batch, rows, _ = x.shape
+    tiles = tiles or tiles_of(prepared.form, rows, prepared.chains * batch)
+    x, count = mx.contiguous(x), mx.contiguous(count)
+    moments = moments_kernel(x, count) if prepared.styled else None
+    call = Call(x, count, moments, None if style is None else mx.contiguous(style), batch, tiles)
+    state: mx.array | None = None
+    for first, second in zip(prepared.steps[::2], prepared.steps[1::2], strict=True):
+        state = run(second, call, run(first, call, state), state)
+    assert state is not None  # noqa: S101  (blocks have a pair)
+    return [each.reshape(x.shape) for each in mx.split(state, prepared.chains)]
+
+
+def differences(prepared: Prepared, plain: Plain, style: int = 0) -> list[float]:
+    """Return the kernels' differences from `plain` on valid rows, for tiles of each size."""
+    rows, valid = 100, [93, 57] if prepared.styled else [93]
+    x = mx.random.normal((len(valid), rows, prepared.form.inputs), key=mx.random.key(0))
+    styled = mx.random.normal((len(valid), style), key=mx.random.key(1)) * 0.5 if style else None
+    count = mx.array(valid, dtype=mx.int32)
+    mask = mx.arange(rows)[None, :, None] < count[:, None, None]
+    wanted = mx.stack([mx.where(mask, each, 0) for each in plain(x, count, styled)])
+    found = (compute(prepared, x, count, styled, tiles) for tiles in prepared.form.tiles)
+    return [relative_difference(mx.stack(each), wanted) for each in found]

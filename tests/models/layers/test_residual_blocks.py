@@ -1,0 +1,271 @@
+"""The kernels of vocoders' residual blocks, their own source run by an emulated GPU, against plain blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.chatterbox.s3gen import vocoder
+from models.chatterbox.s3gen.vocoder import LAST_SLOPE, MeanOfBlocks, ResBlock
+from models.kokoro import generator
+from models.layers import residual_blocks
+from models.layers.conv import PaddingMask
+from models.layers.kernels import agreement
+from models.layers.norm import StyleBank
+from tests.models.activated_conv import CounterLeftError, Launched, emulated
+
+pytestmark = pytest.mark.slow
+
+WIDTH, STYLE = 64, 16
+TAPS = (3, 7, 11)
+# Products are of float16s: each rounds by 2^-11 at most. The residual hides some of it.
+TOLERANCE = 2e-3
+
+
+@pytest.fixture(params=[False, True], ids=["forward", "backward"])
+def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Launched]:
+    """Turns the emulated GPU on, its source changed if asked; notes the launches' blocks of threads."""
+    return partial(emulated, monkeypatch, residual_blocks, backward=request.param)
+
+
+def blocks(taps: Sequence[int] = TAPS, width: int = WIDTH) -> MeanOfBlocks:
+    """Blocks with every array such that it matters, lowered."""
+    draw = np.random.default_rng(0)
+    made = []
+    for each in taps:
+        block = ResBlock(width, each, (1, 3, 5))
+        for conv in (*block.convs1, *block.convs2):
+            conv.weight = mx.array(draw.standard_normal(conv.weight.shape, dtype=np.float32) / np.sqrt(each * width))
+            conv.bias = mx.array(draw.standard_normal(width, dtype=np.float32))
+            conv.bfloat16 = True
+        for snake in (*block.activations1, *block.activations2):
+            snake.alpha = mx.array(draw.uniform(0.5, 2, width).astype(np.float32))
+        block.lower()
+        made.append(block)
+    mean = MeanOfBlocks(made)
+    mean.lower()
+    return mean
+
+
+def given(rows: int, valid: int, width: int = WIDTH) -> tuple[mx.array, PaddingMask]:
+    """Rows of which the last are padding; no activation is to hear what stands there."""
+    x = mx.random.normal((1, rows, width), key=mx.random.key(rows))
+    mask = PaddingMask.of(mx.array(valid).reshape(1, 1, 1), rows)
+    return mx.where(mask.mask == 0, 1e3, x), mask
+
+
+def difference(mean: MeanOfBlocks, rows: int, valid: int, width: int = WIDTH) -> float:
+    """Norm of the kernels' difference from plain blocks on valid rows, over that of the plain result."""
+    assert mean.uses_kernels
+    x, mask = given(rows, valid, width)
+    found = mean(x, mask, LAST_SLOPE)[:, :valid]
+    prepared, mean._prepared = mean._prepared, None
+    wanted = mean(x, mask, LAST_SLOPE)[:, :valid]
+    mean._prepared = prepared
+    return agreement.relative_difference(found, wanted)
+
+
+# A row alone, less than a tile, tiles of 16, of 32 and of 64 rows with a rest, and a block alone.
+@pytest.mark.parametrize(
+    ("rows", "valid", "taps", "tiles"),
+    [(1, 1, TAPS, 1), (13, 9, TAPS, 1), (41, 40, TAPS, 1), (70, 61, TAPS, 2), (140, 131, TAPS, 4), (41, 41, (7,), 1)],
+)
+def test_equals_plain_blocks(
+    gpu: Callable[..., Launched], rows: int, valid: int, taps: tuple[int, ...], tiles: int
+) -> None:
+    launched = gpu(processors={1: 1 << 20, 2: 9, 4: 9}[tiles])
+    assert difference(blocks(taps), rows, valid) < TOLERANCE
+    assert launched == [(-(-rows // (16 * tiles)), 1, len(taps))] * 6
+
+
+def test_wide_blocks_share_their_columns(gpu: Callable[..., Launched]) -> None:
+    launched = gpu(processors=1 << 20)
+    assert difference(blocks((11,), 256), 21, 20, 256) < TOLERANCE
+    assert launched == [(2, 2, 1)] * 6
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("row < 0 || row >= of.valid", "false"),
+        ("fmaf(v, scale[i], shift[i])", "v"),
+        ("moved * rate[i], inverse[i]", "moved * rate[i], inverse[0]"),
+        ("tap * rows.dilation", "tap"),
+        ("first - reach / 2, heard", "first - reach, heard"),
+        ("of.onto && live[i] ?", "false ?"),
+        ("(r >= count)", "(r >= count - 1)"),
+    ],
+)
+def test_a_mistake_shows(monkeypatch: pytest.MonkeyPatch, words: str, instead: str) -> None:
+    emulated(monkeypatch, residual_blocks, words, instead, processors=1 << 20)
+    assert not difference(blocks(), 41, 36) < 2 * TOLERANCE
+
+
+def test_a_mistake_of_columns_shows(gpu: Callable[..., Launched]) -> None:
+    gpu("of.weights, part * PART_COLUMNS,", "of.weights, 0,", processors=1 << 20)
+    assert not difference(blocks((3,), 256), 21, 20, 256) < 2 * TOLERANCE
+
+
+def test_the_kernels_are_compared_with_the_blocks(gpu: Callable[..., Launched]) -> None:
+    gpu(processors=2)
+    mean = blocks()
+    assert mean.uses_kernels
+    found = residual_blocks.differences(mean._prepared, mean._plain)
+    assert len(found) == len(mean._prepared.form.tiles)
+    assert max(found) < TOLERANCE
+    mean._blocks[1].convs1[1].weight = mean._blocks[1].convs1[1].weight * 1.5
+    assert min(residual_blocks.differences(mean._prepared, mean._plain)) > TOLERANCE
+
+
+def test_others_are_left_to_plain_operations(gpu: Callable[..., Launched], monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu()
+    assert blocks().uses_kernels
+    assert not blocks(width=48).uses_kernels  # no whole runs of 64 terms
+    other = ResBlock(WIDTH, 3, (1, 3, 7))
+    other.lower()
+    same = blocks((3,))
+    assert residual_blocks.fits([block.units for block in same._blocks])
+    assert not residual_blocks.fits([*(block.units for block in same._blocks), other.units])
+    exact = MeanOfBlocks([other])
+    exact.lower()
+    assert not exact.uses_kernels  # not marked for bfloat16
+    launched = gpu()
+    x, _ = given(41, 41)
+    whole = same(x, PaddingMask(), LAST_SLOPE)  # nothing is padded
+    mx.eval(whole)
+    assert launched == []
+    monkeypatch.setattr(residual_blocks, "usable", lambda *_: False)
+    assert not blocks().uses_kernels
+
+
+def test_a_vocoder_prepares_its_blocks(gpu: Callable[..., Launched]) -> None:
+    """Those of a narrow network that is told to multiply in bfloat16, and only then."""
+    config = vocoder.VocoderConfig(width=128, rates=(2,), kernels=(4,), source_kernels=(7,), f0_width=32, f0_layers=2)
+    launched = gpu()
+    networks = [vocoder.HiFT(config, 16) for _ in range(2)]
+    networks[0].multiply_in_bfloat16()
+    for network in networks:
+        network.lower()
+    prepared, exact = networks
+    assert prepared.uses_kernels
+    assert not any(mean.uses_kernels for mean in (*exact._excite, *exact._stages))
+    exact.update(prepared.parameters())
+    source, mel = mx.random.normal((1, 32 * 8)), mx.random.normal((1, 32, 16))
+    found = prepared.decode(mel, source, mx.array(30).reshape(1, 1, 1))
+    assert found.shape == (1, 32 * 8)
+    assert len(launched) == 12
+
+
+def styled_blocks(taps: Sequence[int] = TAPS, width: int = WIDTH) -> tuple[list[generator.ResBlock], StyleBank]:
+    """Kokoro's blocks with every array such that it matters, lowered, and the bank of their styles."""
+    draw = np.random.default_rng(1)
+    made = [generator.ResBlock(width, each, (1, 3, 5), STYLE) for each in taps]
+    for each, block in zip(taps, made, strict=True):
+        for conv in (*block.convs1, *block.convs2):
+            conv.weight = mx.array(draw.standard_normal(conv.weight.shape, dtype=np.float32) / np.sqrt(each * width))
+        for norm in (*block.adain1, *block.adain2):
+            norm.fc.weight = mx.array(draw.standard_normal(norm.fc.weight.shape, dtype=np.float32) * 0.1)
+            norm.fc.bias = mx.array(draw.standard_normal(norm.fc.bias.shape, dtype=np.float32) * 0.5)
+        for alphas in (block.alpha1, block.alpha2):
+            alphas[:] = [mx.array(draw.uniform(0.5, 2, width).astype(np.float32)) for _ in alphas]
+        block.lower()
+    return made, StyleBank.of(*made)
+
+
+def styled_difference(rows: int, valid: Sequence[int], taps: Sequence[int] = TAPS, width: int = WIDTH) -> float:
+    """As `difference`, of Kokoro's blocks for a batch; the mean of x is far from zero, and padding is not heard."""
+    made, bank = styled_blocks(taps, width)
+    prepared = generator.Generator._kernels_of(made, bank.width)
+    assert prepared is not None
+    count = mx.array(list(valid), dtype=mx.int32)
+    mask = PaddingMask.of(count[:, None, None], rows)
+    x = mx.random.normal((len(valid), rows, width), key=mx.random.key(rows)) + 5
+    x = mx.where(mask.mask == 0, 1e3, x)
+    styled = bank(mx.random.normal((len(valid), STYLE), key=mx.random.key(3)))
+    bias = generator.mean_bias(made)
+    (found,), (wanted,) = (
+        [*generator.mean_of_blocks(made, bias, x, styled, mask, 0.1, each)][-1] for each in (prepared, None)
+    )
+    assert not np.array(mx.where(mask.mask == 0, found, 0)).any()
+    return agreement.relative_difference(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("rows", "valid", "taps", "tiles"),
+    [
+        (1, (1,), TAPS, 1),
+        (41, (41,), (7,), 1),
+        (41, (40, 3, 17), TAPS, 1),  # rows of whole tiles are padding
+        (300, (290,), TAPS, 1),  # three runs of tiles
+        (70, (61, 33), TAPS, 2),
+        (140, (131,), TAPS, 4),
+    ],
+)
+def test_styled_blocks_equal_plain_ones(
+    gpu: Callable[..., Launched], rows: int, valid: tuple[int, ...], taps: tuple[int, ...], tiles: int
+) -> None:
+    launched = gpu(processors={1: 1 << 20, 2: 9 * len(valid), 4: 9}[tiles])
+    assert styled_difference(rows, valid, taps) < TOLERANCE
+    assert launched == [(-(-rows // (16 * tiles)), 1, len(taps) * len(valid))] * 6
+
+
+def test_wide_styled_blocks_share_their_columns(gpu: Callable[..., Launched]) -> None:
+    gpu(processors=1 << 20)
+    assert styled_difference(150, (149,), (3,), 256) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("(1.0f + of.affine[c])", "of.affine[c]"),
+        ("of.affine[INPUTS + c] - mean * scale", "of.affine[INPUTS + c]"),
+        ("mean = of.moments.data[c] + apart", "mean = apart"),
+        ("square[j].x)", "0.0f)"),
+        ("min(each, valid - run * each)", "each"),
+        ("geometry[10 + MOST_CHAINS + chain]", "geometry[10 + MOST_CHAINS]"),
+        ("of.runs[2 * run * OUTPUTS + c] =", "of.runs[c] ="),
+        ("of.valid - (start + j) * rows)", "rows)"),
+        ("parts(of.valid, ROWS) - run * each)", "parts(of.rows, ROWS) - run * each)"),
+        ("fmaf(apart, share, mean)", "mean"),
+        ("fmaf(apart * apart, count * share, squared)", "squared"),
+        ("state + plane * heard * INPUTS", "state + b * heard * INPUTS"),
+        ("(long)b * x_runs * 2 * INPUTS", "0"),
+        ("2 * plane * heard_runs) * INPUTS", "0) * INPUTS"),
+    ],
+)
+def test_a_mistake_of_styled_blocks_shows(monkeypatch: pytest.MonkeyPatch, words: str, instead: str) -> None:
+    emulated(monkeypatch, residual_blocks, words, instead, processors=1 << 20)
+    try:
+        found = styled_difference(150, (100, 145), (3, 5))
+    except CounterLeftError:
+        return
+    assert not found < 2 * TOLERANCE
+
+
+def test_a_generator_prepares_its_blocks(gpu: Callable[..., Launched]) -> None:
+    gpu()
+    made, bank = styled_blocks()
+    prepared = generator.Generator._kernels_of(made, bank.width)
+    assert prepared is not None
+    assert prepared.styled
+    narrow, bank = styled_blocks(width=48)
+    assert generator.Generator._kernels_of(narrow, bank.width) is None
+
+
+def test_what_is_no_number_stays_none(gpu: Callable[..., Launched]) -> None:
+    """A network that computes no numbers is found out by them: float16's range is not to hide them."""
+    gpu()
+    made, bank = styled_blocks((3,))
+    prepared = generator.Generator._kernels_of(made, bank.width)
+    assert prepared is not None
+    styled, count = bank(mx.zeros((1, STYLE))), mx.array([40], dtype=mx.int32)
+    x = mx.random.normal((1, 40, WIDTH), key=mx.random.key(0))
+    (found,) = residual_blocks.compute(prepared, x * 1e6, count, styled)
+    assert np.isfinite(np.array(found)).all()
+    x[0, 20, 5] = float("nan")
+    (found,) = residual_blocks.compute(prepared, x, count, styled)
+    assert np.isnan(np.array(found)).any()
