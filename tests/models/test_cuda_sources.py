@@ -210,7 +210,7 @@ def test_flow_blocks(name: str, share: int, compiler: Compiler) -> None:
 def test_activated_convolutions(
     inputs: int, outputs: int, activation: activated_conv.Activated, compiler: Compiler
 ) -> None:
-    """Of Chatterbox's vocoder, and of Kokoro's generator, predictor and decoder."""
+    """Convolutions of Chatterbox's vocoder, and of Kokoro's generator, predictor and decoder."""
     form = activated_conv.Form(inputs, outputs, activation)
     types = {"weights": mx.uint16, "count": mx.int32, "counters": mx.int32, "geometry": mx.int32}
     for tiles in form.tiles:

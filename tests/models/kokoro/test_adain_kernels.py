@@ -29,7 +29,7 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Call
 
 
 def block(inputs: int, outputs: int, seed: int, *, upsample: bool = False, wider: int = 0) -> AdainResBlock:
-    """A block with every array such that it matters, lowered; it may give more channels."""
+    """Block with every array such that it matters, lowered; it may give more channels."""
     draw = np.random.default_rng(seed)
     made = AdainResBlock(inputs, outputs, STYLE, upsample=upsample)
 
@@ -53,7 +53,7 @@ def block(inputs: int, outputs: int, seed: int, *, upsample: bool = False, wider
 
 
 def curves() -> list[list[AdainResBlock]]:
-    """Two chains, as the predictor has them."""
+    """Pairs of blocks, as the predictor has them."""
     return [
         [block(64, 64, 0), block(64, 64, 1)],
         [block(64, 128, 2, upsample=True), block(64, 128, 3, upsample=True)],
@@ -62,7 +62,7 @@ def curves() -> list[list[AdainResBlock]]:
 
 
 def decoder() -> list[list[AdainResBlock]]:
-    """One chain, as the decoder has it; 320 columns are no divisor of a block's threads."""
+    """Blocks of one chain, as the decoder has it; 320 columns are no divisor of a block's threads."""
     return [[block(64, 128, 0, wider=320)], [block(320, 64, 1, wider=320)], [block(320, 64, 2, upsample=True)]]
 
 
