@@ -2,7 +2,7 @@
 
     python -m loadtest.vocoder_kernels [--rounds 30] [--frames 32,64,256,512]
 
-Weights are random, at full size. The kernels multiply in bfloat16, the plain operations in float32 (with TF32, where
+Weights are random, at full size. The kernels multiply in float16, the plain operations in float32 (with TF32, where
 MLX uses it). A time is the median of rounds, in which the two take turns: from the mel to samples that are there.
 Prints a table in Markdown. The times of kernels that differ from plain operations mean nothing.
 """
@@ -24,7 +24,7 @@ from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
 from models.layers.kernels.agreement import relative_difference
 from models.layers.kernels.device import gpu
 
-MOST_APART = 0.05  # of samples: bfloat16's rounding in 36 products, one after the other
+MOST_APART = 0.05  # of samples: rounding in 36 products, one after the other
 
 
 def network(*, half: bool) -> HiFT:

@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 from models.backend import mx
 from models.kokoro.adain_block import AdainResBlock
 from models.layers.activated_conv import (
-    ONTO,
-    SEQUENCE,
-    STATE,
+    Addend,
     Call,
     Form,
     Options,
+    Source,
     Step,
-    X,
     available,
     prepare_step,
     run,
@@ -86,7 +84,8 @@ def prepared_levels(levels: Levels, after: int) -> Prepared:
     made, twice = [], False
     for number, level in enumerate(levels):
         last, doubled, short = number + 1 == len(levels), "pool" in level[0], "conv1x1" in level[0]
-        source, adds = STATE if number else SEQUENCE, ONTO if number or short else X
+        source = Source.STATE if number else Source.X
+        adds = Addend.ONTO if number or short else Addend.X
         place = Options(measures=True, doubled=doubled, twice=twice)
         end = replace(place, adds=adds, measures=not last, ends=bool(after) and not last)
         first = prepare_step(

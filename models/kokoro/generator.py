@@ -283,11 +283,6 @@ class Generator(nn.Module):
 
         return residual_blocks.prepare("the generator's kernels", [block.units for block in blocks], plain, width)
 
-    @property
-    def uses_kernels(self) -> bool:
-        """True if a GPU's kernels compute all residual blocks."""
-        return all(prepared is not None for pair in self._prepared for prepared in pair)
-
     def _stage(self, i: int) -> list[ResBlock]:
         """Return the blocks of a stage, whose mean it takes."""
         parallel = len(self.resblocks) // len(self.ups)

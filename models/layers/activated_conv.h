@@ -1,11 +1,11 @@
-// A convolution of 16 * TILES rows after their activation, with AdaIN before it where the network has it: a step of a residual
-// block.
+// A convolution of 16 * TILES rows after their activation, with AdaIN before it where the network has it: a step of a
+// residual block.
 //
-// AdaIN needs the moments of all rows. A tile writes those of its own result, mean and sum of squared deviations, and the
-// last tile of a run combines them; the next step combines the runs.
+// AdaIN needs the moments of all rows. A tile writes those of its own result, mean and sum of squared deviations, and
+// the last tile of a run combines them; the next step combines the runs.
 //
-// Expected: INPUTS and OUTPUTS, multiples of 64, PART_COLUMNS of a block of threads, which divide OUTPUTS, EPS, tensor_product.h,
-// and the activation: SNAKE, where `snake` is there and INPUTS divides 2048, or LEAKY, a slope. POOLED is 1 if a depthwise
+// Expected: tensor_product.h; INPUTS and OUTPUTS, multiples of 64; PART_COLUMNS of a block of threads, which divide
+// OUTPUTS; EPS; and the activation: SNAKE, where `snake` is there, or LEAKY, a slope. POOLED is 1 if a depthwise
 // transposed convolution doubles the activated rows, else 0.
 
 #define MOST_CHAINS 8
@@ -44,7 +44,7 @@ struct Unit {
 #define QUADS (INPUTS / 4)
 #define TEAMS (THREADS / QUADS > 1 ? THREADS / QUADS : 1)  // of threads that share the runs of the same columns
 
-// Scale and shift of the activation's inputs, [2, INPUTS], to shared memory. `scratch` holds 2 * TEAMS * INPUTS numbers.
+// Scale and shift of the activation's inputs, [2, INPUTS], to shared memory. `scratch` has 2 * TEAMS * INPUTS places.
 INLINE void affine_of(const int thread, const Unit &of, float *made, float *scratch) {
   constexpr int AHEAD = 4;
 #ifdef SNAKE
@@ -129,7 +129,9 @@ struct Activation {
 };
 
 // Rows `first` ... of x, activated, to shared memory; zeros before the start and on padding.
-INLINE void activate(const int thread, const Unit &of, const float *affine, const int first, const Rows &to, const int count) {
+INLINE void activate(
+    const int thread, const Unit &of, const float *affine, const int first, const Rows &to, const int count
+) {
   constexpr int LANES_OF_ROW = INPUTS / 8, AHEAD = 4;
   constexpr bool SAME = THREADS % LANES_OF_ROW == 0;  // columns of a thread, in all its rows
   Activation activation;
@@ -173,8 +175,8 @@ INLINE void activate(const int thread, const Unit &of, const float *affine, cons
   }
 }
 
-// Moments of a column over the rows that a lane holds, merged with those of the lanes of the other rows (Chan, Golub and
-// LeVeque 1979): the first of them has all.
+// Moments of a column over the rows that a lane holds, merged with those of the lanes of the other rows (Chan, Golub
+// and LeVeque 1979): the first of them has all.
 template <int TILES>
 INLINE float2 moments_of(const float (&values)[2 * TILES], const bool (&live)[2 * TILES]) {
   float count = 0.0f, mean = 0.0f, square = 0.0f;

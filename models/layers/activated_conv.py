@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -18,8 +19,8 @@ from typing import Literal
 from models.backend import mx
 from models.layers.activation import SNAKE_WORD
 from models.layers.adain import SLOPE
-from models.layers.kernels.device import THREADS, Kernel, gpu, launch, launches_directly, processors, read
-from models.layers.kernels.tensor_product import COPIES, MOST_SHARED, PIECE_BYTES, PRODUCT, ROOM, pieces
+from models.layers.kernels.device import THREADS, Kernel, counters, gpu, launch, launches_directly, processors, read
+from models.layers.kernels.tensor_product import COPIES, MOST_SHARED, PIECE_BYTES, PIECES, PRODUCT, ROOM, pieces
 from models.layers.norm import EPS
 
 MOST_CHAINS = 8
@@ -90,7 +91,7 @@ class Form:
     @property
     def pieces(self) -> int:
         """Return the weights on their way to a warp, in pieces of 512 bytes."""
-        return 24 // self.resident
+        return PIECES // self.resident
 
     @property
     def tiles(self) -> list[int]:
@@ -133,10 +134,19 @@ def kernel(form: Form, tiles: int) -> Kernel:
     )
 
 
-STATE, SEQUENCE = range(2)
-"""Source of a step: the step before, or x of each sequence, which all chains share."""
-NOTHING, X, ONTO = range(3)
-"""Addend of a step: none, x of each sequence, or another array's rows of each chain and sequence."""
+class Source(IntEnum):
+    """Input of a step: the result of the step before, or x of each sequence, which all chains share."""
+
+    STATE = 0
+    X = 1
+
+
+class Addend(IntEnum):
+    """Array that a step adds: none, x of each sequence, or another one's rows of each chain and sequence."""
+
+    NONE = 0
+    X = 1
+    ONTO = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +155,8 @@ class Options:
 
     Attributes:
         dilation: Of all convolutions.
-        source: STATE or SEQUENCE.
-        adds: NOTHING, X or ONTO.
+        source: Input.
+        adds: Addend.
         measures: True if the next step has AdaIN.
         doubled: True if the rows are twice those of x. Then x, or what is added, has one row for two.
         twice: True if x has twice as many valid rows as `count` says.
@@ -154,8 +164,8 @@ class Options:
     """
 
     dilation: int = 1
-    source: int = STATE
-    adds: int = NOTHING
+    source: Source = Source.STATE
+    adds: Addend = Addend.NONE
     measures: bool = False
     doubled: bool = False
     twice: bool = False
@@ -214,13 +224,13 @@ def prepare_step(
 @cache
 def _kept() -> tuple[mx.array, mx.array]:
     """Return the counters, and what stands for arrays that a launch does not read."""
-    counters, none = mx.zeros(_COUNTERS, dtype=mx.int32), mx.zeros((1, 16))
-    mx.eval(counters, none)
-    return counters, none
+    none = mx.zeros((1, 16))
+    mx.eval(none)
+    return counters(_COUNTERS), none
 
 
 def available() -> bool:
-    """Return whether such kernels can run here: the barrier's counters are shared, so no two may run at once."""
+    """Return whether such kernels can run here. They share counters, so no two may run at once."""
     return gpu() == "cuda" and launches_directly()
 
 
@@ -276,12 +286,12 @@ def run(
         shape = (planes * form.outputs * (rows + 2 * (blocks + runs)),)
         if planes * runs * parts > _COUNTERS:
             raise ValueError(f"{planes} sequences of {rows} rows are too many")
-    counters, none = _kept()
+    counted, none = _kept()
     given = [call.x, state, onto, after, step.bias, step.weights, step.terms, call.style, call.moments]
     inputs = [none if each is None else each for each in given]
     made: mx.array = launch(
         kernel(form, call.tiles),
-        [*inputs, call.count, counters, step.geometry],
+        [*inputs, call.count, counted, step.geometry],
         [(shape, mx.float32)],
         (blocks, parts, planes),
         {"TILES": call.tiles},

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from models.backend import mx
 from models.layers.activated_conv import (
     MOST_CHAINS,
-    NOTHING,
-    ONTO,
-    SEQUENCE,
-    STATE,
+    Addend,
     Call,
     Form,
     Options,
+    Source,
     Step,
-    X,
     available,
     prepare_step,
     run,
@@ -109,8 +106,8 @@ def prepared_blocks(chains: Sequence[Chain]) -> Prepared:
         terms = mx.stack([mx.stack([mx.broadcast_to(part, (form.inputs,)) for part in parts]) for parts in each])
         options = Options(
             dilation=units[0].conv.dilation,
-            source=SEQUENCE if at == 0 else STATE,
-            adds=NOTHING if at % 2 == 0 else X if at == 1 else ONTO,
+            source=Source.X if at == 0 else Source.STATE,
+            adds=Addend.NONE if at % 2 == 0 else Addend.X if at == 1 else Addend.ONTO,
             measures=styled and at + 1 < len(chains[0]),
         )
         starts = [unit.start or 0 for unit in units] if styled else None

@@ -204,8 +204,8 @@ class HiFT(nn.Module):
     def multiply_in_bfloat16(self) -> None:
         """Multiply in bfloat16 within the residual blocks and between them, on a CPU that has such products.
 
-        An NVIDIA GPU has them within the blocks. Call it before `lower`. All else stays in float32, and so do the pitch
-        and the spectrum at both ends.
+        An NVIDIA GPU multiplies in float16 within the blocks. Call it before `lower`. All else stays in float32, and so
+        do the pitch and the spectrum at both ends.
         """
         blocks = [conv for block in (*self.source_resblocks, *self.resblocks) for conv in block.convs1 + block.convs2]
         for conv in (*self.ups, *blocks):

@@ -1,5 +1,5 @@
-// CUDA: copies on their way and clusters of blocks, what tensor_product.h and the flow's tiles.h ask for beside the words of
-// cuda.h and cuda_memory.h. The tests have a CPU's version.
+// CUDA: copies on their way and clusters of blocks, what tensor_product.h and the flow's tiles.h ask for beside the
+// words of cuda.h and cuda_memory.h. The tests have a CPU's version.
 
 // Loops that stay loops: unrolled, the code passes a multiprocessor's instruction cache, and is no faster.
 #define ROLLED _Pragma("unroll 1")

@@ -164,8 +164,8 @@ INLINE void PART(const int thread, const int blocks, int *counters) {
   }
 }
 
-// Whether this block is the last of `blocks` to come here, which then sees what all of them wrote. The counter, 0 before, is
-// 0 again after it. All threads take part.
+// True in the last of `blocks` blocks to come here, which then sees what all of them wrote. The counter, 0 before, is 0
+// again after it. All threads take part.
 INLINE bool LAST(const int thread, int *counter, const int blocks) {
   __threadfence();
   __syncthreads();

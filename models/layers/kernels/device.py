@@ -75,9 +75,9 @@ def launches_directly() -> bool:
     return os.environ.get("MLX_USE_CUDA_GRAPHS") == "0"
 
 
-def counters() -> mx.array:
-    """Return what a kernel's barrier of the grid counts in (cuda_memory.h), int32 [32] of zeros."""
-    made = mx.zeros(_COUNTERS, dtype=mx.int32)
+def counters(number: int = _COUNTERS) -> mx.array:
+    """Return what kernels count blocks in (cuda_memory.h): int32 zeros, by default those of one barrier of the grid."""
+    made = mx.zeros(number, dtype=mx.int32)
     mx.eval(made)
     return made
 

@@ -23,7 +23,8 @@ INLINE uint word(const uint4 &v, const int index) {
 INLINE float low(const uint both) { return BITS_FLOAT(both << 16); }
 INLINE float high(const uint both) { return BITS_FLOAT(both & 0xffff0000u); }
 
-// Numbers of half precision in shared memory: `width` a row, of `stride` places. A product makes one row of several, `dilation` apart.
+// Numbers of half precision in shared memory: `width` a row, of `stride` places. A product makes one row of several,
+// `dilation` apart.
 struct Rows {
   ushort *data;
   int width, stride, dilation;
@@ -103,7 +104,8 @@ INLINE Feed<at_once(COLUMNS)> start(
   return feed;
 }
 
-// sums += rows x weights^T, for 16 * TILES rows and the columns of the feed's next group. `stage` is the feed's own, 0 first.
+// sums += rows x weights^T, for 16 * TILES rows and the columns of the feed's next group. `stage` is the place of its
+// next pieces, 0 at first.
 template <int TILES, int AT_ONCE>
 INLINE void multiply(const At &at, const Rows &rows, Feed<AT_ONCE> &feed, int &stage, float (&sums)[TILES][AT_ONCE][4]) {
   constexpr int STAGES = Feed<AT_ONCE>::STAGES;
