@@ -97,7 +97,7 @@ class Settings(BaseModel):
         description="number format of models on a GPU, and of products on a CPU with AMX; auto: bfloat16 for "
         "recognizers and translators on a GPU, and for Kokoro on such a CPU; else float32",
     )
-    profile: bool = Field(True, description="time the stages inside a model (costs extra synchronizations)")
+    profile: bool = Field(True, description="time the stages inside a model (costs some tenths of a millisecond)")
     speech_batch: int = Field(
         1,
         ge=1,

@@ -25,7 +25,7 @@ from models.kokoro import adain_kernels
 from models.kokoro.adain_block import AdainResBlock
 from models.kokoro.albert import AlbertEncoder
 from models.kokoro.config import AlbertConfig
-from models.kokoro.generator import ResBlock
+from models.kokoro.generator import ResBlock, mean_bias
 from models.kokoro.source import harmonics_kernel, harmonics_reference
 from models.layers import residual_blocks
 from models.layers.adain import adain_kernel, adain_leaky_reference, adain_snake_reference
@@ -34,6 +34,7 @@ from models.layers.kernels.agreement import relative_difference
 from models.layers.kernels.device import gpu
 from models.layers.lstm import bilstm_kernel, bilstm_reference, fits
 from models.layers.norm import StyleBank
+from models.layers.vocoder import merge
 
 CALLS = 10  # evaluated together, so that the wait for the GPU is shared
 HIDDEN, STEP = 256, 300  # an LSTM's units of a direction; samples of half a frame
@@ -130,12 +131,12 @@ def stage_case(length: int, channels: int) -> Case:
     bank, valid = StyleBank.of(*blocks), PaddingMask()
     prepared = residual_blocks.prepared_blocks([block.units for block in blocks])
     x, styled = mx.random.normal((1, length, channels)), bank(mx.random.normal((1, STYLE)))
-    count = valid.number(x)
-    mx.eval(x, styled, count)
+    count, ending = valid.number(x), residual_blocks.Ending(mean_bias(blocks), 0.1)
+    mx.eval(x, styled, count, ending.bias)
     return Case(
         f"residual blocks, {length} x {channels}",
-        lambda: mx.stack(residual_blocks.compute(prepared, x, count, styled)),
-        lambda: mx.stack([part.rows for block in blocks for part in block(x, styled, valid)]),
+        lambda: residual_blocks.compute(prepared, x, count, ending, styled),
+        lambda: merge([block(x, styled, valid) for block in blocks], ending.bias, ending.slope),
         (3 * len(prepared.steps) + 1) * x.nbytes,
     )
 

@@ -148,11 +148,28 @@ def mean_bias(blocks: Sequence[ResBlock]) -> mx.array:
 
 
 def _by_kernels(
-    prepared: residual_blocks.Prepared, x: mx.array, styled: mx.array, valid: PaddingMask
-) -> list[list[Part]]:
-    """Return the results of residual blocks for x [B, L, C], each in one part, float32."""
-    x, styled = x.astype(mx.float32), styled.astype(mx.float32)
-    return [split(rows, 0, 1) for rows in residual_blocks.compute(prepared, x, valid.number(x), styled)]
+    prepared: residual_blocks.Prepared,
+    x: mx.array,
+    styled: mx.array,
+    valid: PaddingMask,
+    bias: mx.array,
+    slope: float,
+    onto: mx.array | None = None,
+) -> mx.array:
+    """Return `merge` of the results of residual blocks for x [B, L, C], in the type of x.
+
+    Args:
+        prepared: The blocks.
+        x: What each takes.
+        styled: Result of the style bank.
+        valid: Mask of x.
+        bias: As `merge`.
+        slope: As `merge`.
+        onto: As `merge`.
+    """
+    single = partial(mx.array.astype, dtype=mx.float32)
+    ending = residual_blocks.Ending(single(bias), slope, None if onto is None else single(onto))
+    return residual_blocks.compute(prepared, single(x), valid.number(x), ending, single(styled)).astype(x.dtype)
 
 
 def mean_of_blocks(
@@ -176,7 +193,7 @@ def mean_of_blocks(
         prepared: The blocks for the kernels of a GPU that has them.
     """
     if prepared is not None:
-        yield [merge(_by_kernels(prepared, x, styled, valid), bias, slope, valid.mask).astype(x.dtype)]
+        yield [_by_kernels(prepared, x, styled, valid, bias, slope)]
         return
     packed = [block.native for block in blocks]
     native = [block for block in packed if block is not None]
@@ -212,8 +229,8 @@ def _excited(
         prepared: The block for the kernels of a GPU that has them.
     """
     if prepared is not None:
-        return merge(_by_kernels(prepared, source, styled, valid), bias, 1.0, valid.mask, onto=x).astype(x.dtype)
-    native = block.native
+        return _by_kernels(prepared, source, styled, valid, bias, 1.0, onto=x)
+    source, native = valid.zero(source), block.native
     if native is not None:
         return kernels.res_block(native, source, styled, valid.counts, start=x, bias=bias)
     return merge([block(source, styled, valid)], bias, 1.0, valid.mask, onto=x)
@@ -335,7 +352,7 @@ class Generator(nn.Module):
             x = up(x)
             if last:
                 x = reflect_left(x)
-            x = _excited(self.noise_res[i], bias, valid.zero(source), x, styled, valid, one)
+            x = _excited(self.noise_res[i], bias, source, x, styled, valid, one)
             yield [x]
             for piece in mean_of_blocks(blocks, mean, x, styled, valid, 0.01 if last else 0.1, several):
                 yield piece

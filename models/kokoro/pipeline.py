@@ -6,9 +6,9 @@ Several utterances can be one batch. Copies of the first row pad a batch to its 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -89,9 +89,9 @@ class BatchRow:
     frames: Frames = field(init=False)
 
     def chunk(self, samples: Pcm) -> AudioChunk:
-        """Return the utterance's only chunk, from samples that may be padded."""
+        """Return the utterance's only chunk: a copy of its own samples, which padding may follow."""
         ends = np.cumsum(self.frames) * (SAMPLES_PER_FRAME / SAMPLE_RATE)
-        pcm = samples[: int(self.frames.sum()) * SAMPLES_PER_FRAME]
+        pcm = samples[: int(self.frames.sum()) * SAMPLES_PER_FRAME].copy()
         return AudioChunk(pcm, tuple(float(ends[place]) for place in self.places))
 
 
@@ -228,11 +228,15 @@ class KokoroSynthesizer:
             padded_ids = np.array([row.ids + [0] * (size - len(row.ids)) for row in filled], dtype=np.int32)
             ids, styles, *counts = upload(padded_ids, _styles(filled), *self._counted(lengths, size))
             count = counts[0] if counts else None
-        hidden = self._profiled(timer, Stage.BERT, lambda: compiled.bert(ids, count))
-        text = self._profiled(timer, Stage.TEXT_ENCODER, lambda: compiled.text(ids, count))
+        hidden = compiled.bert(ids, count)
+        self._profiled(hidden)
+        text = compiled.text(ids, count)
+        self._profiled(text)
+        encoded, expected = compiled.durations(hidden, styles, count)
+        mx.async_eval(expected, text)
+        self._wait(timer, Stage.BERT, hidden)
+        self._wait(timer, Stage.TEXT_ENCODER, text)
         with timer.measure(Stage.PREDICTOR):
-            encoded, expected = compiled.durations(hidden, styles, count)
-            mx.async_eval(expected, text)
             # The only host synchronization: the number of frames decides every later shape.
             found = np.array(expected)
             for row, expected_frames in zip(rows, found, strict=False):
@@ -243,14 +247,16 @@ class KokoroSynthesizer:
             yield None
             yield from self._sound(group, rows, encoded, text)
 
-    def _profiled(self, timer: StageTimer, stage: Stage, compute: Callable[[], Any]) -> Any:
-        """Return `compute()`; with profiling, evaluate and time it. Without, this does not wait."""
-        if not self._profile:
-            return compute()
-        with timer.measure(stage):
-            result = compute()
-            mx.eval(result)
-        return result
+    def _profiled(self, *arrays: mx.array) -> None:
+        """With profiling, begin the computation of `arrays` apart from what comes after it, so that it has an end."""
+        if self._profile:
+            mx.async_eval(*arrays)
+
+    def _wait(self, timer: StageTimer, stage: Stage, *arrays: mx.array) -> None:
+        """With profiling, wait for the `arrays` of a stage, which end it, while later ones are under way."""
+        if self._profile:
+            with timer.measure(stage):
+                mx.eval(*arrays)
 
     def _sound(
         self, group: list[int], rows: Sequence[BatchRow], encoded: mx.array, text: mx.array
@@ -275,30 +281,29 @@ class KokoroSynthesizer:
             )
             count = counts[0] if counts else None
             f0, energy = compiled.curves(align(encoded, places), styles, count)
-            if self._profile:
-                mx.eval(f0, energy)
-        if all(rows[at].cancelled() for at in group):
-            return
-        with timer.measure(Stage.DECODER):
-            with mx.stream(cpu_streams()[-1]):  # beside the curves
-                each = zip(chosen, keys, totals, strict=True)
-                noise = mx.concatenate([self._noise(row, key, total, length) for row, key, total in each])
-            pieces = compiled.pieces(align(text, places), f0, energy, styles, noise, count)
-            piece = following = next(pieces)
-        while following:
+            self._profiled(f0, energy)
+        with mx.stream(cpu_streams()[-1]):  # beside the curves
+            each = zip(chosen, keys, totals, strict=True)
+            noise = mx.concatenate([self._noise(row, key, total, length) for row, key, total in each])
+        pieces = compiled.pieces(align(text, places), f0, energy, styles, noise, count)
+        piece = next(pieces)
+        mx.async_eval(piece)
+        self._wait(timer, Stage.PREDICTOR, f0, energy)
+        while True:
             with timer.measure(Stage.DECODER):
-                piece = following  # the arrays of the one before are freed
-                mx.async_eval(piece)
                 following = next(pieces, [])  # whose graph is built meanwhile
                 mx.eval(piece)
-            if following:
-                left = timer.left()
-                yield None
-                timer.resumed(left)
-                if all(rows[at].cancelled() for at in group):
-                    return
+            if not following:
+                break
+            left = timer.left()
+            yield None
+            timer.resumed(left)
+            if all(rows[at].cancelled() for at in group):
+                return
+            piece = following  # the arrays of the one before are freed
+            mx.async_eval(piece)
         with timer.measure(Stage.DECODER):
-            audio = np.array(piece[0])
+            audio = np.asarray(piece[0])
         for at, samples in zip(group, audio, strict=False):
             yield at, rows[at].chunk(samples)
 

@@ -1,13 +1,14 @@
-"""Residual blocks of a vocoder on an NVIDIA GPU: all blocks of a stage, whose mean is taken, in one kernel a step.
+"""Residual blocks of a vocoder on an NVIDIA GPU: all blocks of a stage in one kernel a step, and their mean in one.
 
 A step is Snake, after AdaIN where the network has it, with its convolution (`models.layers.activated_conv`). The plain
-definition is the owner's.
+definition is the owner's, that of the mean `models.layers.vocoder.merge`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from models.backend import mx
 from models.layers.activated_conv import (
@@ -26,6 +27,8 @@ from models.layers.activated_conv import (
 from models.layers.adain import moments_kernel
 from models.layers.conv import Conv1d
 from models.layers.kernels.agreement import relative_difference, usable
+from models.layers.kernels.device import LANES, THREADS, Kernel, launch
+from models.layers.vocoder import merge, split
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,15 +118,61 @@ def prepared_blocks(chains: Sequence[Chain]) -> Prepared:
     return Prepared(form, len(chains), styled, steps)
 
 
+_MEAN = r"""
+    // Four neighboring columns of a row by a thread.
+    const int rows = state_shape[1], columns = state_shape[2], chains = state_shape[0] / BLOCKS_Y, b = BLOCK_Y;
+    const int quads = columns / 4, i = BLOCK_X * WARPS * 32 + THREAD, row = i / quads, c = i % quads * 4;
+    if (row >= rows) return;
+    const long at = ((long)b * rows + row) * columns + c;
+    float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (row < min(count[b], rows)) {
+      for (int chain = 0; chain < chains; ++chain) {
+        const long place = at + (long)chain * BLOCKS_Y * rows * columns;
+        UNROLL
+        for (int j = 0; j < 4; ++j) v[j] += state[place + j];
+      }
+      UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const float mean = v[j] / (float)chains + bias[c + j];
+        v[j] = (mean > 0.0f ? mean : slope[0] * mean) + (ADDS ? onto[at + j] : 0.0f);
+      }
+    }
+    UNROLL
+    for (int j = 0; j < 4; ++j) y[at + j] = v[j];
+"""
+MEAN = Kernel("nightingale_mean_of_blocks", ("state", "bias", "slope", "onto", "count"), ("y",), _MEAN)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ending:
+    """Operations on the mean of the blocks' results: LeakyReLU of mean and bias, and a sum.
+
+    Attributes:
+        bias: Added to the mean [C], float32.
+        slope: Of LeakyReLU; 1 for none.
+        onto: Added in the end [B, L, C], float32, or None.
+    """
+
+    bias: mx.array
+    slope: float = 1.0
+    onto: mx.array | None = None
+
+
 def compute(
-    prepared: Prepared, x: mx.array, count: mx.array, style: mx.array | None = None, tiles: int | None = None
-) -> list[mx.array]:
-    """Return the results of the blocks, each [B, L, C], zero on padding.
+    prepared: Prepared,
+    x: mx.array,
+    count: mx.array,
+    ending: Ending,
+    style: mx.array | None = None,
+    tiles: int | None = None,
+) -> mx.array:
+    """Return LeakyReLU of the mean of the blocks' results [B, L, C] float32, zero on padding: `vocoder.merge`.
 
     Args:
         prepared: The blocks.
         x: What each takes, [B, L, C] float32.
         count: Valid rows of each sequence, the first ones, int32 [B] or longer.
+        ending: What is done with their mean.
         style: Result of the style bank [B, W] float32, with AdaIN.
         tiles: Of 16 rows, that a block of threads takes: `tiles_of` by default.
     """
@@ -136,16 +185,42 @@ def compute(
     for first, second in zip(prepared.steps[::2], prepared.steps[1::2], strict=True):
         state = run(second, call, run(first, call, state), state)
     assert state is not None  # noqa: S101  (blocks have a pair)
-    return [each.reshape(x.shape) for each in mx.split(state, prepared.chains)]
+    return mean(state, batch, count, ending)
+
+
+def mean(state: mx.array, batch: int, count: mx.array, ending: Ending) -> mx.array:
+    """Return `vocoder.merge` of the blocks' results [chains * batch, L, C] by a kernel, [batch, L, C] float32."""
+    _, rows, columns = state.shape
+    slope = _number(ending.slope)
+    made: mx.array = launch(
+        MEAN,
+        [state, ending.bias, slope, slope if ending.onto is None else ending.onto, count],
+        [((batch, rows, columns), mx.float32)],
+        (-(-rows * columns // (4 * THREADS)), batch, 1),
+        {"ADDS": ending.onto is not None, "WARPS": THREADS // LANES},
+    )[0]
+    return made
+
+
+@cache
+def _number(value: float) -> mx.array:
+    made = mx.array([value])
+    mx.eval(made)
+    return made
 
 
 def differences(prepared: Prepared, plain: Plain, style: int = 0) -> list[float]:
     """Return the kernels' differences from `plain` on valid rows, for tiles of each size."""
-    rows, valid = 100, [93, 57] if prepared.styled else [93]
-    x = mx.random.normal((len(valid), rows, prepared.form.inputs), key=mx.random.key(0))
+    rows, valid, columns = 100, [93, 57] if prepared.styled else [93], prepared.form.outputs
+    shape = (len(valid), rows, columns)
+    x, onto = (mx.random.normal(shape, key=mx.random.key(seed)) for seed in (0, 2))
     styled = mx.random.normal((len(valid), style), key=mx.random.key(1)) * 0.5 if style else None
     count = mx.array(valid, dtype=mx.int32)
-    mask = mx.arange(rows)[None, :, None] < count[:, None, None]
-    wanted = mx.stack([mx.where(mask, each, 0) for each in plain(x, count, styled)])
-    found = (compute(prepared, x, count, styled, tiles) for tiles in prepared.form.tiles)
-    return [relative_difference(mx.stack(each), wanted) for each in found]
+    mask = (mx.arange(rows)[None, :, None] < count[:, None, None]).astype(mx.float32)
+    found = []
+    for ending in (Ending(mx.arange(columns) / columns, 0.1), Ending(mx.zeros(columns), onto=onto)):
+        results = [split(each, 0, 1) for each in plain(x, count, styled)]
+        wanted = merge(results, ending.bias, ending.slope, mask, ending.onto)
+        made = (compute(prepared, x, count, ending, styled, tiles) for tiles in prepared.form.tiles)
+        found += [relative_difference(each, wanted) for each in made]
+    return found

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.layers import activated_conv
+from models.layers import activated_conv, residual_blocks
 from models.layers.kernels.device import Kernel, Output
 from models.layers.kernels.tensor_product import COPIES, ROOM
 from models.native import kernels
@@ -63,6 +63,7 @@ def emulated(
         return result
 
     monkeypatch.setattr(activated_conv, "launch", launch)
+    monkeypatch.setattr(residual_blocks, "launch", emulator.launcher("cuda", backward=backward))
     monkeypatch.setattr(activated_conv, "gpu", lambda: "cuda")
     monkeypatch.setattr(activated_conv, "launches_directly", lambda: True)
     monkeypatch.setattr(activated_conv, "processors", lambda: processors)

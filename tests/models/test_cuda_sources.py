@@ -20,7 +20,7 @@ from models.chatterbox.t3.kernels import cuda as t3
 from models.chatterbox.t3.kernels import draw, prefill
 from models.contract import Sampling
 from models.kokoro import encoder_kernel, source
-from models.layers import activated_conv, adain, lstm
+from models.layers import activated_conv, adain, lstm, residual_blocks
 from models.layers.kernels import device
 from models.layers.kernels.nvrtc import included
 from models.layers.transformer import encoder
@@ -185,6 +185,12 @@ def test_nllb_encoder(bits: int, compiler: Compiler, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("size", ["base", "small", "medium", "large-v3-turbo", "large-v3"])
 def test_whisper_step(size: str, compiler: Compiler) -> None:
     check_step(f"whisper_{size.replace('-', '_')}", whisper_choice.shape(WhisperConfig(**WHISPER[size]), 0))
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_mean_of_residual_blocks(adds: bool, compiler: Compiler) -> None:
+    ending = residual_blocks.Ending(mx.zeros(128), 0.1, mx.zeros((2, 8, 128)) if adds else None)
+    residual_blocks.mean(mx.zeros((6, 8, 128)), 2, mx.zeros(2, mx.int32), ending)
 
 
 @pytest.mark.parametrize("share", [1, 2])

@@ -156,11 +156,10 @@ class MeanOfBlocks:
             *_, mean = kernels.mean_of_blocks(packed, x, None, valid.counts, self._bias, slope)
             return valid.zero(mean if onto is None else onto + mean)
         if self._prepared is None or valid.mask is None:
-            parts = [block(x, valid.mask) for block in self._blocks]
-        else:
-            results = residual_blocks.compute(self._prepared, x, valid.number(x))
-            parts = [split(rows, 0, 1) for rows in results]
-        return merge(parts, self._bias, slope, valid.mask, onto)
+            return merge([block(x, valid.mask) for block in self._blocks], self._bias, slope, valid.mask, onto)
+        return residual_blocks.compute(
+            self._prepared, x, valid.number(x), residual_blocks.Ending(self._bias, slope, onto)
+        )
 
 
 def _part_count(x: mx.array) -> int:

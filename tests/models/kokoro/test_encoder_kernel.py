@@ -111,7 +111,7 @@ def test_a_gpu_uses_it_where_it_agrees(encoder: AlbertEncoder, monkeypatch: pyte
     monkeypatch.setattr(encoder_kernel, "launch", launcher("cuda", seen=seen))
     assert relative_difference((encoder(x, valid) * valid.mask), wanted * valid.mask) < 1e-5
     assert seen == ["nightingale_albert"] * 2
-    long = mx.random.normal((1, encoder_kernel.MOST_ROWS + 1, CONFIG.embedding_size))
+    long = mx.random.normal((1, encoder_kernel.MOST_LENGTH + 1, CONFIG.embedding_size))
     encoder(long, PaddingMask())
     assert len(seen) == 2
 
@@ -121,6 +121,8 @@ def test_a_gpu_uses_it_where_it_agrees(encoder: AlbertEncoder, monkeypatch: pyte
     [
         ((1, 64, 768), mx.float32, "0", True),
         ((4, 16, 768), mx.float32, "0", True),
+        ((8, 32, 768), mx.float32, "0", True),
+        ((8, 33, 768), mx.float32, "0", False),
         ((1, 65, 768), mx.float32, "0", False),
         ((1, 16, 704), mx.float32, "0", False),
         ((1, 16, 768), mx.bfloat16, "0", False),

@@ -13,9 +13,12 @@ from models.chatterbox.s3gen import vocoder
 from models.chatterbox.s3gen.vocoder import LAST_SLOPE, MeanOfBlocks, ResBlock
 from models.kokoro import generator
 from models.layers import residual_blocks
+from models.layers import vocoder as vocoders
 from models.layers.conv import PaddingMask
 from models.layers.kernels import agreement
+from models.layers.kernels.device import Device
 from models.layers.norm import StyleBank
+from tests.models import emulator
 from tests.models.activated_conv import CounterLeftError, Launched, emulated
 
 pytestmark = pytest.mark.slow
@@ -115,7 +118,7 @@ def test_the_kernels_are_compared_with_the_blocks(gpu: Callable[..., Launched]) 
     mean = blocks()
     assert mean.uses_kernels
     found = residual_blocks.differences(mean._prepared, mean._plain)
-    assert len(found) == len(mean._prepared.form.tiles)
+    assert len(found) == 2 * len(mean._prepared.form.tiles)
     assert max(found) < TOLERANCE
     mean._blocks[1].convs1[1].weight = mean._blocks[1].convs1[1].weight * 1.5
     assert min(residual_blocks.differences(mean._prepared, mean._plain)) > TOLERANCE
@@ -246,6 +249,42 @@ def test_a_mistake_of_styled_blocks_shows(monkeypatch: pytest.MonkeyPatch, words
     assert not found < 2 * TOLERANCE
 
 
+@pytest.mark.parametrize("device", ["cuda", "metal"])
+@pytest.mark.parametrize("adds", [False, True])
+def test_the_mean_of_blocks(device: Device, adds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert mean_difference(monkeypatch, emulator.launcher(device, backward=adds), adds) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("/ (float)chains", ""),
+        ("bias[c + j]", "bias[j]"),
+        ("slope[0] * mean", "mean"),
+        ("onto[at + j]", "0.0f"),
+        ("chain * BLOCKS_Y", "chain"),
+        ("min(count[b], rows)", "rows"),
+        ("((long)b * rows + row)", "row"),
+    ],
+)
+def test_a_mistake_of_the_mean_shows(monkeypatch: pytest.MonkeyPatch, words: str, instead: str) -> None:
+    assert words in residual_blocks.MEAN.body
+    assert not mean_difference(monkeypatch, emulator.launcher("cuda", change=(words, instead)), True) < 1e-2
+
+
+def mean_difference(monkeypatch: pytest.MonkeyPatch, launch: Callable[..., list[mx.array]], adds: bool) -> float:
+    """The kernel's relative difference from `merge`, for two sequences of three blocks."""
+    monkeypatch.setattr(residual_blocks, "launch", launch)
+    draw = np.random.default_rng(4)
+    chains, onto = (mx.array(draw.standard_normal(shape, np.float32)) for shape in ((3, 2, 37, 64), (2, 37, 64)))
+    bias, count = mx.array(draw.standard_normal(64, np.float32)), mx.array([37, 21], dtype=mx.int32)
+    ending = residual_blocks.Ending(bias, 0.1, onto if adds else None)
+    mask = PaddingMask.of(count[:, None, None], 37).mask
+    wanted = vocoders.merge([vocoders.split(each, 0, 1) for each in chains], bias, 0.1, mask, ending.onto)
+    found = residual_blocks.mean(chains.reshape(6, 37, 64), 2, count, ending)
+    return float(np.abs(np.array(found) - np.array(wanted)).max() / np.abs(np.array(wanted)).max())
+
+
 def test_a_generator_prepares_its_blocks(gpu: Callable[..., Launched]) -> None:
     gpu()
     made, bank = styled_blocks()
@@ -264,8 +303,9 @@ def test_what_is_no_number_stays_none(gpu: Callable[..., Launched]) -> None:
     assert prepared is not None
     styled, count = bank(mx.zeros((1, STYLE))), mx.array([40], dtype=mx.int32)
     x = mx.random.normal((1, 40, WIDTH), key=mx.random.key(0))
-    (found,) = residual_blocks.compute(prepared, x * 1e6, count, styled)
+    ending = residual_blocks.Ending(mx.zeros(WIDTH))
+    found = residual_blocks.compute(prepared, x * 1e6, count, ending, styled)
     assert np.isfinite(np.array(found)).all()
     x[0, 20, 5] = float("nan")
-    (found,) = residual_blocks.compute(prepared, x, count, styled)
+    found = residual_blocks.compute(prepared, x, count, ending, styled)
     assert np.isnan(np.array(found)).any()
