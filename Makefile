@@ -37,9 +37,9 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 # Tests with these marks have targets, and most of them environments, of their own.
 USUAL := not parity and not faults and not cluster and not autobahn
 PYTEST := $(PY) -m pytest -m "$(USUAL)"
-# Processes that share the test files.
+# Processes that share the test files, in the order of the files.
 WORKERS := 2
-SHARED := -n $(WORKERS) --dist loadfile
+SHARED := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Create the environment $(1) unless it works already. Some distributions ship Python without ensurepip: then a pip
 # outside the environment installs the first one into it.
@@ -85,13 +85,13 @@ test-slow: dev ## ... and what is slow there: emulated kernels, statistics, proc
 	$(PY) -m pytest -m "$(USUAL) and slow" $(SHARED) tests/app tests/models $(ARGS)
 
 test-end-to-end: dev ## real servers, the SDKs of others, load scripts, every example of the documentation
-	$(PYTEST) tests/end_to_end tests/loadtest tests/test_readme.py $(ARGS)
+	$(PYTEST) $(SHARED) tests/end_to_end tests/loadtest tests/test_readme.py $(ARGS)
 
 test-web: dev ## the pages in Chromium
-	$(PYTEST) tests/web $(ARGS)
+	$(PYTEST) $(SHARED) tests/web $(ARGS)
 
 test-faults: dev ## the short form of the faults: broken and hostile clients, signals, recordings
-	$(PYTEST) tests/faults $(ARGS)
+	$(PYTEST) $(SHARED) tests/faults $(ARGS)
 
 test-image: dev ## the image of Dockerfile: built without a registry, and run (root, buildah, debootstrap)
 	$(PYTEST) tests/image $(ARGS)

@@ -40,7 +40,8 @@ settings.load_profile("fixed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the first test of the shared server the time that its start takes."""
+    """Begin with the longest files, and give the first test of the shared server the time that its start takes."""
+    items.sort(key=lambda item: item.get_closest_marker("longest") is None)
     for item in items:
         if "house_server" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(START_SECONDS + 600))

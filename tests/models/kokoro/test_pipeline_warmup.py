@@ -23,7 +23,8 @@ def tiny(folder: Path, *, padded: bool) -> KokoroSynthesizer:
     return KokoroSynthesizer(config, build(config, to_mx(official_arrays(TINY, 0))), packs, padded=padded)
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # a slow machine compiles its dozen kernels one by one
+# A slow machine compiles its dozen kernels one by one.
+pytestmark = [pytest.mark.slow, pytest.mark.longest, pytest.mark.timeout(900)]
 
 # Run alone, with an empty TMPDIR, in which MLX would keep compiled kernels.
 PROGRAM = """

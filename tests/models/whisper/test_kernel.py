@@ -19,7 +19,7 @@ from models.whisper.weights import load_weights, rename
 from tests.models.nllb.kernels.emulated import TOLERANCE, error, gpu
 from tests.models.whisper.builder import config, openai_arrays
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.longest]
 
 PLACE, LENGTH = 5, 12
 
