@@ -37,6 +37,10 @@ static void WAIT_COPIES(int but) {
   own.waiting = left;
 }
 
+static void READ_TILE(int lane, uint (&to)[4], const ushort *tile, int stride) {
+  for (int i = 0; i < 4; ++i) memcpy(&to[i], tile + (lane / 4 + i % 2 * 8) * stride + lane % 4 * 2 + i / 2 * 8, 4);
+}
+
 // A block's shared memory; and the same place of another block's, which is lost while that block has not begun.
 #define ROOM (MOST_ARRAYS - 1)
 static unsigned char lost[1 << 20];

@@ -13,6 +13,14 @@
 #define COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
 #define WAIT_COPIES(count) asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory")
 
+// A lane's share of a tile [16, 16] of half precision in shared memory, as a tensor core takes it: rows lane / 4 and eight
+// more, each terms lane % 4 * 2 and the next, then eight more. Rows are `stride` apart, each at a multiple of 16 bytes.
+INLINE void READ_TILE(const int lane, uint (&to)[4], const ushort *tile, const int stride) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"((uint)__cvta_generic_to_shared(tile + lane % 16 * stride + lane / 16 * 8)));
+}
+
 // The same place in the shared memory of block `rank` of the cluster.
 template <typename Value>
 INLINE Value *PEER(Value *here, const int rank) {

@@ -1,9 +1,10 @@
 // A product of rows of half precision in shared memory by a matrix in global memory, as pieces, on tensor cores.
 // MULTIPLY_TILES names the product of tiles: of bfloat16 unless the kernel says otherwise.
 //
-// A tensor core multiplies [16, 16] by [16, 8]. Which 16 of a sum's terms it takes at a time is free, as long as both
-// factors agree: here a lane's share of 64 terms is 16 neighbors, two pieces of 16 bytes of a row. Weights, keys and
-// values lie in memory as such pieces, a warp's 32 one after the other, so that it reads 512 bytes at a time (`place`).
+// A tensor core multiplies [16, 16] by [16, 8]. Each lane has its share of a tile in registers, one after the other, as
+// READ_TILE brings it from shared memory: gathered from longer reads, it would take two moves for each register. Weights lie
+// in memory as pieces: a lane's shares of 64 terms of eight columns are two of 16 bytes, and a warp reads 512 at a time
+// (`pieces` in tensor_product.py).
 //
 // Expected: the words of cuda_copies.h.
 
@@ -51,12 +52,6 @@ struct Ring {
 
 #define PIECE 8     // numbers of a lane
 #define PIECES 256  // of a warp
-
-// Where row `row`'s term `term` lies among the pieces of a matrix [.., 64 * runs].
-INLINE int place(const int row, const int term, const int runs) {
-  const int lane = row % 8 * 4 + term % 64 / 16;
-  return ((row / 8 * runs + term / 64) * 2 + term % 16 / 8) * PIECES + lane * PIECE + term % 8;
-}
 
 // Groups of eight columns that a warp computes at once, of a block's `columns`: so many that all warps have the same.
 constexpr int at_once(const int columns) {
@@ -124,19 +119,17 @@ INLINE void multiply(const At &at, const Rows &rows, Feed<AT_ONCE> &feed, int &s
     const int tap = run / each;
     UNROLL
     for (int m = 0; m < TILES; ++m) {
-      const ushort *here =
-          rows.data + ((16 * m + at.group + tap * rows.dilation) * rows.stride + (run - tap * each) * 64 + 16 * at.quad);
+      const ushort *here = rows.data + ((16 * m + tap * rows.dilation) * rows.stride + (run - tap * each) * 64);
       UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const uint4 upper = ((const uint4 *)here)[half], lower = ((const uint4 *)(here + 8 * rows.stride))[half];
+      for (int step = 0; step < 4; ++step) {
+        uint tile[4];
+        READ_TILE(at.lane, tile, here + 16 * step, rows.stride);
         UNROLL
-        for (int s = 0; s < 4; s += 2)
-          UNROLL
-          for (int n = 0; n < AT_ONCE; ++n)
-            MULTIPLY_TILES(
-                sums[m][n], word(upper, s), word(lower, s), word(upper, s + 1), word(lower, s + 1),
-                word(now[n][half], s), word(now[n][half], s + 1)
-            );
+        for (int n = 0; n < AT_ONCE; ++n)
+          MULTIPLY_TILES(
+              sums[m][n], tile[0], tile[1], tile[2], tile[3], word(now[n][step / 2], step % 2 * 2),
+              word(now[n][step / 2], step % 2 * 2 + 1)
+          );
       }
     }
   }

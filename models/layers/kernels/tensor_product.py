@@ -17,8 +17,12 @@ ROOM = "extern __shared__ __align__(16) unsigned char room[];"
 
 
 def pieces(matrix: mx.array) -> mx.array:
-    """Bring a matrix [O, ...], sizes multiples of 8 and 64, into the order of `place` (tensor_product.h): [O, I]."""
+    """Bring a matrix [O, ...], sizes multiples of 8 and 64, into the order in which warps read it: [O, I].
+
+    The second factor of a tensor core's product [16, 8] lies in two registers of each lane: column lane / 4, terms
+    lane % 4 * 2 and the next, then eight more. A lane has those of two products one after the other.
+    """
     rows = matrix.shape[0]
     flat = matrix.reshape(rows, -1)
-    split = flat.reshape(rows // 8, 8, -1, 4, 2, 8).transpose(0, 2, 4, 1, 3, 5)
+    split = flat.reshape(rows // 8, 8, -1, 2, 2, 2, 4, 2).transpose(0, 2, 3, 1, 6, 4, 5, 7)
     return mx.contiguous(split).reshape(flat.shape)

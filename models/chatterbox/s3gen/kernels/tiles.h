@@ -128,6 +128,13 @@ INLINE Made made(ushort *state, const int rows) {
   return {state, queries, queries + rows * INNER, queries + 2 * rows * INNER};
 }
 
+// Where row `row`'s term `term` of a matrix [.., 64 * runs] of keys or values lies: attention has the other factor in
+// registers, where a lane's share of 64 terms is 16 neighbors.
+INLINE int place(const int row, const int term, const int runs) {
+  const int lane = row % 8 * 4 + term % 64 / 16;
+  return ((row / 8 * runs + term / 64) * 2 + term % 16 / 8) * PIECES + lane * PIECE + term % 8;
+}
+
 // Of 64 keys that attention takes at a time, the row of the product with queries that stands for frame `frame`: such that
 // a lane's logits are those of the 16 neighbors whose values it reads.
 INLINE int key_row(const int frame) {
