@@ -112,7 +112,7 @@ types: dev ## mypy, strict
 check: lint types ## lint and types
 
 parity: $(PARITY)/.parity ## compare with the PyTorch reference (own environment)
-	$(PARITY_PY) -m pytest -m parity tests/models tests/training tests/app/audio tests/loadtest $(ARGS)
+	$(PARITY_PY) -m pytest -m parity $(SHARED) tests/models tests/training tests/app/audio tests/loadtest $(ARGS)
 
 bench: setup ## time the model in this process, stage by stage
 	@$(VENV)/bin/nightingale bench $(ARGS)

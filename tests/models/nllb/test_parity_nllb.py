@@ -31,7 +31,7 @@ from models.nllb.weights import load_weights
 if TYPE_CHECKING:
     from tests.models.nllb.reference import Reference
 
-pytestmark = [pytest.mark.parity, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.parity, pytest.mark.longest, pytest.mark.timeout(2400)]
 
 RELATIVE = 1e-4
 
