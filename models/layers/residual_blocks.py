@@ -217,9 +217,8 @@ def differences(prepared: Prepared, plain: Plain, style: int = 0) -> list[float]
     styled = mx.random.normal((len(valid), style), key=mx.random.key(1)) * 0.5 if style else None
     count = mx.array(valid, dtype=mx.int32)
     mask = (mx.arange(rows)[None, :, None] < count[:, None, None]).astype(mx.float32)
-    found = []
+    results, found = [split(each, 0, 1) for each in plain(x, count, styled)], []
     for ending in (Ending(mx.arange(columns) / columns, 0.1), Ending(mx.zeros(columns), onto=onto)):
-        results = [split(each, 0, 1) for each in plain(x, count, styled)]
         wanted = merge(results, ending.bias, ending.slope, mask, ending.onto)
         made = (compute(prepared, x, count, ending, styled, tiles) for tiles in prepared.form.tiles)
         found += [relative_difference(each, wanted) for each in made]
