@@ -5,8 +5,8 @@
 // the last tile of a run combines them; the next step combines the runs.
 //
 // Expected: tensor_product.h; INPUTS and OUTPUTS, multiples of 64; PART_COLUMNS of a block of threads, which divide
-// OUTPUTS; EPS; and the activation: SNAKE, where `snake` is there, or LEAKY, a slope. POOLED is 1 if a depthwise
-// transposed convolution doubles the activated rows, else 0.
+// OUTPUTS; EPS; and the activation: SNAKE, or LEAKY, a slope. POOLED is 1 if a depthwise transposed convolution doubles the
+// activated rows, else 0.
 
 #define MOST_CHAINS 8
 #define MOST_RUNS 64
@@ -106,22 +106,25 @@ INLINE void eight(const float *from, float (&to)[8]) {
 struct Activation {
   float scale[8], shift[8];
 #ifdef SNAKE
-  float rate[8], inverse[8];
+  float angle[8], inverse[8];
 #endif
 
   INLINE_MEMBER void read(const float *affine, const float *terms, const int c) {
     eight(affine + c, scale);
     eight(affine + INPUTS + c, shift);
 #ifdef SNAKE
-    eight(terms + INPUTS + c, rate);
+    eight(terms + INPUTS + c, angle);
     eight(terms + 2 * INPUTS + c, inverse);
+    UNROLL
+    for (int n = 0; n < 8; ++n) angle[n] *= 3.14159265f;
 #endif
   }
 
   INLINE_MEMBER float of(const float v, const int i) const {
     const float moved = fmaf(v, scale[i], shift[i]);
 #ifdef SNAKE
-    return snake(moved, moved * rate[i], inverse[i]);
+    const float sine = SINE(moved * angle[i]);  // its error is far below that of the product's half precision
+    return fmaf(sine * inverse[i], sine, moved);
 #else
     return moved > 0.0f ? moved : LEAKY * moved;
 #endif
@@ -167,36 +170,61 @@ INLINE void activate(
         const float more = (row >> 1) + 1 < of.moments.valid ? activation.of(next[j][n], n) : 0.0f;
         y[n] = taps[3 * INPUTS] + (row & 1 ? fmaf(y[n], taps[2 * INPUTS], more * taps[0]) : y[n] * taps[INPUTS]);
 #endif
-        if (row < 0 || row >= of.valid) y[n] = 0.0f;
       }
-      *(uint4 *)(to.data + (r * to.stride + c)) = {
+      uint4 packed = {
           PACKED_HALF(y[0], y[1]), PACKED_HALF(y[2], y[3]), PACKED_HALF(y[4], y[5]), PACKED_HALF(y[6], y[7])};
+      if (row < 0 || row >= of.valid) packed = {0, 0, 0, 0};
+      *(uint4 *)(to.data + (r * to.stride + c)) = packed;
     }
   }
 }
 
-// Moments of a column over the rows that a lane holds, merged with those of the lanes of the other rows (Chan, Golub
-// and LeVeque 1979): the first of them has all.
-template <int TILES>
-INLINE float2 moments_of(const float (&values)[2 * TILES], const bool (&live)[2 * TILES]) {
-  float count = 0.0f, mean = 0.0f, square = 0.0f;
+// Adds a lane's share of rows, eight of them `step` apart, to its sums. All are read before anything is written.
+template <int TILES, int AT_ONCE>
+INLINE void add(const float *from, const long step, const int alive, float (&sums)[TILES][AT_ONCE][4]) {
   UNROLL
-  for (int i = 0; i < 2 * TILES; ++i) {
-    count += live[i] ? 1.0f : 0.0f;
-    mean += live[i] ? values[i] : 0.0f;
-  }
-  mean = count > 0.0f ? mean / count : 0.0f;
+  for (int n = 0; n < AT_ONCE; ++n)
+    UNROLL
+    for (int i = 0; i < 2 * TILES; ++i) {
+      const float2 v = 8 * i < alive ? *(const float2 *)(from + (i * step + 8 * n)) : float2{0.0f, 0.0f};
+      sums[i / 2][n][i % 2 * 2] += v.x;
+      sums[i / 2][n][i % 2 * 2 + 1] += v.y;
+    }
+}
+
+// Writes a lane's share of the moments of `count` rows, of which it holds every eighth, as far as they are `alive`.
+template <int TILES, int AT_ONCE>
+INLINE void post_moments(
+    const At &at, float *to, const int count, const int alive, const float (&values)[TILES][AT_ONCE][4]
+) {
+  const float share = DIVIDE(1.0f, (float)count);
+  float means[AT_ONCE][2] = {}, squares[AT_ONCE][2] = {};
   UNROLL
-  for (int i = 0; i < 2 * TILES; ++i) square = live[i] ? fmaf(values[i] - mean, values[i] - mean, square) : square;
+  for (int n = 0; n < AT_ONCE; ++n)
+    UNROLL
+    for (int side = 0; side < 2; ++side) {
+      float &mean = means[n][side], &square = squares[n][side];
+      UNROLL
+      for (int i = 0; i < 2 * TILES; ++i) mean += values[i / 2][n][i % 2 * 2 + side];
+      UNROLL
+      for (int mask = 4; mask < 32; mask *= 2) mean += LANE_XOR(mean, mask);
+      mean *= share;
+      UNROLL
+      for (int i = 0; i < 2 * TILES; ++i) {
+        const float apart = 8 * i < alive ? values[i / 2][n][i % 2 * 2 + side] - mean : 0.0f;
+        square = fmaf(apart, apart, square);
+      }
+      UNROLL
+      for (int mask = 4; mask < 32; mask *= 2) square += LANE_XOR(square, mask);
+    }
+  if (at.group) return;
   UNROLL
-  for (int mask = 4; mask < 32; mask *= 2) {
-    const float counted = LANE_XOR(count, mask), apart = LANE_XOR(mean, mask) - mean, squared = LANE_XOR(square, mask);
-    const float total = count + counted, share = total > 0.0f ? counted / total : 0.0f;
-    mean = fmaf(apart, share, mean);
-    square += fmaf(apart * apart, count * share, squared);
-    count = total;
-  }
-  return {mean, square};
+  for (int n = 0; n < AT_ONCE; ++n)
+    UNROLL
+    for (int side = 0; side < 2; ++side) {
+      POST(to + (8 * n + side), means[n][side]);
+      POST(to + (OUTPUTS + 8 * n + side), squares[n][side]);
+    }
 }
 
 // The last tile of a run combines the moments of all.
@@ -255,34 +283,29 @@ INLINE void activated_conv(const int thread, const int tile, const int part, con
   for (int group = at.warp; group < feed.groups; group += WARPS) {
     float sums[TILES][AT_ONCE][4] = {};
     multiply(at, heard, feed, stage, sums);
+    const int c = part * PART_COLUMNS + group * AT_ONCE * 8 + 2 * at.quad, row = first + at.group, alive = of.valid - row;
+    const long to = (long)row * OUTPUTS + c, step = 8 * OUTPUTS;
+    if (of.onto) add(of.onto + ((long)(row >> of.doubled) * OUTPUTS + c), step >> of.doubled, alive, sums);
+    if (of.bias)
+      UNROLL
+      for (int n = 0; n < AT_ONCE; ++n) {
+        const float2 bias = *(const float2 *)(of.bias + (c + 8 * n));
+        UNROLL
+        for (int i = 0; i < 4 * TILES; ++i) {
+          float &sum = sums[i / 4][n][i % 4];
+          sum = (sum + (i % 2 ? bias.y : bias.x)) * 0.70710678f;
+        }
+      }
+    if (of.after) add(of.after + to, step, alive, sums);
     UNROLL
-    for (int n = 0; n < AT_ONCE; ++n) {
-      const int c = part * PART_COLUMNS + (group * AT_ONCE + n) * 8 + 2 * at.quad;
-      const float2 bias = of.bias ? *(const float2 *)(of.bias + c) : float2{0.0f, 0.0f};
-      const float factor = of.bias ? 0.70710678f : 1.0f;
-      float left[2 * TILES], right[2 * TILES];
-      bool live[2 * TILES];
+    for (int n = 0; n < AT_ONCE; ++n)
       UNROLL
       for (int i = 0; i < 2 * TILES; ++i) {
-        const int row = first + 8 * i + at.group;
-        live[i] = row < of.valid;
-        const float2 start = of.onto && live[i] ? *(const float2 *)(of.onto + ((long)(row >> of.doubled) * OUTPUTS + c))
-                                                : float2{0.0f, 0.0f};
-        const long to = (long)row * OUTPUTS + c;
-        const float2 more = of.after && live[i] ? *(const float2 *)(of.after + to) : float2{0.0f, 0.0f};
-        left[i] = live[i] ? fmaf(start.x + sums[i / 2][n][i % 2 * 2] + bias.x, factor, more.x) : 0.0f;
-        right[i] = live[i] ? fmaf(start.y + sums[i / 2][n][i % 2 * 2 + 1] + bias.y, factor, more.y) : 0.0f;
-        if (row < of.rows) *(float2 *)(of.made + to) = {left[i], right[i]};
+        float *both = sums[i / 2][n] + i % 2 * 2;
+        if (8 * i >= alive) both[0] = both[1] = 0.0f;
+        if (row + 8 * i < of.rows) *(float2 *)(of.made + (to + i * step + 8 * n)) = {both[0], both[1]};
       }
-      if (!of.runs) continue;
-      const float2 one = moments_of<TILES>(left, live), other = moments_of<TILES>(right, live);
-      if (at.group) continue;
-      float *to = of.tiles + (2 * tile * OUTPUTS + c);
-      POST(to, one.x);
-      POST(to + 1, other.x);
-      POST(to + OUTPUTS, one.y);
-      POST(to + OUTPUTS + 1, other.y);
-    }
+    if (of.runs) post_moments(at, of.tiles + (2 * tile * OUTPUTS + c), min(ROWS, of.valid - first), alive, sums);
   }
   if (!of.runs) return;
   const int each = run_of(parts(of.rows, ROWS)), run = tile / each;

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Literal
 
 from models.backend import mx
-from models.layers.activation import SNAKE_WORD
 from models.layers.adain import SLOPE
 from models.layers.kernels.device import THREADS, Kernel, counters, gpu, launch, launches_directly, processors, read
 from models.layers.kernels.tensor_product import COPIES, MOST_SHARED, PIECE_BYTES, PIECES, PRODUCT, ROOM, pieces
@@ -126,7 +125,7 @@ def kernel(form: Form, tiles: int) -> Kernel:
         _INPUTS,
         ("made",),
         _BODY,
-        header + SNAKE_WORD + COPIES + PRODUCT + read(Path(__file__).with_name("activated_conv.h")),
+        header + COPIES + PRODUCT + read(Path(__file__).with_name("activated_conv.h")),
         in_place=True,
         bounded=True,
         resident=form.resident,

@@ -17,6 +17,7 @@ static float __shfl_xor_sync(unsigned, float v, int mask) { return lane_xor(v, m
 static int __shfl_xor_sync(unsigned, int v, int mask) { return bits_as<int>(lane_xor(bits_as<float>(v), mask)); }
 static float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 #define __expf(x) expf(x)  // glibc has one of this name
+#define __sinf(x) sinf(x)
 #define __fdividef(x, y) ((x) / (y))
 static float __int_as_float(int bits) { return bits_as<float>(bits); }
 static float __uint_as_float(unsigned bits) { return bits_as<float>(bits); }

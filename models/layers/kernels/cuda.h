@@ -1,6 +1,7 @@
 // CUDA's words for the kernels. metal.h has the same for Metal, and both list all of them in the same order.
-// Arithmetic has C's names: expf, tanhf, sinf, cosf, sqrtf, floorf, fmaf, fmaxf, fminf, min, max. EXP, RSQRT and DIVIDE are
-// faster and less exact. `long` has 64 bits. A cast converts between float and a template's type, such as bfloat16.
+// Arithmetic has C's names: expf, tanhf, sinf, cosf, sqrtf, floorf, fmaf, fmaxf, fminf, min, max. EXP, SINE, RSQRT and
+// DIVIDE are faster and less exact. `long` has 64 bits. A cast converts between float and a template's type, such as
+// bfloat16.
 
 // Qualifiers, and the hint to unroll the next loop.
 #define INLINE static __forceinline__ __device__
@@ -30,6 +31,7 @@
 #define BITS_FLOAT(bits) __uint_as_float(bits)
 #define FLOAT_BITS(value) __float_as_uint(value)
 #define EXP(x) __expf(x)
+#define SINE(x) __sinf(x)
 #define RSQRT(x) rsqrtf(x)
 #define DIVIDE(x, y) __fdividef(x, y)
 

@@ -77,13 +77,11 @@ INLINE void MULTIPLY(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0,
 }
 
 // The same of float16. What is too great becomes its greatest number, and no number stays none.
-INLINE float HALF_RANGE(const float v) { return v > 65504.0f ? 65504.0f : v < -65504.0f ? -65504.0f : v; }
-
 INLINE uint PACKED_HALF(float low, float high) {
   uint both;
-  low = HALF_RANGE(low);
-  high = HALF_RANGE(high);
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  asm("{.reg .b32 all; cvt.rn.f16x2.f32 all, %1, %2; min.NaN.f16x2 all, all, %3; max.NaN.f16x2 %0, all, %4;}"
+      : "=r"(both)
+      : "f"(high), "f"(low), "r"(0x7bff7bffu), "r"(0xfbfffbffu));
   return both;
 }
 

@@ -27,6 +27,7 @@
 #define BITS_FLOAT(bits) as_type<float>(bits)
 #define FLOAT_BITS(value) as_type<uint>(value)
 #define EXP(x) metal::exp(x)
+#define SINE(x) metal::sin(x)
 #define RSQRT(x) metal::rsqrt(x)
 #define DIVIDE(x, y) ((x) / (y))
 

@@ -16,7 +16,7 @@ from tests.models.metal import generated
 C_NAMES = {"expf", "tanhf", "sinf", "cosf", "sqrtf", "floorf", "fmaf", "fmaxf", "fminf", "multiply_tiles"}
 # Metal has no barrier of a grid, and no kernel that asks its tensor cores for float16.
 BARRIER = {"ARRIVE", "WAIT", "ANY", "PART", "LAST", "ARRIVALS", "DEPARTURES", "FAILED"}
-CUDA_NAMES = BARRIER | {"PACKED_HALF", "HALF_RANGE", "MULTIPLY_HALF"}
+CUDA_NAMES = BARRIER | {"PACKED_HALF", "MULTIPLY_HALF"}
 
 
 def defined(device: Device) -> set[str]:
