@@ -31,7 +31,7 @@ struct Unit {
   const float *bias;      // [OUTPUTS], or null. With a bias the result is divided by the root of two
   const float *after;     // what is added then [rows, OUTPUTS], or null
   const ushort *weights;  // pieces of [OUTPUTS, taps * INPUTS]
-  const float *terms;     // SNAKE: [3, INPUTS], what is added to x, cycles of the sine, and what it is multiplied by;
+  const float *terms;     // SNAKE: [3, INPUTS], what is added to x, angle of the sine, and what it is multiplied by;
                           // POOLED: [4, INPUTS], three taps and the bias
   const float *affine;    // AdaIN's gamma and beta [2, INPUTS], or null: x is shifted by its term alone
   Moments moments;        // of x, for AdaIN
@@ -115,8 +115,6 @@ struct Activation {
 #ifdef SNAKE
     eight(terms + INPUTS + c, angle);
     eight(terms + 2 * INPUTS + c, inverse);
-    UNROLL
-    for (int n = 0; n < 8; ++n) angle[n] *= 3.14159265f;
 #endif
   }
 

@@ -6,6 +6,7 @@ definition is the owner's, that of the mean `models.layers.vocoder.merge`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -105,7 +106,7 @@ def prepared_blocks(chains: Sequence[Chain]) -> Prepared:
     form, styled, steps = _form(chains), chains[0][0].start is not None, []
     for at in range(len(chains[0])):
         units = [chain[at] for chain in chains]
-        each = [[0.0 if unit.shift is None else unit.shift, unit.rate, unit.inverse] for unit in units]
+        each = [[0.0 if unit.shift is None else unit.shift, unit.rate * math.pi, unit.inverse] for unit in units]
         terms = mx.stack([mx.stack([mx.broadcast_to(part, (form.inputs,)) for part in parts]) for parts in each])
         options = Options(
             dilation=units[0].conv.dilation,
