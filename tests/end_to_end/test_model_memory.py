@@ -43,7 +43,7 @@ def test_memory_returns_when_models_go(run_house: Callable[..., AbstractContextM
         until_unloaded(url)  # those that are loaded at the start
         spoken = []
         resident = []
-        for _ in range(3):
+        for _ in range(4):
             answer = httpx.post(f"{url}/v1/audio/speech", json=SPEECH, headers=WAIT, timeout=200)
             assert answer.status_code == 200, answer.text
             spoken.append(answer.content)
@@ -53,9 +53,10 @@ def test_memory_returns_when_models_go(run_house: Callable[..., AbstractContextM
             until_unloaded(url)
             resident.append(gauge(url, "process_resident_memory_bytes"))
             assert resident[-1] < full - LEAST
-        # The same audio, and nothing more is left behind each time.
         assert spoken[1:] == spoken[:-1]
-        assert resident[2] < resident[0] + LEAST
+        # Nothing more is left behind each time. The first round is apart: on a busy machine the voice goes before the
+        # translator comes, and what remains of both together appears in the second.
+        assert resident[3] < resident[1] + LEAST, resident
         assert httpx.get(f"{url}/readyz").status_code == 200
 
 
