@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from functools import partial
 from typing import Protocol
 
 from app.engine.admission import Admission, slot
+from app.engine.backend import Hardware, active_memory, free_memory, hardware
 from app.engine.catalog import Catalog
 from app.errors import (
     DrainingError,
@@ -212,14 +211,6 @@ class ModelState:
         return model
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
-    """Device of MLX, and the instructions and threads of the native kernels ("mlx": none are in use), in words."""
-
-    device: str
-    kernels: str
-
-
 class ModelLoader:
     """Brings models from their files to warm, and drops them.
 
@@ -302,46 +293,22 @@ class ModelLoader:
             between_shapes()
 
         start = time.perf_counter()
-        before = _mlx_memory() or 0
+        before = active_memory() or 0
         with steps(between_shapes):
             model = self._load(state.name)
         state.note_loaded(model)
-        if (after := _mlx_memory()) is not None:
+        if (after := active_memory()) is not None:
             state.memory = max(0, after - before)
             metrics.model_memory.labels(state.name).set(state.memory)
         check(state)
         self.on_loaded(state.name, model)
         log.info("loaded %s in %.2f s", state.name, time.perf_counter() - start)
-        if self.hardware is None and (found := _hardware()) is not None:
+        if self.hardware is None and (found := hardware()) is not None:
             self.hardware = found
             log.info("device: %s; kernels: %s", found.device, found.kernels)
         if self._warmup:
             state.status = ModelStatus.WARMING
             model.warm(progress)
-
-
-def free_memory() -> None:
-    """Collect what refers to itself, and have MLX and the system take back what nothing refers to."""
-    gc.collect()
-    clear_cache = getattr(sys.modules.get("models.backend"), "clear_cache", None)
-    if clear_cache is not None:
-        clear_cache()
-
-
-def _mlx_memory() -> int | None:
-    """Return the bytes of MLX's arrays; None while nothing has imported MLX, or another thread imports it."""
-    memory = getattr(sys.modules.get("models.backend"), "memory", None)
-    return None if memory is None else int(memory().active)
-
-
-def _hardware() -> Hardware | None:
-    """Return what the models compute with; None while nothing has imported MLX."""
-    if "models.backend" not in sys.modules:
-        return None
-    from models.backend import device_name
-    from models.native.kernels import description
-
-    return Hardware(device_name(), description())
 
 
 # Called with the progress of a model that a request waits for.

@@ -10,15 +10,15 @@ keep up parks its own job and nobody else's.
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from app.engine.backend import call_backend, free_memory
 from app.engine.jobs import Job, Priority, Queues, Results, SpeechJob
-from app.engine.model_loader import Load, ModelLoader, ModelState, ModelStatus, free_memory
+from app.engine.model_loader import Load, ModelLoader, ModelState, ModelStatus
 from app.engine.unloading import Reason, UnloadRules
 from app.errors import ModelFailedError, OverloadedError, ServiceError, UnavailableError, model_failed
 from app.observability import metrics
@@ -249,11 +249,11 @@ class ModelWorker:
                 worked = time.perf_counter()
             elif idle and worked is not None:
                 rested = time.perf_counter() - worked > REST
-                _give_back(rested=rested)
+                call_backend("give_back", rested=rested)
                 if rested:
                     worked = None
         self._fail_waiting()
-        _call_backend("release_thread")
+        call_backend("release_thread")
 
     def _bring_up(self, state: ModelState) -> None:
         """Make room for a model, load it and warm it."""
@@ -266,7 +266,7 @@ class ModelWorker:
             return
         self.loader.bring_up(state, lambda: self._between_shapes(state), self._check_size)
         # Warming the longest shapes leaves more memory free than a sentence needs.
-        _give_back(rested=True)
+        call_backend("give_back", rested=True)
         with self._changed:
             if state.unwanted and state.status is ModelStatus.READY:
                 state.status = ModelStatus.UNLOADING
@@ -487,15 +487,3 @@ class ModelWorker:
             except Exception:
                 log.exception("model %s failed while being closed", job.model)
         job.send(result)
-
-
-def _give_back(*, rested: bool) -> None:
-    """Call `models.backend.give_back`, once a model has imported that module."""
-    _call_backend("give_back", rested=rested)
-
-
-def _call_backend(name: str, **named: object) -> None:
-    """Call a function of `models.backend`, once the module has it: another thread may be importing it now."""
-    function = getattr(sys.modules.get("models.backend"), name, None)
-    if function is not None:
-        function(**named)

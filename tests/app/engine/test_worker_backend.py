@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from app.engine.worker import ModelWorker, _call_backend, _give_back
+from app.engine.backend import active_memory, call_backend, free_memory
+from app.engine.worker import ModelWorker
 from models.contract import WeightsMissingError
 from models.native.programs import run_all
 
@@ -20,10 +21,12 @@ def test_a_backend_that_another_thread_is_importing_is_left_alone(monkeypatch: p
     module: Any = types.ModuleType("models.backend")
     monkeypatch.setitem(sys.modules, "models.backend", module)
     called: list[bool] = []
-    _give_back(rested=True)
-    _call_backend("release_thread")
+    call_backend("give_back", rested=True)
+    call_backend("release_thread")
+    free_memory()
+    assert active_memory() is None
     module.give_back = lambda *, rested: called.append(rested)
-    _give_back(rested=True)
+    call_backend("give_back", rested=True)
     assert called == [True]
 
 
