@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate
 from typing import Any, ParamSpec, TypeVar, cast
 
 from models.native import nvidia, process
@@ -128,13 +129,15 @@ def upload(*arrays: npt.NDArray[Any]) -> list[mx.array]:
     """
     if on_cpu():
         return [mx.array(array) for array in arrays]
-    flat = [np.ascontiguousarray(array).reshape(-1).view(np.uint32) for array in arrays]
-    padded = [np.pad(words, (0, -words.size % _ALIGNED_WORDS)) for words in flat]
-    joined, found, start = mx.array(np.concatenate(padded)), [], 0
-    for array, words, room in zip(arrays, flat, padded, strict=True):
-        found.append(joined[start : start + words.size].view(_DTYPES[array.dtype.char]).reshape(array.shape))
-        start += room.size
-    return found
+    starts = [0, *accumulate(array.size + -array.size % _ALIGNED_WORDS for array in arrays)]
+    words = np.zeros(starts[-1], dtype=np.uint32)
+    for array, start in zip(arrays, starts, strict=False):
+        words[start : start + array.size] = array.reshape(-1).view(np.uint32)
+    joined = mx.array(words)
+    return [
+        joined[start : start + array.size].view(_DTYPES[array.dtype.char]).reshape(array.shape)
+        for array, start in zip(arrays, starts, strict=False)
+    ]
 
 
 def cpu_streams() -> list[mx.Stream]:

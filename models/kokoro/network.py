@@ -383,8 +383,9 @@ def alignment(frames: Sequence[npt.NDArray[np.int64]], tokens: int, length: int)
     """Return the token of each frame [B, length], of rows of `tokens` each; the last token fills a row up."""
     index = np.zeros((len(frames), length), dtype=np.int32)
     for row, of_token in enumerate(frames):
-        at = np.repeat(np.arange(len(of_token)), of_token)
-        index[row] = row * tokens + np.pad(at, (0, length - len(at)), mode="edge")
+        first, total = row * tokens, int(of_token.sum())
+        index[row, :total] = np.repeat(np.arange(first, first + len(of_token)), of_token)
+        index[row, total:] = first + len(of_token) - 1
     return index
 
 

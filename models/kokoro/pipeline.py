@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
@@ -74,8 +75,8 @@ class BatchRow:
     """One utterance of a batch, with its request's timeline.
 
     `ids` are token ids [T], `style` is [1, 2 * style_dim]. `noise` [frames * 600] replaces the source's seeded noise,
-    for comparison with the reference. `places` holds the token of each character of the request's phonemes. `frames`
-    are the frames per token [T], which the predictor sets.
+    for comparison with the reference: that of all rows of a batch, or of none. `places` holds the token of each
+    character of the request's phonemes. `frames` are the frames per token [T], which the predictor sets.
     """
 
     ids: list[int]
@@ -283,8 +284,7 @@ class KokoroSynthesizer:
             f0, energy = compiled.curves(align(encoded, places), styles, count)
             self._profiled(f0, energy)
         with mx.stream(cpu_streams()[-1]):  # beside the curves
-            each = zip(chosen, keys, totals, strict=True)
-            noise = mx.concatenate([self._noise(row, key, total, length) for row, key, total in each])
+            noise = self._noise(chosen, keys, totals, length)
         pieces = compiled.pieces(align(text, places), f0, energy, styles, noise, count)
         piece = next(pieces)
         mx.async_eval(piece)
@@ -328,19 +328,26 @@ class KokoroSynthesizer:
         full = not self._padded and all(length == size for length in lengths)
         return [] if full else [np.array(list(lengths), dtype=np.int32)]
 
-    def _noise(self, row: BatchRow, key: mx.array, frames: int, length: int) -> mx.array:
-        """Return the source's noise [1, length * 600]: the noise that the row has alone, from its key, then zeros."""
-        if row.noise is None:
-            drawn = self._drawn(key, bucket(frames, FRAME_BUCKETS) if self._padded else frames)
-        else:
-            drawn = mx.array(row.noise)[None]
-        if drawn.shape[1] == length * SAMPLES_PER_FRAME:
-            return drawn
-        return mx.pad(drawn, [(0, 0), (0, length * SAMPLES_PER_FRAME - drawn.shape[1])])
+    def _noise(self, rows: Sequence[BatchRow], keys: mx.array, totals: Sequence[int], length: int) -> mx.array:
+        """Return the source's noise [B, length * 600]: of each row what it has alone, from its key, then zeros.
 
-    def _drawn(self, key: mx.array, frames: int) -> mx.array:
-        """Return merged noise [1, frames * 600] from a key; another length gives other noise."""
-        drawn: mx.array = _normal(frames * SAMPLES_PER_FRAME)(key, self._noise_gain)
+        Neighbors of one size are drawn together.
+        """
+        drawn, first = [mx.array(row.noise)[None] for row in rows if row.noise is not None], 0
+        sizes = [bucket(total, FRAME_BUCKETS) for total in totals] if self._padded else totals
+        for size, run in groupby(() if drawn else sizes):
+            last = first + len(list(run))
+            drawn.append(self._drawn(keys[first:last], size))
+            first = last
+        samples = length * SAMPLES_PER_FRAME
+        missing = [samples - each.shape[1] for each in drawn]  # MLX copies what it pads by nothing
+        return mx.concatenate(
+            [mx.pad(each, [(0, 0), (0, more)]) if more else each for each, more in zip(drawn, missing, strict=True)]
+        )
+
+    def _drawn(self, keys: mx.array, frames: int) -> mx.array:
+        """Return merged noise [B, frames * 600] from keys [B, 2]; another length gives other noise."""
+        drawn: mx.array = _normal(frames * SAMPLES_PER_FRAME)(keys, self._noise_gain)
         return drawn
 
     def warm(self, progress: Progress) -> None:
@@ -380,7 +387,7 @@ class KokoroSynthesizer:
         count = next(map(mx.array, self._counted([size] * batch, size)), None)
         width, styles = self.config.hidden_dim, mx.array(np.repeat(row, batch, axis=0))
         f0, energy = self._compiled.curves(mx.zeros((batch, size, width)), styles, count)
-        noise = mx.repeat(self._drawn(mx.random.key(0), size), batch, axis=0)
+        noise = self._drawn(mx.zeros((batch, 2), dtype=mx.uint32), size)
         for piece in self._compiled.pieces(mx.zeros((batch, size, width)), f0, energy, styles, noise, count):
             mx.eval(piece)
 
@@ -395,8 +402,12 @@ class KokoroSynthesizer:
 
 @compiled_cache
 def _normal(samples: int):  # type: ignore[no-untyped-def]
-    """Return a function of a key and a gain to normal noise [1, samples]: two launches in place of ten."""
-    return mx.compile(lambda key, gain: mx.random.normal((1, samples), key=key) * gain)
+    """Return a function of keys [B, 2] and a gain to normal noise [B, samples]: two launches in place of ten a row."""
+
+    def normal(key: mx.array) -> mx.array:
+        return mx.random.normal((samples,), key=key)
+
+    return mx.compile(lambda keys, gain: mx.vmap(normal)(keys) * gain)
 
 
 def round_durations(expected: npt.NDArray[np.float32], speed: float) -> Frames:

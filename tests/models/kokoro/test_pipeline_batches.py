@@ -10,7 +10,7 @@ import pytest
 
 from models.backend import bucket, mx
 from models.contract import AudioChunk, BatchItem, BatchSynthesizer, Cancelled, ModelError, SpeechRequest, WarmupStep
-from models.kokoro.network import Kokoro
+from models.kokoro.network import Kokoro, alignment
 from models.kokoro.pipeline import (
     BATCH_BUCKETS,
     BATCH_FRAME_BUCKETS,
@@ -18,6 +18,7 @@ from models.kokoro.pipeline import (
     FRAME_BUCKETS,
     BatchRow,
     KokoroSynthesizer,
+    _keys,
 )
 from models.layers.conv import PaddingMask
 from models.timeline import Stage, Timeline
@@ -90,6 +91,28 @@ def test_each_is_what_it_is_alone(monkeypatch: pytest.MonkeyPatch, name: str, pa
         wanted = single[at]
         same = [found for found in curves.seen if found[0].shape == wanted[0].shape]
         assert min(max(distance(a, b) for a, b in zip(found, wanted, strict=True)) for found in same) < 1e-4
+
+
+@pytest.mark.parametrize("totals", [[7], [7, 7, 7], [7, 90, 90, 7], [50, 51]])
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_noise_of_a_row_is_what_it_has_alone(padded: bool, totals: list[int]) -> None:
+    """To the last bit, with zeros behind it."""
+    model, rows = singer(padded=padded), rows_of([SENTENCE] * len(totals))
+    found = np.array(model._noise(rows, mx.array(_keys(rows)), totals, 100))
+    assert found.shape == (len(rows), 60_000)
+    for row, each, total in zip(rows, found, totals, strict=True):
+        samples = 600 * (bucket(total, FRAME_BUCKETS) if padded else total)
+        alone = mx.random.normal((1, samples), key=mx.random.key(row.seed)) * model._noise_gain
+        assert np.array_equal(each[:samples], np.array(alone)[0])
+        assert not each[samples:].any()
+
+
+@pytest.mark.parametrize("length", [8, 11])
+def test_alignment_repeats_tokens_and_fills_with_the_last(length: int) -> None:
+    frames = [np.array([3, 1, 4]), np.array([1, 1, 1])]
+    found = alignment(frames, 5, length)
+    assert found.dtype == np.int32
+    assert found.tolist() == [[0] * 3 + [1] + [2] * (length - 4), [5, 6] + [7] * (length - 2)]
 
 
 @pytest.fixture(scope="module")
