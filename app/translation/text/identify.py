@@ -104,10 +104,10 @@ def _by_model(sample: str, script: str, limit: int) -> list[Guess]:
     weighted: dict[str, float] = {}
     everything = 0.0
     for label, probability in identifier.rank(sample.lower()):
-        language = _flores(label)
-        weight = probability * (_PRIOR_OF_OTHERS if language is None else _PRIOR.get(language, 1.0))
+        prior, language = _reading(label, script)
+        weight = probability * prior
         everything += weight  # languages that FLORES-200 lacks also lower the confidence of the others
-        if language is not None and _may_be_written(language, script):
+        if language is not None:
             weighted[language] = weighted.get(language, 0.0) + weight
     for language in _everyday(sample):
         weighted[language] = weighted.get(language, 0.0) + _EVERYDAY_WEIGHT * _PRIOR.get(language, 1.0)
@@ -133,7 +133,15 @@ def _may_be_written(language: str, script: str) -> bool:
     return own == script or script not in _SCRIPTS or (language == "srp_Cyrl" and script == "Latn")
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1 << 12)
+def _reading(label: str, script: str) -> tuple[float, str | None]:
+    """Return the prior of a label, and its language if FLORES-200 has it and `script` may write it."""
+    language = _flores(label)
+    if language is None:
+        return _PRIOR_OF_OTHERS, None
+    return _PRIOR.get(language, 1.0), language if _may_be_written(language, script) else None
+
+
 def _flores(label: str) -> str | None:
     if label in _LABELS:
         return _LABELS[label]
