@@ -234,11 +234,20 @@ class TranslationJob(Job[Translation]):
         self.room = len(batch) + 1
         self._translator = translator
         self._batch = batch
+        self._left = len(batch)
 
     def begin(self) -> Iterator[Translation | None]:
         """Translate the batch."""
         metrics.translation_batch.labels(self.model).observe(len(self._batch))
         return self._translator.translate(self._batch, self.timeline, self.cancelled)
+
+    def accept(self, item: Translation) -> None:
+        """Count the sentences that are left."""
+        self._left -= 1
+
+    def is_last(self, item: Translation) -> bool:
+        """Whether no sentence is left: the end needs no turn of its own, for which the reader would wait."""
+        return self._left == 0
 
 
 class RecognitionJob(Job[RecognizedSegment]):

@@ -432,6 +432,26 @@ def test_translations_arrive_as_they_are_finished() -> None:
     assert script.closed == ["batch"]
 
 
+def test_a_batch_ends_with_its_last_translation() -> None:
+    """Its end takes no turn of the model."""
+
+    class Last(Steps):
+        def translate(
+            self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: Callable[[], bool]
+        ) -> Iterator[Translation | None]:
+            for index in (1, 0):
+                yield Translation(index, Hypothesis(batch[index].text, -0.5))
+            raise AssertionError("another turn")
+
+    async def run(worker: ModelWorker) -> list[int]:
+        job = TranslationJob("t", Last(script), batch_of("a", "b"), Timeline(), CancelToken())
+        return [item.index async for item in worker.submit(job)]
+
+    script = Script()
+    with working_both(script) as worker:
+        assert asyncio.run(run(worker)) == [1, 0]
+
+
 def test_speech_has_its_turn_between_the_steps_of_a_translation() -> None:
     async def run(worker: ModelWorker) -> None:
         results = submit_batch(worker, batch_of("a b c d e f"), Timeline(), CancelToken())
