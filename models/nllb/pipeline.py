@@ -234,13 +234,14 @@ class NllbTranslator:
             with timeline.measure(Stage.TRANSLATE_ENCODE):
                 sources = [work.source for work in members]
                 group = self.compiled.encode(sources, self._head(members[0].request.target), longest, beams)
-            found: Iterator[Finished | None]
-            if beams > 1:
-                found = search.beam(self.compiled, group, sentences, beams, cancelled, ngram=ngram)
-            elif ngram:
-                found = search.greedy_no_repeat(self.compiled, group, sentences, ngram, cancelled)
-            else:
-                found = search.greedy(self.compiled, group, sentences, cancelled)
+                found: Iterator[Finished | None]
+                if beams > 1:
+                    found = search.beam(self.compiled, group, sentences, beams, cancelled, ngram=ngram)
+                elif ngram:
+                    found = search.greedy_no_repeat(self.compiled, group, sentences, ngram, cancelled)
+                else:
+                    found = search.greedy(self.compiled, group, sentences, cancelled)
+                group.wait()
             while True:
                 with timeline.measure(Stage.TRANSLATE_DECODE):
                     try:

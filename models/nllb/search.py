@@ -87,18 +87,33 @@ def greedy(
 ) -> Iterator[Finished | None]:
     """Yield (number of the sentence, [its translation]) as each is complete, None every few steps.
 
-    A sentence with a draft must be alone in its group. Raises Cancelled between steps.
+    Without drafts the first step is sent at once, and need not wait for who reads on. A sentence with a draft must be
+    alone in its group. Raises Cancelled between steps.
     """
+    begun = None
+    if not sentences[0].draft:
+        begun = compiled.step(_prompts(sentences, group.rows), mx.array([0]), group)
+        mx.async_eval(begun[0])
+    return _greedy(compiled, group, sentences, cancelled, begun)
+
+
+def _greedy(
+    compiled: CompiledNetwork,
+    group: Group,
+    sentences: Sequence[SearchTask],
+    cancelled: IsCancelled,
+    begun: tuple[mx.array, mx.array] | None,
+) -> Iterator[Finished | None]:
+    """Do the work of `greedy`; `begun` has the first tokens and the next place, unless there is a draft."""
     found = [TokenHypothesis() for _ in sentences]
-    if sentences[0].draft:
+    if begun is None:
         token, at = _verify(compiled, group, sentences[0], found[0])
         if token is None:
             yield 0, found
             return
-        tokens, place = compiled.step(mx.array([[token]], dtype=mx.int32), mx.array([at]), group)
-    else:
-        tokens, place = compiled.step(_prompts(sentences, group.rows), mx.array([0]), group)
-    mx.async_eval(tokens)
+        begun = compiled.step(mx.array([[token]], dtype=mx.int32), mx.array([at]), group)
+        mx.async_eval(begun[0])
+    tokens, place = begun
     following = tokens
     live = list(range(len(sentences)))  # the sentence in each of the first rows; -1 where it is complete
     steps = 0

@@ -55,6 +55,10 @@ class Group:
     rows: int
     origin: mx.array | None = None
 
+    def wait(self) -> None:
+        """Wait until the sentences are encoded."""
+        mx.eval(self.memory, self.bias)
+
     def select(self, rows: Sequence[int]) -> None:
         """Keep these rows, in this order."""
         index = mx.array(list(rows), dtype=mx.int32)
@@ -96,7 +100,7 @@ class CompiledNetwork:
         return min(bucket(live, BATCH_BUCKETS), rows)
 
     def encode(self, sources: Sequence[Sequence[int]], head: Head, longest: int, copies: int = 1) -> Group:
-        """Encode token ids, each `copies` times in neighboring rows, with room to decode `longest` tokens of each."""
+        """Begin to encode token ids, each `copies` times in neighboring rows, with room to decode `longest` tokens."""
         limit = self.network.config.max_position_embeddings
         length = max(map(len, sources))
         room = longest + 2
@@ -120,7 +124,7 @@ class CompiledNetwork:
         if copies > 1:
             group.select([min(row // copies, len(ids) - 1) for row in range(rows)])
             group.past = past
-        mx.eval(group.memory, group.bias)
+        mx.async_eval(group.memory, group.bias)
         return group
 
     def step(self, ids: mx.array, place: mx.array, group: Group) -> tuple[mx.array, mx.array]:
