@@ -402,14 +402,13 @@ class KokoroSynthesizer:
 
 @compiled_cache
 def _normal(samples: int):  # type: ignore[no-untyped-def]
-    """Return a function of keys [B, 2] and a gain to normal noise [B, samples], compiled to few launches for all rows."""
-
-    def normal(key: mx.array) -> mx.array:
-        return mx.random.normal((samples,), key=key)
+    """Return a function of keys [B, 2] and a gain to normal noise [B, samples]: few launches for all rows."""
 
     def noise(keys: mx.array, gain: mx.array) -> mx.array:
-        # One row takes two launches alone, and `vmap` more.
-        drawn = normal(keys.reshape(2))[None] if keys.shape[0] == 1 else mx.vmap(normal)(keys)
+        if keys.shape[0] == 1:  # two launches; `vmap` takes more
+            drawn = mx.random.normal((1, samples), key=keys.reshape(2))
+        else:
+            drawn = mx.vmap(lambda key: mx.random.normal((samples,), key=key))(keys)
         return drawn * gain
 
     return mx.compile(noise)
