@@ -15,7 +15,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from itertools import accumulate
 from typing import Any, ParamSpec, TypeVar, cast
 
 from models.native import nvidia, process
@@ -81,12 +80,8 @@ _kernels = f"{_mlx_version()}-{nvidia.architecture()}"
 os.environ.setdefault("MLX_PTX_CACHE_DIR", str(process.cache_folder() / "ptx" / _kernels))
 
 import mlx.core as mx  # noqa: E402  (after BLAS, as the module's docstring says)
-import numpy as np  # noqa: E402
-import numpy.typing as npt  # noqa: E402
 
 _local = threading.local()
-_ALIGNED_WORDS = 64  # of each array of an upload
-_DTYPES = {"i": mx.int32, "I": mx.uint32, "f": mx.float32}
 
 
 @cache
@@ -120,24 +115,6 @@ def device_name() -> str:
         return f"cpu ({platform.machine()}, {cpu_count()} cores, {'OpenBLAS' if preload_blas() else 'default BLAS'})"
     info = mx.device_info()
     return f"gpu ({info.get('device_name', 'unknown')})"
-
-
-def upload(*arrays: npt.NDArray[Any]) -> list[mx.array]:
-    """Return arrays of 32-bit numbers as MLX's, on a GPU in one allocation.
-
-    An NVIDIA GPU waits 0.2 ms for the pages of each allocation that the host wrote (H200).
-    """
-    if on_cpu():
-        return [mx.array(array) for array in arrays]
-    starts = [0, *accumulate(array.size + -array.size % _ALIGNED_WORDS for array in arrays)]
-    words = np.zeros(starts[-1], dtype=np.uint32)
-    for array, start in zip(arrays, starts, strict=False):
-        words[start : start + array.size] = array.reshape(-1).view(np.uint32)
-    joined = mx.array(words)
-    return [
-        joined[start : start + array.size].view(_DTYPES[array.dtype.char]).reshape(array.shape)
-        for array, start in zip(arrays, starts, strict=False)
-    ]
 
 
 def cpu_streams() -> list[mx.Stream]:

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import bucket, compiled_cache, cpu_streams, mx, note_shape, on_cpu, upload
+from models.backend import bucket, compiled_cache, cpu_streams, mx, note_shape, on_cpu
 from models.checkpoint import read_arrays
 from models.contract import (
     AudioChunk,
@@ -36,6 +36,7 @@ from models.kokoro.network import CompiledNetwork, Kokoro, align, alignment
 from models.kokoro.text import tokenize
 from models.kokoro.voices import Pack, describe, load_voices, parse_blend, spoken_languages, style
 from models.kokoro.weights import load_weights
+from models.layers.kernels.host_memory import downloaded, upload
 from models.timeline import Stage, StageTimer, Timeline
 
 TOKEN_BUCKETS = (16, 32, 64, 128, 256, 512)
@@ -227,30 +228,34 @@ class KokoroSynthesizer:
             if self._padded:
                 size = min(bucket(size, TOKEN_BUCKETS), self.max_phonemes + 2)
             padded_ids = np.array([row.ids + [0] * (size - len(row.ids)) for row in filled], dtype=np.int32)
-            ids, styles, *counts = upload(padded_ids, _styles(filled), *self._counted(lengths, size))
+            given = upload(padded_ids, _styles(filled), _keys(filled), *self._counted(lengths, size))
+            ids, styles, keys, *counts = given
             count = counts[0] if counts else None
         hidden = compiled.bert(ids, count)
-        self._profiled(hidden)
+        self._begin(hidden)
         text = compiled.text(ids, count)
-        self._profiled(text)
+        self._begin(text)
         encoded, expected = compiled.durations(hidden, styles, count)
         mx.async_eval(expected, text)
         self._wait(timer, Stage.BERT, hidden)
         self._wait(timer, Stage.TEXT_ENCODER, text)
         with timer.measure(Stage.PREDICTOR):
             # The only host synchronization: the number of frames decides every later shape.
-            found = np.array(expected)
-            for row, expected_frames in zip(rows, found, strict=False):
-                row.frames = round_durations(expected_frames[: len(row.ids)], row.speed)
+            with downloaded(expected) as found:
+                for row, expected_frames in zip(rows, found, strict=False):
+                    row.frames = round_durations(expected_frames[: len(row.ids)], row.speed)
             remaining = [at for at, row in enumerate(rows) if not row.cancelled()]
             groups = self._groups(remaining, [int(row.frames.sum()) for row in rows])
         for group in groups:
             yield None
-            yield from self._sound(group, rows, encoded, text)
+            yield from self._sound(group, rows, encoded, text, styles, keys)
 
-    def _profiled(self, *arrays: mx.array) -> None:
-        """With profiling, begin the computation of `arrays` apart from what comes after it, so that it has an end."""
-        if self._profile:
+    def _begin(self, *arrays: mx.array) -> None:
+        """Begin the computation of `arrays`: a GPU does it while the host prepares more.
+
+        On a CPU only with profiling, so that a stage has an end.
+        """
+        if self._profile or not on_cpu():
             mx.async_eval(*arrays)
 
     def _wait(self, timer: StageTimer, stage: Stage, *arrays: mx.array) -> None:
@@ -260,29 +265,30 @@ class KokoroSynthesizer:
                 mx.eval(*arrays)
 
     def _sound(
-        self, group: list[int], rows: Sequence[BatchRow], encoded: mx.array, text: mx.array
+        self, group: list[int], rows: Sequence[BatchRow], *of_rows: mx.array
     ) -> Iterator[tuple[int, AudioChunk] | None]:
-        """Compute the rows of one group, from their alignment to samples."""
+        """Compute the rows of one group, from their alignment to samples.
+
+        `of_rows` are the encoding and the text features [B, T, hidden], styles and keys of all rows.
+        """
         compiled, timer = self._compiled, StageTimer(rows[at].timeline for at in group)
         with timer.measure(Stage.PREDICTOR):
             numbers = self._filled(group)
-            if len(numbers) != encoded.shape[0] or group != list(range(len(group))):
-                index = mx.array(numbers)
-                encoded, text = mx.take(encoded, index, axis=0), mx.take(text, index, axis=0)
             chosen, frames = [rows[at] for at in numbers], [rows[at].frames for at in numbers]
             totals = [int(each.sum()) for each in frames]
             length = bucket(max(totals), FRAME_BUCKETS) if self._padded else max(totals)
             if not self._padded:
-                note_shape("kokoro", encoded.shape, length)
-            places, styles, keys, *counts = upload(
-                alignment(frames, encoded.shape[1], length),
-                _styles(chosen),
-                _keys(chosen),
-                *self._counted(totals, length),
+                note_shape("kokoro", of_rows[0].shape, length)
+            tokens = of_rows[0].shape[1]
+            places, index, *counts = upload(
+                alignment(frames, tokens, length), np.array(numbers, dtype=np.int32), *self._counted(totals, length)
             )
+            if len(numbers) != len(of_rows[0]) or group != list(range(len(group))):
+                of_rows = tuple(mx.take(array, index, axis=0) for array in of_rows)
+            encoded, text, styles, keys = of_rows
             count = counts[0] if counts else None
             f0, energy = compiled.curves(align(encoded, places), styles, count)
-            self._profiled(f0, energy)
+            self._begin(f0, energy)
         with mx.stream(cpu_streams()[-1]):  # beside the curves
             noise = self._noise(chosen, keys, totals, length)
         pieces = compiled.pieces(align(text, places), f0, energy, styles, noise, count)
@@ -292,9 +298,11 @@ class KokoroSynthesizer:
         while True:
             with timer.measure(Stage.DECODER):
                 following = next(pieces, [])  # whose graph is built meanwhile
+                if not following:
+                    with downloaded(piece[0]) as audio:
+                        chunks = [rows[at].chunk(samples) for at, samples in zip(group, audio, strict=False)]
+                    break
                 mx.eval(piece)
-            if not following:
-                break
             left = timer.left()
             yield None
             timer.resumed(left)
@@ -302,10 +310,7 @@ class KokoroSynthesizer:
                 return
             piece = following  # the arrays of the one before are freed
             mx.async_eval(piece)
-        with timer.measure(Stage.DECODER):
-            audio = np.asarray(piece[0])
-        for at, samples in zip(group, audio, strict=False):
-            yield at, rows[at].chunk(samples)
+        yield from zip(group, chunks, strict=True)
 
     def _filled(self, rows: Sequence[T]) -> list[T]:
         """Repeat the first row until the batch fills its bucket (GPU)."""

@@ -12,6 +12,8 @@ _LIBRARIES = ("mlx-cuda-12", "mlx-cuda-13")
 
 # CUdevice_attribute's values.
 _PROCESSORS, _MAJOR, _MINOR = 16, 75, 76
+# CUmem_advise's values, and the processor's number among the devices.
+_PREFERRED_LOCATION, _ACCESSED_BY, _HOST = 3, 5, -1
 
 
 @cache
@@ -65,3 +67,20 @@ def architecture() -> str | None:
 def clusters() -> bool:
     """Return whether blocks of a kernel can form clusters, which reach each other's shared memory: Hopper and newer."""
     return (_attribute(_MAJOR) or 0) >= 9
+
+
+def keep_on_host(address: int, size: int) -> bool:
+    """Keep memory that CUDA manages in the host's, where the first GPU reads and writes it; return whether that is so.
+
+    Args:
+        address: Its first byte, at the beginning of a page.
+        size: Its bytes, whole pages. No other allocation may share them.
+
+    The calling thread must have used CUDA before. Memory that CUDA cannot move is left as it is.
+    """
+    try:
+        advise = ctypes.CDLL(_DRIVER).cuMemAdvise
+    except (OSError, AttributeError):
+        return False
+    advise.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
+    return not advise(address, size, _PREFERRED_LOCATION, _HOST) and not advise(address, size, _ACCESSED_BY, 0)

@@ -243,35 +243,6 @@ def test_sentences_of_many_lengths_leave_no_more_than_some_traces() -> None:
     np.testing.assert_array_equal(speak(4), before)
 
 
-def test_arrays_of_the_host_arrive_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a GPU they are parts of one array, with their own types and shapes."""
-    rng = np.random.RandomState(0)
-    arrays = [
-        rng.randint(-9, 9, (2, 37)).astype(np.int32),
-        rng.standard_normal((3, 130)).astype(np.float32).T,
-        np.array([[2**32 - 1, 5]], dtype=np.uint32),
-        np.zeros((0,), dtype=np.float32),
-        np.array([7], dtype=np.int32),
-    ]
-    plain = backend.upload(*arrays)
-    monkeypatch.setattr(backend, "on_cpu", lambda: False)
-    made: list[int] = []
-    kind = mx.array
-
-    def counting(given: np.ndarray) -> mx.array:
-        made.append(given.size)
-        return kind(given)
-
-    monkeypatch.setattr(mx, "array", counting)
-    joined = backend.upload(*arrays)
-    monkeypatch.undo()
-    assert len(made) == 1
-    for one, other, array in zip(plain, joined, arrays, strict=True):
-        assert (other.dtype, other.shape) == (one.dtype, array.shape)
-        assert np.array_equal(np.array(other), array)
-        assert np.array_equal(np.array(one), array)
-
-
 @pytest.mark.parametrize(
     ("name", "wanted"), [("auto", mx.bfloat16), ("bfloat16", mx.bfloat16), ("float32", mx.float32)]
 )

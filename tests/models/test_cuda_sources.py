@@ -21,7 +21,7 @@ from models.chatterbox.t3.kernels import draw, prefill
 from models.contract import Sampling
 from models.kokoro import encoder_kernel, source
 from models.layers import activated_conv, adain, lstm, residual_blocks
-from models.layers.kernels import device
+from models.layers.kernels import device, host_memory
 from models.layers.kernels.nvrtc import included
 from models.layers.transformer import encoder
 from models.layers.transformer.cuda import CudaStep
@@ -185,6 +185,12 @@ def test_nllb_encoder(bits: int, compiler: Compiler, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("size", ["base", "small", "medium", "large-v3-turbo", "large-v3"])
 def test_whisper_step(size: str, compiler: Compiler) -> None:
     check_step(f"whisper_{size.replace('-', '_')}", whisper_choice.shape(WhisperConfig(**WHISPER[size]), 0))
+
+
+def test_copies_between_host_and_gpu(compiler: Compiler) -> None:
+    words = mx.zeros(4, mx.uint32)
+    device.launch(host_memory._UPLOAD, [words], [((4,), mx.uint32)], (1, 1, 1))
+    device.launch(host_memory._DOWNLOAD, [words, words], [((1,), mx.int32)], (1, 1, 1))
 
 
 @pytest.mark.parametrize("adds", [False, True])
