@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from models.backend import bucket, mx
 from models.contract import Cancelled, IsCancelled
-from models.layers.kernels.host_memory import upload
 from models.layers.transformer.step import checked
 from models.nllb.steps import DRAFT_BUCKETS, END, PAD, CompiledNetwork, Group
 
@@ -80,8 +79,7 @@ def _check(cancelled: IsCancelled) -> None:
 def _prompts(sentences: Sequence[SearchTask], rows: int, copies: int = 1) -> mx.array:
     prompts = [sentence.prompt for sentence in sentences for _ in range(copies)]
     spare = [END] * len(prompts[0])
-    (ids,) = upload(np.array(prompts + [spare] * (rows - len(prompts)), dtype=np.int32))
-    return ids
+    return mx.array(prompts + [spare] * (rows - len(prompts)), dtype=mx.int32)
 
 
 def greedy(

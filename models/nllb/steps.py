@@ -14,7 +14,6 @@ import numpy as np
 
 from models.backend import bucket, mx, note_shape, on_cpu
 from models.layers.kernels.device import gpu
-from models.layers.kernels.host_memory import upload
 from models.layers.transformer.cuda import MOST_ROWS
 from models.layers.transformer.step import OUTPUTS, TOKENS, Step, own_rows
 from models.nllb.kernels.choice import choose_encoder, choose_step, layers_agree, output_rows
@@ -118,7 +117,7 @@ class CompiledNetwork:
         for row, source in enumerate(sources):
             ids[row, : len(source)] = source
             counts[row] = len(source)
-        *memory, bias = self._encode(*upload(given), batch)
+        *memory, bias = self._encode(mx.array(given), batch)
         rows = self.batch(len(sources) * copies)
         past = self.network.allocate(rows, room, written=self.kernel is not None)
         group = Group(memory, bias, past, head, len(ids))

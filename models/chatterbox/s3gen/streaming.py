@@ -31,7 +31,6 @@ from models.chatterbox.s3gen.level import cut_end, fade_in, loudest, mel_level, 
 from models.chatterbox.s3gen.noise import Draw, NoiseAhead, frame_noise, random_phases
 from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, MOST_AMPLITUDE, Carried, Vocoder
 from models.contract import AudioChunk, Cancelled, IsCancelled, Pcm
-from models.layers.kernels.host_memory import downloaded
 from models.timeline import Stage, Timeline
 
 LOOKAHEAD = 3  # tokens that the encoder hears beyond those it speaks
@@ -275,10 +274,8 @@ class _Synthesis:
         self._check()
         with timeline.measure(Stage.VOCODER):
             spoken, size = self._wave.place, streamer.vocoder.samples_per_frame
-            with downloaded(self._wave.speak(mel, last=last)) as samples:
-                pcm = samples.copy()
-            with downloaded(mel[0, : self._wave.place - spoken]) as spectrum:
-                pcm = self._finish(pcm, spectrum.copy(), spoken * size, last)
+            pcm = np.array(self._wave.speak(mel, last=last))
+            pcm = self._finish(pcm, np.array(mel[0, : self._wave.place - spoken]), spoken * size, last)
         yield AudioChunk(pcm, last=last)
 
     def _finish(self, pcm: Pcm, mel: Floats, place: int, last: bool) -> Pcm:

@@ -26,17 +26,16 @@ Array = npt.NDArray[Any]
 Words = npt.NDArray[np.uint32]
 
 _ALIGNED_WORDS = 64  # of each array of an upload
-_LEAST_WORDS = 1 << 14  # of shared memory; a larger upload takes MLX's way
+_LEAST_WORDS = 1 << 14  # of shared memory: all of it for an upload; a larger one takes MLX's way
 _UPLOADS = 4  # under way at once
-_SMALL_BYTES = 8  # of an array: MLX keeps that in such memory itself
 _BLOCKS = 64  # of a copy, at most
 _DTYPES = {"i": mx.int32, "I": mx.uint32, "f": mx.float32}
 _HOST_DTYPES = {mx.int32: np.int32, mx.uint32: np.uint32, mx.float32: np.float32}
 
 _COPY = f"for (int i = BLOCK_X * {THREADS} + THREAD; i < words_shape[0]; i += BLOCKS_X * {THREADS}) "
-_UPLOAD = Kernel("upload", ("words",), ("arrived",), _COPY + "arrived[i] = words[i];", in_place=True)
+_UPLOAD = Kernel("nightingale_upload", ("words",), ("arrived",), _COPY + "arrived[i] = words[i];", in_place=True)
 _DOWNLOAD = Kernel(
-    "download",
+    "nightingale_download",
     ("words", "onto"),
     ("done",),
     _COPY + "((GLOBAL uint *)onto)[i] = words[i];\nif (BLOCK_X == 0 && THREAD == 0) done[0] = 1;",
@@ -61,7 +60,7 @@ _free: dict[int, list[_Shared]] = {}  # by words: memory that no download holds
 
 def upload(*arrays: Array) -> list[mx.array]:
     """Return arrays of int32, uint32 or float32 as MLX's, on a GPU parts of one."""
-    if on_cpu() or all(array.nbytes <= _SMALL_BYTES for array in arrays):
+    if on_cpu():
         return [mx.array(array) for array in arrays]
     starts = [0, *accumulate(array.size + -array.size % _ALIGNED_WORDS for array in arrays)]
     words = np.zeros(starts[-1], dtype=np.uint32)
@@ -110,7 +109,7 @@ def _downloaded(array: mx.array) -> Iterator[Array]:
 
 
 def _blocks(words: int) -> tuple[int, int, int]:
-    return min(_BLOCKS, -(-words // THREADS)), 1, 1
+    return max(1, min(_BLOCKS, -(-words // THREADS))), 1, 1
 
 
 @cache

@@ -94,17 +94,19 @@ def test_arrays_through_shared_memory(on_cuda: list[str]) -> None:
     found = [upload(*each) for each in arrays]
     for one, wanted in zip(found, arrays, strict=True):
         check(one, wanted)
-    assert on_cuda.count("upload") == 3 + 6  # three for the comparison
+    assert on_cuda.count("nightingale_upload") == 3 + 6  # three for the comparison
     for array in (mx.arange(7).astype(mx.float32) / 3, mx.arange(MANY, dtype=mx.int32).reshape(1, -1), mx.zeros(1)):
         with downloaded(array) as numbers:
             assert numbers.tolist() == array.tolist()
-    assert on_cuda.count("download") == 3 + 3
+    assert on_cuda.count("nightingale_download") == 3 + 3
 
 
 def test_a_download_of_a_part(on_cuda: list[str]) -> None:
     whole = mx.arange(60, dtype=mx.float32).reshape(6, 10)
     with downloaded(whole[1:4, 2:5].T) as found:
         assert found.tolist() == whole[1:4, 2:5].T.tolist()
+    with downloaded(whole[:0]) as found:
+        assert found.shape == (0, 10)
 
 
 def test_downloads_within_another(on_cuda: list[str]) -> None:
@@ -128,9 +130,7 @@ def test_a_large_upload_takes_mlxs_way(on_cuda: list[str], monkeypatch: pytest.M
     array = np.arange(MANY, dtype=np.int32)
     (found,) = upload(array)
     assert np.array_equal(np.array(found), array)
-    upload(np.array([1, 2], dtype=np.int32))  # and so do eight bytes
     assert made[0] >= MANY
-    assert made[1:] == [2]
     assert len(on_cuda) == before
 
 
@@ -141,7 +141,7 @@ def test_a_wrong_copy_is_left_out(
     (found,) = upload(np.arange(9, dtype=np.int32))
     with downloaded(found) as numbers:
         assert numbers.tolist() == list(range(9))
-    assert seen.count("upload") == 3
+    assert seen.count("nightingale_upload") == 3
     assert "memory shared with the host differ from plain operations by [0.0, 1.0, 1.0]" in caplog.text
 
 
