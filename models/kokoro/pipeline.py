@@ -228,8 +228,8 @@ class KokoroSynthesizer:
             if self._padded:
                 size = min(bucket(size, TOKEN_BUCKETS), self.max_phonemes + 2)
             padded_ids = np.array([row.ids + [0] * (size - len(row.ids)) for row in filled], dtype=np.int32)
-            given = upload(padded_ids, _styles(filled), _keys(filled), *self._counted(lengths, size))
-            ids, styles, keys, *counts = given
+            counted = self._counted(lengths, size)
+            ids, styles, keys, *counts = upload(padded_ids, _styles(filled), _keys(filled), *counted)
             count = counts[0] if counts else None
         hidden = compiled.bert(ids, count)
         self._begin(hidden)
@@ -265,27 +265,28 @@ class KokoroSynthesizer:
                 mx.eval(*arrays)
 
     def _sound(
-        self, group: list[int], rows: Sequence[BatchRow], *of_rows: mx.array
+        self,
+        group: list[int],
+        rows: Sequence[BatchRow],
+        encoded: mx.array,
+        text: mx.array,
+        styles: mx.array,
+        keys: mx.array,
     ) -> Iterator[tuple[int, AudioChunk] | None]:
-        """Compute the rows of one group, from their alignment to samples.
-
-        `of_rows` are the encoding and the text features [B, T, hidden], styles and keys of all rows.
-        """
+        """Compute the rows of one group, from their alignment to samples; the arrays are those of all rows."""
         compiled, timer = self._compiled, StageTimer(rows[at].timeline for at in group)
         with timer.measure(Stage.PREDICTOR):
             numbers = self._filled(group)
             chosen, frames = [rows[at] for at in numbers], [rows[at].frames for at in numbers]
+            if len(numbers) != encoded.shape[0] or group != list(range(len(group))):
+                index, styles, keys = upload(np.array(numbers, dtype=np.int32), _styles(chosen), _keys(chosen))
+                encoded, text = mx.take(encoded, index, axis=0), mx.take(text, index, axis=0)
             totals = [int(each.sum()) for each in frames]
             length = bucket(max(totals), FRAME_BUCKETS) if self._padded else max(totals)
             if not self._padded:
-                note_shape("kokoro", of_rows[0].shape, length)
-            tokens = of_rows[0].shape[1]
-            places, index, *counts = upload(
-                alignment(frames, tokens, length), np.array(numbers, dtype=np.int32), *self._counted(totals, length)
-            )
-            if len(numbers) != len(of_rows[0]) or group != list(range(len(group))):
-                of_rows = tuple(mx.take(array, index, axis=0) for array in of_rows)
-            encoded, text, styles, keys = of_rows
+                note_shape("kokoro", encoded.shape, length)
+            placed = alignment(frames, encoded.shape[1], length)
+            places, *counts = upload(placed, *self._counted(totals, length))
             count = counts[0] if counts else None
             f0, energy = compiled.curves(align(encoded, places), styles, count)
             self._begin(f0, energy)

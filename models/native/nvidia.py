@@ -1,4 +1,4 @@
-"""Facts of the GPU that MLX uses first, from NVIDIA's driver. Nothing here needs MLX, or a driver."""
+"""Facts of the GPU that MLX uses first, and its memory, by NVIDIA's driver. Nothing here needs MLX, or a driver."""
 
 from __future__ import annotations
 
@@ -72,11 +72,8 @@ def clusters() -> bool:
 def keep_on_host(address: int, size: int) -> bool:
     """Keep memory that CUDA manages in the host's, where the first GPU reads and writes it; return whether that is so.
 
-    Args:
-        address: Its first byte, at the beginning of a page.
-        size: Its bytes, whole pages. No other allocation may share them.
-
-    The calling thread must have used CUDA before. Memory that CUDA cannot move is left as it is.
+    The memory, `size` bytes from `address` on, is whole pages, which no other allocation shares. The calling thread
+    must have used CUDA before. Memory that CUDA cannot move is left as it is.
     """
     try:
         advise = ctypes.CDLL(_DRIVER).cuMemAdvise

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import mx, on_cpu
+from models.backend import bucket, mx, on_cpu
 from models.layers.kernels.agreement import usable
 from models.layers.kernels.device import THREADS, Kernel, gpu, launch
 from models.native import nvidia
@@ -98,7 +98,7 @@ def _uploaded(words: Words) -> mx.array:
 def _downloaded(array: mx.array) -> Iterator[Array]:
     """Give the numbers of an array in shared memory."""
     words = mx.contiguous(array).reshape(-1).view(mx.uint32)
-    size = max(_LEAST_WORDS, 1 << (words.size - 1).bit_length())
+    size = bucket(words.size, (_LEAST_WORDS,))
     free = _free.setdefault(size, [])
     shared = free.pop() if free else _shared(size)
     try:

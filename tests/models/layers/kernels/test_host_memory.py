@@ -149,12 +149,11 @@ def test_memory_stays_with_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver is asked to keep pages there, and to let the GPU reach them. It may refuse."""
     asked: list[tuple[int, ...]] = []
 
-    class Advise:
-        def __call__(self, *given: int) -> int:
-            asked.append(given)
-            return int(given[0] == 0)
+    def advise(*given: int) -> int:
+        asked.append(given)
+        return int(given[0] == 0)
 
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(cuMemAdvise=Advise()))
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(cuMemAdvise=advise))
     assert nvidia.keep_on_host(4096, 8192)
     assert asked == [(4096, 8192, 3, -1), (4096, 8192, 5, 0)]
     assert not nvidia.keep_on_host(0, 8192)

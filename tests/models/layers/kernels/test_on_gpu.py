@@ -12,6 +12,7 @@ from models.kokoro import source
 from models.kokoro.albert import AlbertEncoder
 from models.kokoro.config import AlbertConfig
 from models.layers import adain, lstm
+from models.layers.kernels import host_memory
 from models.layers.kernels.agreement import MOST_APART, MOST_APART_SINGLE, relative_difference
 from models.layers.kernels.device import gpu
 
@@ -38,6 +39,11 @@ def test_albert() -> None:
 
 def test_harmonic_source() -> None:
     assert source._difference(300) < MOST_APART_SINGLE
+
+
+@pytest.mark.skipif(gpu() != "cuda", reason="Metal has no such kernel")
+def test_memory_shared_with_the_host() -> None:
+    assert max(host_memory._differences()) == 0
 
 
 @pytest.mark.skipif(gpu() != "cuda", reason="Metal has no such kernel")
