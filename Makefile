@@ -1,6 +1,6 @@
 # Targets for people and build machines. Plain `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-image test-all sanitize lint types check parity bench peers gate translationpeers whisperpeers interpreterpeers load faults agents cluster autobahn cudasources docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test proofs nightly mutants coverage lint types house check parity test-proof cudasources docs agents cluster bench peers gate translationpeers whisperpeers interpreterpeers load fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -18,8 +18,6 @@ DOCS := .venv-docs
 # a spaCy model, another G2P and a web framework. configs/lock/parity.txt has the packages that they import.
 # torchaudio's wheel links CUDA and cannot be imported whole. transformers would import it, so it has a folder of its own.
 APART := apart
-REFERENCE := kokoro==0.9.4 chatterbox-tts==0.1.7 s3tokenizer==0.3.0 diffusers==0.29.0 conformer==0.3.2 \
-	resemble-perth==1.0.1 openai-whisper==20250625
 
 # The first interpreter that runs and is new enough; `make setup PYTHON=/path/to/python` overrides it. Only targets that
 # create an environment search for it, once.
@@ -27,19 +25,15 @@ ifeq ($(origin PYTHON),undefined)
 PYTHON = $(eval PYTHON := $$(shell for p in python3.12 python3.11 python3; do \
 	$$$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$$$p && break; done))$(PYTHON)
 endif
-# Autobahn's suite needs Python 2.7. Some programs of that name belong to a version manager and do not run.
-AUTOBAHN := .venv-autobahn
-ifeq ($(origin PYTHON2),undefined)
-PYTHON2 = $(eval PYTHON2 := $$(shell for p in python2.7 "$$$$HOME"/.pyenv/versions/2.7*/bin/python2.7; do \
-	$$$$p -m pip --version >/dev/null 2>&1 && echo $$$$p && break; done))$(PYTHON2)
-endif
 PIP_FLAGS := --quiet --disable-pip-version-check
-# Tests with these marks have targets, and most of them environments, of their own.
-USUAL := not parity and not faults and not cluster and not autobahn
-PYTEST := $(PY) -m pytest -m "$(USUAL)"
-# Processes that share the test files, in the order of the files.
-WORKERS := 2
+# Tests that are not in the gate: proofs, which run when their inputs changed, and what runs at night.
+GATE := not proof and not parity and not nightly
+# Environments of their own.
+APART_TESTS := --ignore=tests/agents --ignore=tests/cluster
+# Processes that share the test files. More than two cores would take, as many tests wait.
+WORKERS := $(if $(ALL),4,2)
 SHARED := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(PY) -m pytest
 
 # Create the environment $(1) unless it works already. Some distributions ship Python without ensurepip: then a pip
 # outside the environment installs the first one into it.
@@ -78,28 +72,21 @@ run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
 	@echo "Starting $(VENV)/bin/nightingale; it says when it is ready (a first start takes up to a minute)"
 	@exec $(VENV)/bin/nightingale serve $(if $(CONFIG),--config "$(CONFIG)") $(ARGS)
 
-test: dev ## run the quick tests: app/, models/, training/ (ARGS="tests/app/audio -x" narrows them, ARGS="-n 0" takes one process)
-	$(PY) -m pytest -m "$(USUAL) and not slow" $(SHARED) $(ARGS)
+test: dev ## run the quick tests (TESTS=tests/app/audio narrows them, ARGS="-n 0" takes one process, ALL=1: all but proofs)
+	$(PYTEST) -m "$(GATE)$(if $(ALL),, and not slow)" $(SHARED) $(APART_TESTS) $(or $(TESTS),$(if $(ALL),tests)) $(ARGS)
 
-test-slow: dev ## ... and what is slow there: emulated kernels, statistics, processes with real models
-	$(PY) -m pytest -m "$(USUAL) and slow" $(SHARED) tests/app tests/models $(ARGS)
+proofs: dev ## run the proofs whose inputs changed, and write their stamps (ARGS=parity.kokoro, ARGS=--all)
+	$(PY) .ci/proofs.py run $(ARGS)
 
-test-end-to-end: dev ## real servers, the SDKs of others, load scripts, every example of the documentation
-	$(PYTEST) $(SHARED) tests/end_to_end tests/loadtest tests/test_readme.py $(ARGS)
+nightly: dev agents cluster mutants coverage ## all that the gate leaves out: every proof, the long forms of faults, agents, Ray, planted faults
+	$(PY) .ci/proofs.py run --all
+	NIGHTLY=1 $(PYTEST) -m nightly $(SHARED) $(APART_TESTS) tests $(ARGS)
 
-test-web: dev ## the pages in Chromium
-	$(PYTEST) $(SHARED) tests/web $(ARGS)
+mutants: dev ## plant known faults one by one: the tests must notice each (ARGS="--file planted.toml --select admission")
+	$(PY) .ci/mutants.py $(ARGS)
 
-test-faults: dev ## the short form of the faults: broken and hostile clients, signals, recordings
-	$(PYTEST) $(SHARED) tests/faults $(ARGS)
-
-test-image: dev ## the image of Dockerfile: built without a registry, and run (root, buildah, debootstrap)
-	$(PYTEST) tests/image $(ARGS)
-
-test-all: test test-slow test-end-to-end test-web test-faults test-image ## all of these
-
-sanitize: dev ## the native kernels without Python: under sanitizers, and on arm64 (part of test-slow)
-	$(PYTEST) tests/models/native/test_standalone.py $(ARGS)
+coverage: dev ## measure the lines and branches of app/ and models/ that the gate's tests run, beside the kept table
+	$(PY) .ci/coverage_table.py $(ARGS)
 
 lint: dev ## ruff and import rules
 	$(PY) -m ruff check .
@@ -109,10 +96,16 @@ lint: dev ## ruff and import rules
 types: dev ## mypy, strict
 	$(PY) -m mypy
 
-check: lint types ## lint and types
+house: dev ## compare the size of the code with the limits of configs/house.toml (ARGS=--write lowers them)
+	$(PY) .ci/house.py size $(ARGS)
 
-parity: $(PARITY)/.parity ## compare with the PyTorch reference (own environment)
-	$(PARITY_PY) -m pytest -m parity $(SHARED) tests/models tests/training tests/app/audio tests/loadtest $(ARGS)
+check: lint types house ## lint, types and size
+
+parity: $(PARITY)/.parity ## compare with the PyTorch reference (own environment; TESTS=tests/models/kokoro narrows it)
+	$(PARITY_PY) -m pytest -m parity $(SHARED) $(or $(TESTS),tests/models tests/training tests/app/audio tests/loadtest) $(ARGS)
+
+test-proof: dev ## run the other tests of proofs: emulated kernels, sanitizers, the image (TESTS=tests/models/kokoro)
+	$(PYTEST) -m proof $(SHARED) $(TESTS) $(ARGS)
 
 bench: setup ## time the model in this process, stage by stage
 	@$(VENV)/bin/nightingale bench $(ARGS)
@@ -135,21 +128,15 @@ interpreterpeers: $(PARITY)/.parity ## the interpreter beside faster-whisper, CT
 load: dev ## put load on a running server (HOST, PORT, ARGS="--clients 8")
 	@$(PY) loadtest/load.py --url http://$(or $(HOST),127.0.0.1):$(or $(PORT),8000) $(ARGS)
 
-faults: dev ## the long form of the faults: thousands of bad clients, kills, requests made from the API's description
-	$(PY) -m pytest tests/faults $(ARGS)
-
 agents: setup $(PIPECAT)/.agents $(LIVEKIT)/.agents ## pipecat's and livekit's services against a real server (own environments)
 	SERVER_PYTHON=$(PY) $(PIPECAT)/bin/python -m pytest tests/agents/test_pipecat.py tests/agents/test_pipecat_stt.py $(ARGS)
 	SERVER_PYTHON=$(PY) $(LIVEKIT)/bin/python -m pytest tests/agents/test_livekit.py tests/agents/test_livekit_stt.py $(ARGS)
 
-autobahn: dev $(AUTOBAHN)/.autobahn ## Autobahn's WebSocket suite against the server (needs Python 2.7: PYTHON2=...)
-	$(PY) -m pytest -m autobahn tests/conformance $(ARGS)
-
 cudasources: dev $(NVRTC)/.nvrtc ## compile every CUDA kernel by NVIDIA's compiler, which needs no GPU
-	NVRTC_FOLDER=$(NVRTC) $(PY) -m pytest tests/models/test_cuda_sources.py -n $(WORKERS) $(ARGS)
+	NVRTC_FOLDER=$(NVRTC) $(PYTEST) -m proof -n $(WORKERS) $(or $(TESTS),tests/models/test_cuda_sources.py) $(ARGS)
 
 cluster: $(CLUSTER)/.cluster ## two replicas under Ray on this machine, one of them killed (own environment)
-	$(CLUSTER_PY) -m pytest -m cluster tests/cluster $(ARGS)
+	$(CLUSTER_PY) -m pytest tests/cluster $(ARGS)
 
 fake-checkpoints: setup ## Chatterbox of random weights in the official layout (DATA_DIR=folder, ARGS="--size small")
 	$(PY) -m loadtest.fake_checkpoints --data-dir "$(or $(DATA_DIR),$(HOME)/.local/share/nightingale)" $(ARGS)
@@ -162,7 +149,7 @@ wheel: dev ## build the wheel into dist/
 	$(PY) -m build --no-isolation --wheel $(ARGS)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PARITY) $(PIPECAT) $(LIVEKIT) $(DOCS) $(AUTOBAHN) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PARITY) $(PIPECAT) $(LIVEKIT) $(DOCS) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp for each environment: a second `make run` finds it newer than the locks and starts at once.
@@ -186,12 +173,12 @@ $(NVRTC)/.nvrtc: configs/lock/nvrtc.txt
 	@$(PY) -m pip install $(PIP_FLAGS) --require-hashes --no-deps --upgrade --target $(NVRTC) -r $<
 	@touch $@
 
-$(PARITY)/.parity: configs/lock/dev.txt configs/lock/parity.txt pyproject.toml
+$(PARITY)/.parity: configs/lock/dev.txt configs/lock/parity.txt configs/lock/reference.txt pyproject.toml
 	$(call create_venv,$(PARITY))
 	@echo "Installing the reference implementation"
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --require-hashes -r configs/lock/dev.txt
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) -r configs/lock/parity.txt
-	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps $(REFERENCE)
+	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps -r configs/lock/reference.txt
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --target $(PARITY)/$(APART) --upgrade torchaudio==2.11.0
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
 	@touch $@
@@ -201,15 +188,6 @@ $(DOCS)/.docs: configs/lock/docs.txt
 	@echo "Installing the site generator"
 	@$(DOCS)/bin/python -m pip install $(PIP_FLAGS) --require-hashes -r $<
 	@touch $@
-
-# A folder, as Python 2.7 has no module for environments. zope declares its namespace by a .pth file, which is not read
-# there: an __init__.py replaces it.
-$(AUTOBAHN)/.autobahn: configs/lock/autobahn.txt
-	@test -n "$(PYTHON2)" || { echo "error: no Python 2.7 with pip found; pass PYTHON2=/path/to/python2.7" >&2; exit 1; }
-	@rm -rf $(AUTOBAHN)
-	@echo "Installing Autobahn's suite"
-	@$(PYTHON2) -m pip install $(PIP_FLAGS) --no-deps --target $(AUTOBAHN) --quiet -r configs/lock/autobahn.txt
-	@touch $(AUTOBAHN)/zope/__init__.py $@
 
 $(CLUSTER)/.cluster: configs/lock/dev.txt configs/lock/extra-cluster.txt configs/lock/cluster.txt pyproject.toml
 	$(call create_venv,$(CLUSTER))

@@ -1,10 +1,10 @@
 """Plant faults in a copy of the tree, one at a time, and report which of them the tests notice.
 
-    python .ci/mutants.py [--file planted.toml] [--select TEXT] [--workers 2] [--report table.json] [--before table.json]
+    python .ci/mutants.py [--file planted.toml] [--select TEXT] [--workers 2] [--report NEW.json] [--before OLD.json]
 
-The faults are the rows of `tests/mutants/*.toml`. A row names the tests that have to notice it, and the fault: `find` in
-`file` is replaced by `replace` (it occurs `count` times, once if not given), or the change that `commit` made to app/ and
-models/ is taken back.
+The faults are the rows of `tests/mutants/*.toml`. A row names the tests that have to notice it, and the fault: `find`
+in `file` is replaced by `replace` (it occurs `count` times, once if not given), or the change that `commit` made to app/
+and models/ is taken back.
 
 A fault is killed if these tests fail with it and pass without it. The exit status is 1 if a fault survives, or if a row
 cannot be applied any more.
@@ -31,7 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = ROOT / "tests" / "mutants"
 # Tests with these marks need an environment of their own.
-SELECTED = "not parity and not cluster"
+SELECTED = "not parity"
 TIMEOUT_SECONDS = 900
 KILLED, SURVIVED = "killed", "survived"
 
@@ -110,7 +110,20 @@ class Copy:
         os.utime(path, (self._clock, self._clock))
 
     def _test(self, tests: tuple[str, ...]) -> str:
-        command = [sys.executable, "-m", "pytest", "-m", SELECTED, "-x", "-n", "0", "-q", "-p", "no:cacheprovider", *tests]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-m",
+            SELECTED,
+            "-x",
+            "-n",
+            "0",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *tests,
+        ]
         try:
             done = subprocess.run(command, cwd=self.folder, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
         except subprocess.TimeoutExpired:
@@ -140,7 +153,10 @@ def measure(mutants: list[Mutant], workers: int) -> dict[str, str]:
                 verdict = f"cannot be applied: {str(error).strip()}"
             finally:
                 copies.put(copy)
-            print(f"{mutant.name if mutant else ' '.join(tests)}: {verdict} ({time.monotonic() - begun:.0f} s)", flush=True)
+            print(
+                f"{mutant.name if mutant else ' '.join(tests)}: {verdict} ({time.monotonic() - begun:.0f} s)",
+                flush=True,
+            )
             return verdict
 
         with ThreadPoolExecutor(workers) as pool:
@@ -149,7 +165,9 @@ def measure(mutants: list[Mutant], workers: int) -> dict[str, str]:
             plain = dict(zip(lists, pool.map(lambda tests: tried(None, tests), lists), strict=True))
             print("With one fault each:")
             sound = [mutant for mutant in mutants if plain[mutant.tests] == SURVIVED]
-            verdicts = dict(zip((each.name for each in sound), pool.map(lambda each: tried(each, each.tests), sound), strict=True))
+            verdicts = dict(
+                zip((each.name for each in sound), pool.map(lambda each: tried(each, each.tests), sound), strict=True)
+            )
     for mutant in mutants:
         verdicts.setdefault(mutant.name, f"its tests fail without it: {plain[mutant.tests]}")
     return verdicts

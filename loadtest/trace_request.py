@@ -90,7 +90,8 @@ def _is_ours(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in OURS
 
 
-def _is_value(kind: type) -> bool:
+def is_value(kind: type) -> bool:
+    """Return whether a class only holds values: a dataclass, a named tuple or a pydantic model."""
     return dataclasses.is_dataclass(kind) or issubclass(kind, tuple | BaseModel)
 
 
@@ -221,14 +222,14 @@ def report(found: dict[str, Trace], *, listed: bool) -> str:
         files = trace.files
         app = sum(each.startswith("app/") for each in files)
         size = sum(len((ROOT / each).read_text(encoding="utf-8").splitlines()) for each in files)
-        count = sum(map(_is_value, trace.made))
+        count = sum(map(is_value, trace.made))
         lines.append(
             f"| {name} | {len(files)} ({app} / {len(files) - app}) | {size} | {len(trace.functions)} "
             f"| {len(trace.calls)} | {count} | {len(trace.made) - count} |"
         )
     for name, trace in found.items():
-        values = [kind.__qualname__ for kind in trace.made if _is_value(kind)]
-        others = [kind.__qualname__ for kind in trace.made if not _is_value(kind)]
+        values = [kind.__qualname__ for kind in trace.made if is_value(kind)]
+        others = [kind.__qualname__ for kind in trace.made if not is_value(kind)]
         lines += ["", f"**{name}**", "", f"- values: {', '.join(values)}", f"- objects: {', '.join(others)}"]
         if listed:
             lines += [f"- {each}" for each in trace.files]

@@ -10,9 +10,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -30,6 +32,8 @@ PATIENCE = 180
 SERVER_PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)
 RECOGNIZER_RATE = 16_000
 ROOT = Path(__file__).parents[1]
+# Seconds of each file in the last run with `--write-durations`, and those of a file that is not listed.
+DURATIONS, UNKNOWN_SECONDS = ROOT / "tests" / "durations.tsv", 30.0
 
 # The same examples on every machine, however slow; `pytest --hypothesis-profile=search` looks for others.
 settings.register_profile(
@@ -39,12 +43,33 @@ settings.register_profile("search", deadline=None)
 settings.load_profile("fixed")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--write-durations` notes how long each file took, for the order of later runs."""
+    parser.addoption("--write-durations", action="store_true", help="write tests/durations.tsv")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files, and give the first test of the shared server the time that its start takes."""
-    items.sort(key=lambda item: item.get_closest_marker("longest") is None)
+    """Begin with the longest files, and give the first test of the shared server the time that its start takes.
+
+    As the last, a long file would keep one process waiting for the other.
+    """
+    lines = DURATIONS.read_text().splitlines() if DURATIONS.exists() else []
+    seconds = {name: float(number) for name, _, number in (line.partition("\t") for line in lines)}
+    items.sort(key=lambda item: -seconds.get(item.nodeid.partition("::")[0], UNKNOWN_SECONDS))
     for item in items:
         if "house_server" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(START_SECONDS + 600))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Write the seconds of each file, as the process that distributes the tests knows them all."""
+    if not config.getoption("--write-durations"):
+        return
+    seconds = Counter[str]()
+    for report in (each for reports in terminalreporter.stats.values() for each in reports):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.partition("::")[0]] += report.duration
+    DURATIONS.write_text("".join(f"{name}\t{number:.1f}\n" for name, number in sorted(seconds.items())))
 
 
 @contextmanager
