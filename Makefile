@@ -85,8 +85,12 @@ nightly: dev agents cluster mutants coverage ## all that the gate leaves out: ev
 mutants: dev ## plant known faults one by one: the tests must notice each (ARGS="--file planted.toml --select admission")
 	$(PY) .ci/mutants.py $(ARGS)
 
-coverage: dev ## measure the lines and branches of app/ and models/ that the gate's tests run, beside the kept table
-	$(PY) .ci/coverage_table.py $(ARGS)
+coverage: dev ## measure which lines and branches of app/ the gate's tests run, beside tests/coverage.tsv (ARGS=--write)
+	rm -rf build/coverage
+	$(MAKE) test ALL=1 ARGS= PYTEST="$(PY) -m coverage run -m pytest"
+	$(PY) -m coverage combine --quiet
+	$(PY) -m coverage json --quiet -o build/coverage/report.json
+	$(PY) .ci/coverage_table.py build/coverage/report.json $(ARGS)
 
 lint: dev ## ruff and import rules
 	$(PY) -m ruff check .

@@ -2,8 +2,8 @@
 
     python .ci/house.py size             exit status 1 if a number is above its limit, with what joined
     python .ci/house.py size --write     lower the limits to today's numbers; never raises one
-    python .ci/house.py minutes FILE     print the steps of `.ci/run` with their bounds (FILE: a name, a tab and seconds a
-                                         line); exit status 1 if one took more than half as long again
+    python .ci/house.py minutes FILE     print the steps of `.ci/run` with their bounds (a line of FILE: name, tab,
+                                         seconds); exit status 1 if one took more than half as long again
 
 Limits of `[reader]` only go down. Limits of `[lines]` may rise by 3 % of their `base`, by hand, with a reason.
 """

@@ -3,8 +3,8 @@
     python .ci/mutants.py [--file planted.toml] [--select TEXT] [--workers 2] [--report NEW.json] [--before OLD.json]
 
 The faults are the rows of `tests/mutants/*.toml`. A row names the tests that have to notice it, and the fault: `find`
-in `file` is replaced by `replace` (it occurs `count` times, once if not given), or the change that `commit` made to app/
-and models/ is taken back.
+in `file` is replaced by `replace` (it occurs `count` times, once if not given), or the change that `commit` made to
+app/ and models/ is taken back.
 
 A fault is killed if these tests fail with it and pass without it. The exit status is 1 if a fault survives, or if a row
 cannot be applied any more.
