@@ -1,6 +1,6 @@
 # Targets for people and build machines. Plain `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-image test-all sanitize lint types check parity bench peers gate translationpeers whisperpeers interpreterpeers load faults agents cluster autobahn cudasources docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-image test-all sanitize lint types check parity bench peers gate translationpeers whisperpeers interpreterpeers load faults agents cluster cudasources docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -27,15 +27,9 @@ ifeq ($(origin PYTHON),undefined)
 PYTHON = $(eval PYTHON := $$(shell for p in python3.12 python3.11 python3; do \
 	$$$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$$$p && break; done))$(PYTHON)
 endif
-# Autobahn's suite needs Python 2.7. Some programs of that name belong to a version manager and do not run.
-AUTOBAHN := .venv-autobahn
-ifeq ($(origin PYTHON2),undefined)
-PYTHON2 = $(eval PYTHON2 := $$(shell for p in python2.7 "$$$$HOME"/.pyenv/versions/2.7*/bin/python2.7; do \
-	$$$$p -m pip --version >/dev/null 2>&1 && echo $$$$p && break; done))$(PYTHON2)
-endif
 PIP_FLAGS := --quiet --disable-pip-version-check
 # Tests with these marks have targets, and most of them environments, of their own.
-USUAL := not parity and not faults and not cluster and not autobahn
+USUAL := not parity and not faults and not cluster
 PYTEST := $(PY) -m pytest -m "$(USUAL)"
 # Processes that share the test files, in the order of the files.
 WORKERS := 2
@@ -142,9 +136,6 @@ agents: setup $(PIPECAT)/.agents $(LIVEKIT)/.agents ## pipecat's and livekit's s
 	SERVER_PYTHON=$(PY) $(PIPECAT)/bin/python -m pytest tests/agents/test_pipecat.py tests/agents/test_pipecat_stt.py $(ARGS)
 	SERVER_PYTHON=$(PY) $(LIVEKIT)/bin/python -m pytest tests/agents/test_livekit.py tests/agents/test_livekit_stt.py $(ARGS)
 
-autobahn: dev $(AUTOBAHN)/.autobahn ## Autobahn's WebSocket suite against the server (needs Python 2.7: PYTHON2=...)
-	$(PY) -m pytest -m autobahn tests/conformance $(ARGS)
-
 cudasources: dev $(NVRTC)/.nvrtc ## compile every CUDA kernel by NVIDIA's compiler, which needs no GPU
 	NVRTC_FOLDER=$(NVRTC) $(PY) -m pytest tests/models/test_cuda_sources.py -n $(WORKERS) $(ARGS)
 
@@ -162,7 +153,7 @@ wheel: dev ## build the wheel into dist/
 	$(PY) -m build --no-isolation --wheel $(ARGS)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PARITY) $(PIPECAT) $(LIVEKIT) $(DOCS) $(AUTOBAHN) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PARITY) $(PIPECAT) $(LIVEKIT) $(DOCS) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp for each environment: a second `make run` finds it newer than the locks and starts at once.
@@ -201,15 +192,6 @@ $(DOCS)/.docs: configs/lock/docs.txt
 	@echo "Installing the site generator"
 	@$(DOCS)/bin/python -m pip install $(PIP_FLAGS) --require-hashes -r $<
 	@touch $@
-
-# A folder, as Python 2.7 has no module for environments. zope declares its namespace by a .pth file, which is not read
-# there: an __init__.py replaces it.
-$(AUTOBAHN)/.autobahn: configs/lock/autobahn.txt
-	@test -n "$(PYTHON2)" || { echo "error: no Python 2.7 with pip found; pass PYTHON2=/path/to/python2.7" >&2; exit 1; }
-	@rm -rf $(AUTOBAHN)
-	@echo "Installing Autobahn's suite"
-	@$(PYTHON2) -m pip install $(PIP_FLAGS) --no-deps --target $(AUTOBAHN) --quiet -r configs/lock/autobahn.txt
-	@touch $(AUTOBAHN)/zope/__init__.py $@
 
 $(CLUSTER)/.cluster: configs/lock/dev.txt configs/lock/extra-cluster.txt configs/lock/cluster.txt pyproject.toml
 	$(call create_venv,$(CLUSTER))
