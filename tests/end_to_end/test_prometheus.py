@@ -20,8 +20,8 @@ import soundfile
 import websockets.sync.client
 
 from loadtest.fake_checkpoints import small, write
-from tests.conftest import START_SECONDS, serve
 from tests.models.whisper.builder import files
+from tests.processes import START_SECONDS, serve
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs" / "prometheus"
@@ -142,8 +142,8 @@ def server(tmp_path_factory) -> Iterator[str]:
     settings = {"PRELOAD": f"phrasebook,{CLONES}", "CHATTERBOX_STEPS": "2", "CHATTERBOX_DRAFT": str(model)}
     settings["WARMUP"] = "none"
     settings["SPEECH_CACHE_BYTES"] = "10000000"
-    with serve(folder, **{f"NIGHTINGALE_{name}": value for name, value in settings.items()}) as url:
-        yield url
+    with serve(folder, **{f"NIGHTINGALE_{name}": value for name, value in settings.items()}) as process:
+        yield process.url
 
 
 @pytest.fixture(scope="module")
