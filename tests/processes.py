@@ -91,8 +91,8 @@ def clean_environment() -> dict[str, str]:
 
 
 @contextmanager
-def start(folder: Path, command: Sequence[object], ready: str = "/readyz", **more: Any) -> Iterator[Process]:
-    """Run a command that prints the address of its server; yield it once the path `ready` answers 200.
+def start_process(folder: Path, command: Sequence[object], ready: str = "/readyz", **more: Any) -> Iterator[Process]:
+    """Run a command that prints the address of its server; yield it once the path `ready`, if any, answers 200.
 
     `more` is for Popen. What is left of the process in the end is killed. The test stops it and checks its log.
     """
@@ -108,7 +108,7 @@ def start(folder: Path, command: Sequence[object], ready: str = "/readyz", **mor
             assert popen.poll() is None, f"the server did not start:\n{log.read_text()}"
             found = re.search(r"running on http://[\d.]+:(\d+)", log.read_text())
             url = f"http://127.0.0.1:{found.group(1)}" if found else ""
-            return bool(url) and httpx.get(url + ready).status_code == 200
+            return bool(url) and (not ready or httpx.get(url + ready).status_code == 200)
 
         wait_until(answers, lambda: f"not ready in {START_SECONDS} s:\n{log.read_text()}", START_SECONDS)
         yield Process(url, popen, log, folder)
@@ -125,7 +125,7 @@ def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[Process
     # A busy machine may keep a request waiting for longer than a server would.
     own = {"NIGHTINGALE_DATA_DIR": str(folder / "data"), "NIGHTINGALE_QUEUE_SECONDS": "300"}
     command = [SERVER_PYTHON, "-m", "app.cli", "serve", "--port", "0", *arguments]
-    with start(folder, command, env=clean_environment() | own | environment) as process:
+    with start_process(folder, command, env=clean_environment() | own | environment) as process:
         yield process
         process.stop()
         assert "Traceback" not in process.log.read_text(), process.log.read_text()
@@ -139,7 +139,7 @@ def serve_stand_ins(folder: Path, *, more: dict[str, Any] | None = None, **envir
     """
     own = {"NIGHTINGALE_DATA_DIR": str(folder / "data"), "PORT": "0", "PYTHONPATH": str(ROOT)}
     command = [SERVER_PYTHON, STAND_INS]
-    with start(folder, command, env=clean_environment() | own | environment, **(more or {})) as process:
+    with start_process(folder, command, env=clean_environment() | own | environment, **(more or {})) as process:
         yield process
         process.stop()
         log = process.log.read_text()

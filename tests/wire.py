@@ -21,7 +21,7 @@ class Wire:
         self.socket = socket.socket()
         if small:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        self.socket.settimeout(120)
+        self.socket.settimeout(60)
         self.socket.connect(address)
         self.host = f"{address[0]}:{address[1]}"
         self._buffer = b""

@@ -286,9 +286,11 @@ def come_slowly(server: Process, first: bytes, more: bytes, expected: int) -> No
 
         dripping = threading.Thread(target=drip)
         dripping.start()
-        answer = wire.read_all()
-        done.set()
-        dripping.join()
+        try:
+            answer = wire.read_all()
+        finally:
+            done.set()
+            dripping.join()
     assert status(answer) == expected
     assert expected != 200 or b"HTTP/1.1 408 " in answer
 

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from websockets.sync.client import connect
 
-from tests.processes import PATIENCE, ROOT, START_SECONDS, Process, clean_environment, start, wait_until
+from tests.processes import PATIENCE, ROOT, START_SECONDS, Process, clean_environment, start_process, wait_until
 
 TEXT = (
     "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm. "
@@ -56,7 +56,7 @@ def launch(folder: Path, port: int = 0, **environment: str) -> Iterator[Process]
     """A ready server of `server.py`, killed in the end if the test did not end it."""
     own = {"NIGHTINGALE_DATA_DIR": str(folder / "data"), "PYTHONPATH": str(ROOT), **environment}
     command = [sys.executable, Path(__file__).with_name("server.py"), port]
-    with start(folder, command, env=clean_environment() | own) as server:
+    with start_process(folder, command, env=clean_environment() | own) as server:
         yield server
 
 

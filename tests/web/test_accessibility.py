@@ -8,17 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.web.pages import DONE, PAGES
+
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 # Every rule that is on by itself, best practices among them, and the size of targets (WCAG 2.2, 2.5.8).
 RULES = {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations", "incomplete"]}
-READY = {
-    "/": "document.querySelectorAll('#voice input').length > 2",
-    "/transcribe": "document.querySelectorAll('#recognizer option').length > 0",
-    "/interpret": "document.querySelectorAll('#target option').length > 4",
-    "/dashboard": "document.querySelectorAll('#figures div').length > 4",
-    "/docs": "document.querySelectorAll('.operation').length > 8",
-}
-DONE = "!document.querySelector('#download').disabled"
 
 
 def look(page: Any) -> list[str]:
@@ -42,7 +36,7 @@ def opened(open_page, until):
 
     def begin(path: str) -> Any:
         page = open_page(path)
-        until(page, READY[path])
+        until(page, PAGES[path])
         return page
 
     return begin
@@ -91,6 +85,11 @@ def test_the_docs(opened, until):
     assert look(page) == []
 
 
+@pytest.mark.parametrize("path", ["/transcribe", "/interpret"])
+def test_the_pages_of_the_microphone(opened, path):
+    assert look(opened(path)) == []
+
+
 def test_the_dialog(open_page, until):
     page = open_page("/docs")
     page.expected.append("401")
@@ -104,7 +103,7 @@ def test_the_dialog(open_page, until):
 
 def test_axe_would_find_something(open_page, until):
     page = open_page("/")
-    until(page, READY["/"])
+    until(page, PAGES["/"])
     page.evaluate("document.querySelector('#copy').replaceChildren()")
     page.evaluate("document.querySelector('.quiet').style.color = '#bbb'")
     page.evaluate("document.querySelector('main').append(document.createElement('dt'))")
@@ -112,11 +111,11 @@ def test_axe_would_find_something(open_page, until):
     assert {"button-name", "color-contrast", "dlitem"} <= found
 
 
-@pytest.mark.parametrize("path", READY)
+@pytest.mark.parametrize("path", PAGES)
 def test_fingers_can_hit_what_they_press(open_page, until, path):
     """WCAG 2.2, 2.5.5: 44 pixels, save for links within a line of text."""
     page = open_page(path, 360, height=740)
-    until(page, READY[path])
+    until(page, PAGES[path])
     if path == "/":
         page.fill("#text", "Good night.")
         page.click("#speak")
@@ -138,7 +137,7 @@ def test_nothing_moves_by_itself_where_that_is_not_wanted(browser, house_server,
     )
     page = context.new_page()
     page.goto("/")
-    until(page, READY["/"])
+    until(page, PAGES["/"])
     page.evaluate(
         """() => {
             window.calls = [];

@@ -6,8 +6,7 @@ import re
 
 import httpx
 
-READY = "document.querySelectorAll('#voice input').length > 2"
-DONE = "!document.querySelector('#download').disabled"
+from tests.web.pages import DONE, READY
 
 VOICES = [
     {"id": "ann", "name": "ann", "language": "en-gb", "gender": "female", "kind": "builtin"},

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.processes import serve
+from tests.web.pages import DONE, READY
+
 # With what a subprotocol may not hold.
 KEY = "ada/0123456789+0123=:@"
 OTHER = "bob-0123456789-0123456789"
-READY = "document.querySelectorAll('#voice input').length > 2"
 ASKS = "document.querySelector('#key-dialog[open]')"
 ANSWERED = "!document.querySelector('#key-dialog')"
-DONE = "!document.querySelector('#download').disabled"
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +29,13 @@ def keys_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def guarded(
-    run_house: Callable[..., AbstractContextManager[str]], tmp_path_factory: pytest.TempPathFactory, keys_file: Path
-) -> Iterator[str]:
+def guarded(tmp_path_factory: pytest.TempPathFactory, keys_file: Path) -> Iterator[str]:
     """Base URL of a server of its own that wants a key."""
-    folder = tmp_path_factory.mktemp("guarded")
-    with run_house(folder, NIGHTINGALE_KEYS_FILE=str(keys_file), NIGHTINGALE_LOG_LEVEL="debug") as url:
-        yield url
+    settings = {"NIGHTINGALE_KEYS_FILE": str(keys_file), "NIGHTINGALE_LOG_LEVEL": "debug"}
+    with serve(tmp_path_factory.mktemp("guarded"), **settings) as process:
+        yield process.url
         # What it was asked, and by whom, but not the key.
-        log = (folder / "server.log").read_text()
+        log = process.log.read_text()
         assert " path=/" in log
         assert KEY not in log
         assert "base64url" not in log
@@ -134,14 +132,16 @@ def test_the_dialog_is_one_for_keyboards_and_readers(open_guarded, until):
     assert page.is_hidden("#error")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
-def test_the_dialog_fits(open_guarded, until, width, scheme):
-    page = open_guarded(width=width, scheme=scheme)
+def test_the_dialog_fits(open_guarded, until):
+    page = open_guarded()
     until(page, ASKS)
-    box = page.locator("#key-dialog").bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= width
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for width, scheme in ((360, "dark"), (1280, "light")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        box = page.locator("#key-dialog").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_wrong_key_is_said_to_be_one(open_guarded, until):

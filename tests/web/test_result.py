@@ -8,9 +8,8 @@ import wave
 from io import BytesIO
 from pathlib import Path
 
-READY = "document.querySelectorAll('#voice input').length > 2"
-DONE = "!document.querySelector('#download').disabled"
-SILENT = "document.querySelector('#stop').disabled"
+from tests.web.pages import DONE, READY, SILENT
+
 LONG = "The weather is fine today, and the train leaves in the morning. " * 3
 
 
