@@ -127,9 +127,14 @@ def recognize() -> Recognize:
 
 @pytest.fixture(scope="session")
 def share_heard(recognize: Recognize) -> Callable[..., float]:
-    """`share_heard(said, audio, rate)`: the share of the words of `said` that `recognize` finds in the audio."""
+    """`share_heard(said, audio, rate)`: the share of the words of `said` that `recognize` finds in the audio.
+
+    `audio` is an encoded file's bytes without a `rate`, else samples, which may be bytes of 16 bits each.
+    """
 
     def share(said: str, audio: bytes | np.ndarray, rate: int | None = None) -> float:
+        if rate is not None and not isinstance(audio, np.ndarray):
+            audio = np.frombuffer(audio, "<i2")
         heard = recognize(audio, rate).split()
         words = re.findall(r"[a-z']+", said.lower())
         return sum(word in heard for word in words) / len(words)

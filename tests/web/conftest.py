@@ -12,6 +12,7 @@ import soxr
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from tests.processes import ROOT
+from tests.web.pages import PAGES
 
 # The last eight keep it from looking for its maker's servers; none of these tests needs a network.
 FLAGS = (
@@ -105,6 +106,18 @@ def open_page(browser: Browser, house_server: str, new_page: Callable[..., Page]
         viewport = {"width": width, "height": height}
         page = new_page(browser, server or house_server, viewport=viewport, color_scheme=scheme)
         page.goto(path)
+        return page
+
+    return begin
+
+
+@pytest.fixture
+def opened(open_page: OpenPage, until: Callable[..., None]) -> OpenPage:
+    """`opened(path, ...)`: such a page that is ready."""
+
+    def begin(path: str = "/", **options: Any) -> Page:
+        page = open_page(path, **options)
+        until(page, PAGES[path.partition("#")[0]])
         return page
 
     return begin

@@ -30,18 +30,6 @@ def look(page: Any) -> list[str]:
     return lines
 
 
-@pytest.fixture
-def opened(open_page, until):
-    """`opened(path)`: a page that is ready."""
-
-    def begin(path: str) -> Any:
-        page = open_page(path)
-        until(page, PAGES[path])
-        return page
-
-    return begin
-
-
 def test_the_playground(opened, until):
     page = opened("/")
     assert look(page) == []
@@ -101,9 +89,8 @@ def test_the_dialog(open_page, until):
     assert look(page) == []
 
 
-def test_axe_would_find_something(open_page, until):
-    page = open_page("/")
-    until(page, PAGES["/"])
+def test_axe_would_find_something(opened):
+    page = opened("/")
     page.evaluate("document.querySelector('#copy').replaceChildren()")
     page.evaluate("document.querySelector('.quiet').style.color = '#bbb'")
     page.evaluate("document.querySelector('main').append(document.createElement('dt'))")
@@ -112,10 +99,9 @@ def test_axe_would_find_something(open_page, until):
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_fingers_can_hit_what_they_press(open_page, until, path):
+def test_fingers_can_hit_what_they_press(opened, until, path):
     """WCAG 2.2, 2.5.5: 44 pixels, save for links within a line of text."""
-    page = open_page(path, 360, height=740)
-    until(page, PAGES[path])
+    page = opened(path, 360, height=740)
     if path == "/":
         page.fill("#text", "Good night.")
         page.click("#speak")

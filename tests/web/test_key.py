@@ -60,6 +60,19 @@ def give(page, until, key: str = KEY, *, remember: bool = False) -> None:
     page.keyboard.press("Enter")
 
 
+@pytest.fixture
+def open_known(open_guarded, until):
+    """`open_known()`: the playground, which was given the key."""
+
+    def begin():
+        page = open_guarded()
+        give(page, until)
+        until(page, READY)
+        return page
+
+    return begin
+
+
 def shows_metrics(page, until, address: str) -> None:
     # A page that is about to be left is not asked: Playwright may wait for an answer for ever.
     for _ in range(3_000):
@@ -74,18 +87,15 @@ def stored(page) -> list[str | None]:
     return page.evaluate("[sessionStorage, localStorage].map((each) => each.getItem('nightingale-key'))")
 
 
-def test_without_keys_nobody_is_asked(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_without_keys_nobody_is_asked(opened):
+    page = opened()
     assert page.locator("#key-dialog").count() == 0
     assert page.is_hidden("#key")
     assert "Authorization" not in page.inner_text("#code")
 
 
-def test_the_playground_asks_and_speaks(open_guarded, until, guarded):
-    page = open_guarded()
-    give(page, until)
-    until(page, READY)
+def test_the_playground_asks_and_speaks(open_known, until, guarded):
+    page = open_known()
     assert page.locator("#key-dialog").count() == 0
     assert page.is_hidden("#error")
     assert stored(page) == [KEY, None]
@@ -190,10 +200,8 @@ def test_a_browser_that_stores_nothing_asks_once_a_page(open_guarded, until):
     until(page, DONE)
 
 
-def test_a_key_that_is_taken_away_is_asked_for_when_it_is_missed(open_guarded, until, guarded, keys_file):
-    page = open_guarded()
-    give(page, until)
-    until(page, READY)
+def test_a_key_that_is_taken_away_is_asked_for_when_it_is_missed(open_known, until, guarded, keys_file):
+    page = open_known()
     accepted = lambda key: httpx.get(f"{guarded}/v1/models", headers={"xi-api-key": key}).status_code == 200  # noqa: E731
     try:
         keys_file.write_text(f'bob = "{OTHER}"')
@@ -246,9 +254,8 @@ def test_the_dashboard_s_link_to_the_metrics_is_followed_with_the_key(open_guard
     shows_metrics(page, until, "blob:")
 
 
-def test_without_keys_the_link_is_one(open_page, until, server):
-    page = open_page("/dashboard")
-    until(page, "document.querySelectorAll('#figures div').length > 4")
+def test_without_keys_the_link_is_one(opened, until, server):
+    page = opened("/dashboard")
     page.get_by_role("link", name="/metrics").click()
     page.expected.append("404")  # of a text: it names no icon
     shows_metrics(page, until, f"{server}/metrics")
@@ -273,10 +280,8 @@ def test_requests_of_the_description_are_tried_with_the_key(open_guarded, until)
     assert KEY not in page.content()
 
 
-def test_a_voice_is_sent_with_the_key(open_guarded, until):
-    page = open_guarded()
-    give(page, until)
-    until(page, READY)
+def test_a_voice_is_sent_with_the_key(open_known):
+    page = open_known()
     sent = page.evaluate(
         """async () => {
             const { request } = await import("/web/key.js");
@@ -292,10 +297,8 @@ def test_a_voice_is_sent_with_the_key(open_guarded, until):
     assert sent[1] != "invalid_api_key"
 
 
-def test_the_code_has_a_place_for_the_key_and_runs(open_guarded, until, program, tmp_path):
-    page = open_guarded()
-    give(page, until)
-    until(page, READY)
+def test_the_code_has_a_place_for_the_key_and_runs(open_known, program, tmp_path):
+    page = open_known()
     page.fill("#text", "Good night.")
     found = {}
     for name in ("curl", "Python", "JavaScript"):

@@ -15,9 +15,8 @@ WEB = Path(__file__).parents[2] / "app" / "server" / "static"
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_pages_fit(open_page, until, path):
-    page = open_page(path)
-    until(page, PAGES[path])
+def test_pages_fit(opened, path):
+    page = opened(path)
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     for width in (360, 1280):
         page.set_viewport_size({"width": width, "height": 900})

@@ -151,9 +151,8 @@ def test_pictures_grow_with_the_sound(open_page, until):
     assert page.evaluate(painted, "spectrum") > 0.2
 
 
-def test_translated_words_are_those_that_are_spoken(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_translated_words_are_those_that_are_spoken(opened, until):
+    page = opened()
     page.select_option("#translate", "fr-fr")
     assert page.input_value("#translator") == "phrasebook"
     speak(page, until, "Where is the train station? Good morning.")
@@ -163,9 +162,8 @@ def test_translated_words_are_those_that_are_spoken(open_page, until):
     assert page.locator("#words .ahead, #words .heard, #words .lit").count() >= 4
 
 
-def test_errors_show_with_their_request(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_errors_show_with_their_request(opened, until):
+    page = opened()
     for text, translate, says, code in (
         ("…", "", "nothing that can be read aloud", "nothing_to_speak"),
         ("a[pause:]b [pause:99999s]", "", "pause", "invalid_markup"),
@@ -187,9 +185,8 @@ def test_errors_show_with_their_request(open_page, until):
         until(page, DONE)
 
 
-def test_a_connection_that_ends_is_an_error(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_a_connection_that_ends_is_an_error(opened, until):
+    page = opened()
     page.route_web_socket("**/v1/audio/stream", lambda socket: socket.close(code=1012, reason="shutting down"))
     page.keyboard.press("Control+Enter")
     until(page, "!document.querySelector('#error').hidden")
@@ -203,9 +200,8 @@ def test_a_connection_that_ends_is_an_error(open_page, until):
 AWKWARD = 'It\'s "quoted", \\back\\ and $HOME `id`.\nSecond line: naïve café 😀.'
 
 
-def test_the_code_that_is_offered_runs(open_page, until, program, tmp_path):
-    page = open_page()
-    until(page, READY)
+def test_the_code_that_is_offered_runs(opened, program, tmp_path):
+    page = opened()
     page.fill("#text", AWKWARD)
     page.check("#voice input[value=slt]")
     page.fill("#speed", "0.5")
@@ -232,9 +228,8 @@ def test_the_code_that_is_offered_runs(open_page, until, program, tmp_path):
     assert sizes["curl"] > 50_000
 
 
-def test_everything_is_reached_by_keyboard_and_has_a_name(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_everything_is_reached_by_keyboard_and_has_a_name(opened):
+    page = opened()
     reached = []
     page.keyboard.press("Tab")
     for _ in range(50):
@@ -255,9 +250,8 @@ def test_everything_is_reached_by_keyboard_and_has_a_name(open_page, until):
     assert "urllib" in page.inner_text("#code")
 
 
-def test_models_that_are_not_there_cannot_be_chosen(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_models_that_are_not_there_cannot_be_chosen(opened):
+    page = opened()
     assert page.evaluate("document.querySelector('#model option[value=\"kokoro-82m\"]').disabled")
     assert page.input_value("#model") == "house"
     # Not one of this server's models makes voices: nothing is promised.
@@ -377,9 +371,8 @@ def test_samples_survive_frames_cut_anywhere(open_page):
     assert numbers == [1, -2, 300, -400, 32767, -32768, 7]
 
 
-def test_long_text_is_sent_in_pieces_that_are_whole_characters(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_long_text_is_sent_in_pieces_that_are_whole_characters(opened):
+    page = opened()
     frames: list[str] = []
 
     def answer(socket) -> None:
@@ -429,9 +422,8 @@ def test_the_picture_has_the_spectrum_of_numpy_and_is_bounded(open_page):
     assert size < 2048
 
 
-def test_what_is_not_said_as_it_is_written_is_shown(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_what_is_not_said_as_it_is_written_is_shown(opened, until):
+    page = opened()
     page.fill("#text", "Dr. Lee paid $5, and $5 more.")
     page.click("#reading summary")
     until(page, "document.querySelectorAll('#reading dt').length === 2")
@@ -448,9 +440,8 @@ def test_what_is_not_said_as_it_is_written_is_shown(open_page, until):
     assert page.is_hidden("#reading")
 
 
-def test_a_wrong_reading_is_mended_and_kept(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_a_wrong_reading_is_mended_and_kept(opened, until):
+    page = opened()
     page.fill("#text", "Ask Nguyen of the W3C.")
     page.click("#reading summary")
     page.fill("#lexicon", "Nguyen = /wˈɪn/\nnot a line\nW3C\tWorld Wide Web Consortium")
@@ -469,9 +460,8 @@ def test_a_wrong_reading_is_mended_and_kept(open_page, until):
     assert page.input_value("#lexicon") == "Nguyen = Win"
 
 
-def test_instructions_in_words_change_the_sound_and_the_others_are_named(open_page, until, house_server):
-    page = open_page()
-    until(page, READY)
+def test_instructions_in_words_change_the_sound_and_the_others_are_named(opened, until, house_server):
+    page = opened()
     page.fill("#instructions", "Slowly, like a pirate")
     assert '"instructions": "Slowly, like a pirate"' in page.text_content("#code")
     speak(page, until)
@@ -486,9 +476,8 @@ def test_instructions_in_words_change_the_sound_and_the_others_are_named(open_pa
     assert "Not used" not in page.inner_text("#progress")
 
 
-def test_an_error_before_any_sound_leaves_no_empty_player(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_an_error_before_any_sound_leaves_no_empty_player(opened, until):
+    page = opened()
     page.select_option("#translate", "fr-fr")
     speak(page, until, "Colorless green ideas sleep furiously.")
     until(page, "!document.querySelector('#error').hidden")
