@@ -44,9 +44,9 @@ class Process:
     @property
     def wyoming(self) -> tuple[str, int]:
         """Address on which it listens for Wyoming's clients."""
-        found = re.search(r"Wyoming listens on tcp://([\d.]+):(\d+)", self.log.read_text())
-        assert found is not None
-        return found[1], int(found[2])
+        match = re.search(r"Wyoming listens on tcp://([\d.]+):(\d+)", self.log.read_text())
+        assert match is not None
+        return match[1], int(match[2])
 
     @property
     def socket_url(self) -> str:
@@ -55,8 +55,8 @@ class Process:
     def memory(self, name: str = "VmRSS") -> int:
         """Bytes that the process has in memory, or `VmHWM`: ever had; 0 where the system does not say."""
         status = Path(f"/proc/{self.popen.pid}/status")
-        found = re.search(rf"{name}:\s+(\d+) kB", status.read_text()) if status.exists() else None
-        return int(found.group(1)) << 10 if found else 0
+        match = re.search(rf"{name}:\s+(\d+) kB", status.read_text()) if status.exists() else None
+        return int(match.group(1)) << 10 if match else 0
 
     def stop(self) -> None:
         """Send SIGTERM; it must exit with status 0."""
@@ -81,8 +81,8 @@ def wait_until(
 
 def metric(url: str, name: str) -> float:
     """Return the first sample of /metrics whose name and labels match the pattern `name`; 0 without one."""
-    found = re.search(rf"^{name} (\S+)", httpx.get(f"{url}/metrics").text, re.MULTILINE)
-    return float(found.group(1)) if found else 0.0
+    match = re.search(rf"^{name} (\S+)", httpx.get(f"{url}/metrics").text, re.MULTILINE)
+    return float(match.group(1)) if match else 0.0
 
 
 def clean_environment() -> dict[str, str]:
@@ -106,8 +106,8 @@ def start_process(folder: Path, command: Sequence[object], ready: str = "/readyz
         def answers() -> bool:
             nonlocal url
             assert popen.poll() is None, f"the server did not start:\n{log.read_text()}"
-            found = re.search(r"running on http://[\d.]+:(\d+)", log.read_text())
-            url = f"http://127.0.0.1:{found.group(1)}" if found else ""
+            match = re.search(r"running on http://[\d.]+:(\d+)", log.read_text())
+            url = f"http://127.0.0.1:{match.group(1)}" if match else ""
             return bool(url) and (not ready or httpx.get(url + ready).status_code == 200)
 
         wait_until(answers, lambda: f"not ready in {START_SECONDS} s:\n{log.read_text()}", START_SECONDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import io
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 from elevenlabs import DialogueInput
-from elevenlabs.client import AsyncElevenLabs, ElevenLabs
+from elevenlabs.client import ElevenLabs
 from elevenlabs.core.api_error import ApiError
 
 RATE = 24_000
@@ -76,21 +75,6 @@ def test_stream_of_the_sdk_is_what_convert_sends(client: ElevenLabs) -> None:
     pcm, rate = soundfile.read(io.BytesIO(mp3), dtype="float32")
     assert rate == 44_100
     assert pcm.size / rate == pytest.approx(len(whole) / 2 / RATE, abs=0.1)
-
-
-async def asked_asynchronously(server: str, made: list[DialogueInput]) -> tuple[bytes, bytes]:
-    async with httpx.AsyncClient(timeout=180) as transport:
-        client = AsyncElevenLabs(base_url=server, api_key="anything", httpx_client=transport)
-        ask = client.text_to_dialogue
-        audio = b"".join([piece async for piece in ask.stream(inputs=made, output_format="pcm_24000")])
-        timed = [piece async for piece in ask.stream_with_timestamps(inputs=made, output_format="pcm_24000")]
-    return audio, b"".join(base64.b64decode(piece.audio_base_64) for piece in timed)
-
-
-def test_the_asynchronous_sdk_streams_the_same(client: ElevenLabs, house_server: str) -> None:
-    made = inputs(*LINES[:2])
-    audio, timed = asyncio.run(asked_asynchronously(house_server, made))
-    assert audio == timed == b"".join(client.text_to_dialogue.convert(inputs=made, output_format="pcm_24000"))
 
 
 def test_lines_come_one_by_one(client: ElevenLabs) -> None:

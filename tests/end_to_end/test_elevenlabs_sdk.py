@@ -233,15 +233,6 @@ def test_a_recording_is_written_down(listener: ElevenLabs, speech: bytes) -> Non
     assert found.audio_duration_secs == 5.63
 
 
-def test_errors_of_recordings_reach_the_sdk(listener: ElevenLabs, speech: bytes) -> None:
-    with pytest.raises(ApiError) as caught:
-        listener.speech_to_text.convert(model_id="scribe_v1", file=("a.ogg", speech), diarize=True)
-    assert (caught.value.status_code, caught.value.body["detail"]["param"]) == (400, "diarize")
-    with pytest.raises(ApiError) as damaged:
-        listener.speech_to_text.convert(model_id="scribe_v1", file=("a.ogg", b"not audio"))
-    assert damaged.value.body["detail"]["status"] == "unusable_recording"
-
-
 def test_speech_is_written_down_as_it_is_spoken(listening: str, speech: bytes) -> None:
     told = asyncio.run(speak_to_scribe(listening, speech))
     text = " ".join(f"en second {number}." for number in range(6))

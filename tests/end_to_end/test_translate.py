@@ -55,13 +55,13 @@ def translate(data: Path) -> Translate:
     def say(name: str, texts: list[str], target: str = "fra_Latn") -> list[str]:
         model = models[name]
         assert isinstance(model, Translator)
-        found = []
+        results = []
         for text in texts:
             items = model.translate([TranslationRequest(text, "eng_Latn", target)], Timeline(), lambda: False)
             (translation,) = [item for item in items if item is not None]
-            found.append(translation.best.text)
-        assert all(found) and len(set(found)) == len(found)
-        return found
+            results.append(translation.best.text)
+        assert all(results) and len(set(results)) == len(results)
+        return results
 
     return say
 

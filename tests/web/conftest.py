@@ -115,8 +115,8 @@ def open_page(browser: Browser, house_server: str, new_page: Callable[..., Page]
 def opened(open_page: OpenPage, until: Callable[..., None]) -> OpenPage:
     """`opened(path, ...)`: such a page that is ready."""
 
-    def begin(path: str = "/", **options: Any) -> Page:
-        page = open_page(path, **options)
+    def begin(path: str = "/", *arguments: Any, **options: Any) -> Page:
+        page = open_page(path, *arguments, **options)
         until(page, PAGES[path.partition("#")[0]])
         return page
 

@@ -25,6 +25,16 @@ def test_pages_fit(opened, path):
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (width, scheme)
 
 
+@pytest.mark.parametrize("path", ["/transcribe", "/interpret"])
+def test_a_page_without_a_microphone_says_so(open_hearing, until, path):
+    page = open_hearing(path)
+    until(page, "document.querySelectorAll('#recognizer option, #translator option').length > 0")
+    page.evaluate("() => { navigator.mediaDevices.getUserMedia = () => Promise.reject(new Error('not allowed')); }")
+    page.click("#start")
+    until(page, "!document.querySelector('#error').hidden")
+    assert "The microphone cannot be used: not allowed." in page.text_content("#error")
+
+
 def test_pages_cannot_load_anything_from_elsewhere(house_server):
     for path in PAGES:
         reply = httpx.get(house_server + path)
