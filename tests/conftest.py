@@ -7,12 +7,8 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +19,11 @@ import soundfile
 import soxr
 from hypothesis import HealthCheck, settings
 
-# A first start compiles every shape, which takes minutes on a loaded machine of two cores.
-START_SECONDS = 480
-STOP_SECONDS = 120
-# Seconds to wait for an answer.
-PATIENCE = 180
-# Tests of clients that need packages of their own run in an environment that has no server.
-SERVER_PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)
+from tests.processes import PATIENCE, START_SECONDS, Process, serve, serve_stand_ins
+
 RECOGNIZER_RATE = 16_000
-ROOT = Path(__file__).parents[1]
 # Seconds of each file in the last run with `--write-durations`, and those of a file that is not listed.
-DURATIONS, UNKNOWN_SECONDS = ROOT / "tests" / "durations.tsv", 30.0
+DURATIONS, UNKNOWN_SECONDS = Path(__file__).with_name("durations.tsv"), 30.0
 
 # The same examples on every machine, however slow; `pytest --hypothesis-profile=search` looks for others.
 settings.register_profile(
@@ -72,63 +62,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     DURATIONS.write_text("".join(f"{name}\t{number:.1f}\n" for name, number in sorted(seconds.items())))
 
 
-@contextmanager
-def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
-    """Run `python -m app.cli serve` on a free port until the block ends; yields its base URL once it is ready.
-
-    It must become ready, stop on SIGTERM and exit with status 0; its log is quoted when it does not.
-    """
-    log = folder / "server.log"
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT"))}
-    # Only the bundled models, whatever this machine's data directory holds.
-    # A busy machine may keep a request waiting for longer than a server would.
-    clean |= {"NIGHTINGALE_DATA_DIR": str(folder / "data"), "NIGHTINGALE_QUEUE_SECONDS": "300", **environment}
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [SERVER_PYTHON, "-m", "app.cli", "serve", "--port", "0", *arguments],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=clean,
-        )
-    try:
-        url = _wait_for_address(process, log)
-        _wait_until_ready(process, log, url)
-        yield url
-        assert process.poll() is None, f"the server ended by itself:\n{log.read_text()}"
-        process.terminate()
-        try:
-            status = process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"the server did not stop on SIGTERM:\n{log.read_text()}")
-        assert status == 0, f"exit status {status}:\n{log.read_text()}"
-        assert "Traceback" not in log.read_text(), log.read_text()
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        found = re.search(r"running on (http://[\d.]+:\d+)", log.read_text())
-        if found:
-            return found.group(1)
-        assert process.poll() is None, f"the server did not start:\n{log.read_text()}"
-        time.sleep(0.02)
-    pytest.fail(f"the server printed no address:\n{log.read_text()}")
-
-
-def _wait_until_ready(process: subprocess.Popen[bytes], log: Path, url: str) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        assert process.poll() is None, f"the server ended while it warmed up:\n{log.read_text()}"
-        if httpx.get(f"{url}/readyz").status_code == 200:
-            return
-        time.sleep(0.05)
-    pytest.fail(f"the server was not ready in {START_SECONDS} s:\n{log.read_text()}")
-
-
 def pytest_configure() -> None:
     """Undo what depends on the machine: an ignored SIGINT, a proxy, and a client that gives up after five seconds.
 
@@ -141,72 +74,31 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session")
-def house_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of `house_server`."""
-    return tmp_path_factory.mktemp("server")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A warm server process with the bundled models, one for the whole run."""
+    folder = tmp_path_factory.mktemp("server")
+    with serve(folder, "--wyoming-port", "0", NIGHTINGALE_PRELOAD="phrasebook") as process:
+        yield process
 
 
 @pytest.fixture(scope="session")
-def house_server(house_folder: Path) -> Iterator[str]:
-    """Base URL of a warm server process with the bundled models, one for the whole run."""
-    with serve(house_folder, "--wyoming-port", "0", NIGHTINGALE_PRELOAD="phrasebook") as url:
-        yield url
+def house_server(house: Process) -> str:
+    """Base URL of that process."""
+    return house.url
 
 
 @pytest.fixture(scope="session")
-def wyoming_port(house_server: str, house_folder: Path) -> int:
-    """Port on which `house_server` listens for Wyoming's clients."""
-    found = re.search(r"Wyoming listens on tcp://127\.0\.0\.1:(\d+)", (house_folder / "server.log").read_text())
-    assert found
-    return int(found.group(1))
+def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A server process with the stand-ins, one for the whole run; its recognizer hears a segment a second."""
+    choices = {"NIGHTINGALE_RECOGNITION_MODEL": "ear", "NIGHTINGALE_WYOMING_PORT": "0"}
+    with serve_stand_ins(tmp_path_factory.mktemp("listening"), **choices) as process:
+        yield process
 
 
 @pytest.fixture(scope="session")
-def listening_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Log of the process that `listening` starts."""
-    return tmp_path_factory.mktemp("listening") / "log"
-
-
-@pytest.fixture(scope="session")
-def listening(listening_log: Path) -> Iterator[str]:
-    """Base URL of a server process with the stand-ins; its recognizer hears a segment a second."""
-    log = listening_log
-    choices = {"NIGHTINGALE_RECOGNITION_MODEL": "ear", "NIGHTINGALE_WYOMING_PORT": "0", "PORT": "0"}
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [SERVER_PYTHON, str(ROOT / "tests" / "app" / "conftest.py")],
-            stderr=output,
-            stdout=output,
-            env=os.environ | choices | {"PYTHONPATH": str(ROOT)},
-        )
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while (found := re.search(r"ready: open (http://[\d.:]+)/", log.read_text())) is None:
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-            time.sleep(0.02)
-        yield found.group(1)
-        process.terminate()
-        assert process.wait(STOP_SECONDS) == 0, log.read_text()
-        # Those of the model that was asked to fail.
-        assert log.read_text().count("Traceback") == log.read_text().count("RuntimeError: a failure inside the model")
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-@pytest.fixture(scope="session")
-def listening_wyoming_port(listening: str, listening_log: Path) -> int:
-    """Port on which that process listens for Wyoming's clients."""
-    found = re.search(r"Wyoming listens on tcp://127\.0\.0\.1:(\d+)", listening_log.read_text())
-    assert found
-    return int(found.group(1))
-
-
-@pytest.fixture(scope="session")
-def run_house() -> Callable[..., AbstractContextManager[str]]:
-    """`run_house(folder, *arguments, **environment)`: another server process, with settings of its own."""
-    return serve
+def listening(stand_ins: Process) -> str:
+    """Base URL of that process."""
+    return stand_ins.url
 
 
 @pytest.fixture(scope="session")
@@ -257,3 +149,20 @@ def recognize() -> Recognize:
         return decoder.hyp().hypstr if decoder.hyp() else ""
 
     return hear
+
+
+@pytest.fixture(scope="session")
+def share_heard(recognize: Recognize) -> Callable[..., float]:
+    """`share_heard(said, audio, rate)`: the share of the words of `said` that `recognize` finds in the audio.
+
+    `audio` is an encoded file's bytes without a `rate`, else samples, which may be bytes of 16 bits each.
+    """
+
+    def share(said: str, audio: bytes | np.ndarray, rate: int | None = None) -> float:
+        if rate is not None and not isinstance(audio, np.ndarray):
+            audio = np.frombuffer(audio, "<i2")
+        heard = recognize(audio, rate).split()
+        words = re.findall(r"[a-z']+", said.lower())
+        return sum(word in heard for word in words) / len(words)
+
+    return share

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 
 import httpx
-import numpy as np
 import pytest
 
 collect_ignore_glob = ["test_*.py"]
@@ -28,18 +27,6 @@ def text() -> str:
 def tokens() -> list[str]:
     """The same as a language model writes it: the space comes with the word after it."""
     return re.findall(r"\s*\w+|\W", TEXT)
-
-
-@pytest.fixture(scope="session")
-def share_heard(recognize: Callable[..., str]) -> Callable[[bytes, int, str], float]:
-    """`share_heard(audio, rate, said)`: the share of the words of `said` found in 16-bit samples at `rate`."""
-
-    def share(audio: bytes, rate: int, said: str = TEXT) -> float:
-        heard = recognize(np.frombuffer(audio, "<i2"), rate).split()
-        words = re.findall(r"[a-z']+", said.lower())
-        return sum(word in heard for word in words) / len(words)
-
-    return share
 
 
 @pytest.fixture(scope="session")

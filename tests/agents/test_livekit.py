@@ -108,7 +108,7 @@ def test_a_whole_text_is_heard(make: Make, server: str, text: str, share_heard: 
             await heard.all_of(stream)
         assert heard.rate == made.sample_rate
         assert 4 < heard.seconds < 10
-        assert share_heard(heard.audio, heard.rate) >= 0.6
+        assert share_heard(text, heard.audio, heard.rate) >= 0.6
 
     run(make, server, speak)
 
@@ -128,7 +128,7 @@ def test_a_stream_of_tokens_is_heard(make: Make, server: str, text: str, tokens:
                 await heard.all_of(stream)
             assert heard.rate == made.sample_rate
             assert 4 < heard.seconds < 10
-            assert share_heard(heard.audio, heard.rate) >= 0.6
+            assert share_heard(text, heard.audio, heard.rate) >= 0.6
             if made.capabilities.aligned_transcript:
                 assert "".join(heard.words).split() == text.split()
                 # ElevenLabs' times are those within a message's audio: of a sentence or, by a schedule, a clause. The
@@ -151,7 +151,7 @@ def test_segments_come_one_after_the_other(server: str, share_heard: Any) -> Non
                 stream.flush()
             stream.end_input()
             await heard.all_of(stream)
-        assert share_heard(heard.audio, heard.rate, f"{OTHER} Please open the window.") >= 0.6
+        assert share_heard(f"{OTHER} Please open the window.", heard.audio, heard.rate) >= 0.6
 
     run(with_deepgram, server, speak)
 
@@ -201,7 +201,7 @@ def test_an_interruption_stops_the_server_and_the_next_turn_is_heard(
         await heard.all_of(stream)
         await stream.aclose()
         assert heard.seconds < 6
-        assert share_heard(heard.audio, heard.rate, OTHER) >= 0.6
+        assert share_heard(OTHER, heard.audio, heard.rate) >= 0.6
 
     run(make, server, speak)
     assert cancelled(surface) > before

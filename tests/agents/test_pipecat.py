@@ -183,7 +183,7 @@ def test_a_turn_is_heard(make: Make, server: str, text: str, tokens: list[str], 
             await speaking.ear.until(TTSStoppedFrame)
         assert speaking.complaints.of(ErrorFrame) == []
         assert " ".join(frame.text.strip() for frame in speaking.ear.of(TTSTextFrame)) == text
-        assert share_heard(speaking.audio(), RATE) >= 0.6
+        assert share_heard(text, speaking.audio(), RATE) >= 0.6
 
     run(talk())
 
@@ -199,7 +199,7 @@ def test_two_utterances_come_in_turn(make: Make, server: str, share_heard: Any) 
             await speaking.ear.until(TTSStoppedFrame, 2)
         assert speaking.complaints.of(ErrorFrame) == []
         assert len(speaking.ear.of(TTSStoppedFrame)) == 2
-        assert share_heard(speaking.audio(), RATE, " ".join(said)) >= 0.6
+        assert share_heard(" ".join(said), speaking.audio(), RATE) >= 0.6
 
     run(talk())
 
@@ -251,7 +251,7 @@ def test_an_interruption_stops_the_server_and_the_next_turn_is_heard(
         audio, said = speaking.after_interruption()
         assert said == OTHER
         assert len(audio) / 2 / RATE < 6
-        assert share_heard(audio, RATE, OTHER) >= 0.6
+        assert share_heard(OTHER, audio, RATE) >= 0.6
 
     run(talk())
     assert cancelled(surface) == before + 1

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import socket
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,19 +16,13 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-START_SECONDS = 240
+from tests.processes import Process, clean_environment, start_process, wait_until
+
 PATIENCE = 60
 REPLICAS = 2
 # Requests that each replica takes at once, and that wait for one.
 ROOM, WAITING = 4, 2
 MARK = "x-replica"
-
-
-def wait_until(holds: Callable[[], bool], what: Callable[[], str], seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.1)
 
 
 def free_ports(count: int) -> int:
@@ -53,25 +43,18 @@ def free_ports(count: int) -> int:
 
 
 @dataclass
-class Cluster:
+class Cluster(Process):
     """A running `nightingale serve --replicas`."""
 
-    url: str
-    process: subprocess.Popen[bytes]
-    log: Path
-    first_port: int
+    first_port: int = 0
     stopping: bool = False
 
     def stop(self) -> None:
         """Send SIGTERM, once: a second one ends it at once."""
-        assert self.process.poll() is None, self.log.read_text()[-10_000:]
+        assert self.popen.poll() is None, self.log.read_text()[-10_000:]
         if not self.stopping:
-            self.process.terminate()
+            self.popen.terminate()
         self.stopping = True
-
-    @property
-    def socket_url(self) -> str:
-        return self.url.replace("http", "ws", 1) + "/v1/audio/stream"
 
     def replicas(self) -> dict[str, int]:
         """The names of the replicas that are ready, each with its own port."""
@@ -89,7 +72,7 @@ class Cluster:
         """Everything that this started."""
         import psutil
 
-        top = psutil.Process(self.process.pid)
+        top = psutil.Process(self.popen.pid)
         return [top, *top.children(recursive=True)]
 
     def pid(self, port: int) -> int:
@@ -108,9 +91,8 @@ def launch(folder: Path, *arguments: str, **environment: str) -> Iterator[Cluste
     """Replicas that are ready; SIGTERM in the end must end all of them, with status 0."""
     import psutil
 
-    log = folder / "cluster.log"
     first_port = free_ports(REPLICAS + 1)
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("NIGHTINGALE_", "RAY_", "HOST", "PORT"))}
+    clean = {key: value for key, value in clean_environment().items() if not key.startswith("RAY_")}
     clean |= {
         # Ray's own folder, and the user's: nothing may be left there.
         "HOME": str(folder),
@@ -121,39 +103,25 @@ def launch(folder: Path, *arguments: str, **environment: str) -> Iterator[Cluste
         "NIGHTINGALE_STALL_SECONDS": "5",
         **environment,
     }
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "serve", "--port", "0", *arguments],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=clean,
-        )
+    command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", *arguments]
     started: list[Any] = []
-    try:
-        found: list[str] = []
-
-        def up() -> bool:
-            assert process.poll() is None, log.read_text()
-            found[:] = re.findall(r"running on (http://[\d.]+:\d+)", log.read_text())
-            return bool(found)
-
-        wait_until(up, log.read_text, START_SECONDS)
-        cluster = Cluster(found[0], process, log, first_port)
-        yield cluster
-        started = cluster.processes()
-        cluster.stop()
-        assert process.wait(PATIENCE) == 0, log.read_text()[-10_000:]
-        _, alive = psutil.wait_procs(started, timeout=PATIENCE)
-        assert not alive, alive
-        for never in ("Traceback", "never retrieved", "was destroyed but it is pending"):
-            assert never not in log.read_text(), log.read_text()[-10_000:]
-    finally:
-        if process.poll() is None:
-            started = started or [*psutil.Process(process.pid).children(recursive=True), process]
-        for each in started:
-            with suppress(psutil.NoSuchProcess):
-                each.kill()
-        process.wait()
+    with start_process(folder, command, ready="", env=clean) as process:
+        try:
+            cluster = Cluster(process.url, process.popen, process.log, folder, first_port)
+            yield cluster
+            started = cluster.processes()
+            cluster.stop()
+            assert process.popen.wait(PATIENCE) == 0, process.log.read_text()[-10_000:]
+            _, alive = psutil.wait_procs(started, timeout=PATIENCE)
+            assert not alive, alive
+            for never in ("Traceback", "never retrieved", "was destroyed but it is pending"):
+                assert never not in process.log.read_text(), process.log.read_text()[-10_000:]
+        finally:
+            if process.popen.poll() is None:
+                started = started or psutil.Process(process.popen.pid).children(recursive=True)
+            for each in started:
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
 
 
 @dataclass

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
-import re
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 import soundfile
+
+from tests.processes import metric, serve
 
 LONG = (
     "When the old bridge was closed for repairs last winter, the people of both villages took the ferry instead, and "
@@ -33,17 +32,14 @@ def samples(reply: httpx.Response) -> np.ndarray:
     return pcm
 
 
-def metric(server: str, pattern: str) -> float:
-    found = re.search(rf"^{pattern} (\S+)$", httpx.get(f"{server}/metrics").text, re.MULTILINE)
-    return float(found.group(1)) if found else 0.0
-
-
 @pytest.mark.timeout(1_800)
-def test_each_client_of_a_batch_hears_its_own(
-    house_server: str, run_house: Callable[..., AbstractContextManager[str]], tmp_path: Path
-) -> None:
+def test_each_client_of_a_batch_hears_its_own(house_server: str, tmp_path: Path) -> None:
     asked = [(text, voice) for text in SHORT for voice in ("rms", "slt")]
-    with run_house(tmp_path, NIGHTINGALE_SPEECH_BATCH="4") as server, ThreadPoolExecutor(len(asked) + 2) as clients:
+    with (
+        serve(tmp_path, NIGHTINGALE_SPEECH_BATCH="4") as process,
+        ThreadPoolExecutor(len(asked) + 2) as clients,
+    ):
+        server = process.url
         long = clients.submit(speak, server, LONG, "rms")
         while metric(server, r'nightingale_batch_size_count\{model="house"\}') < 1:
             time.sleep(0.005)

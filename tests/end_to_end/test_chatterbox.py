@@ -5,7 +5,6 @@ What they say is noise; that they are found, loaded strictly, cloned with, strea
 
 from __future__ import annotations
 
-import re
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 from app.voices.store import VoiceStore
 from loadtest.fake_checkpoints import small, write
 from models.chatterbox.config import VARIANTS
-from tests.conftest import START_SECONDS, serve
+from tests.processes import START_SECONDS, Process, metric, serve
 
 TEXT = "This is a recording of the house voice, which lasts some seconds, and that is long enough for both of them."
 PIECE = 4_800  # bytes: a tenth of a second
@@ -29,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def begin(folder: Path) -> AbstractContextManager[str]:
+def begin(folder: Path) -> AbstractContextManager[Process]:
     settings = {"PRELOAD": ",".join(VARIANTS), "CHATTERBOX_STEPS": "2", "WARMUP": "none"}
     return serve(folder, **{f"NIGHTINGALE_{name}": value for name, value in settings.items()})
 
@@ -52,7 +51,8 @@ def first_audio(url: str, **body: object) -> tuple[bytes, httpx.Headers]:
 @pytest.mark.timeout(START_SECONDS + 900)
 def test_a_voice_is_cloned_spoken_in_by_both_and_remembered(folder: Path) -> None:
     said = {"input": "Hello there, how are you?", "seed": 3}
-    with begin(folder) as url:
+    with begin(folder) as process:
+        url = process.url
         spoken = httpx.post(f"{url}/v1/audio/speech", json={"input": TEXT, "model": "house"}, timeout=180)
         uploaded = httpx.post(
             f"{url}/v1/audio/voices",
@@ -91,7 +91,8 @@ def test_a_voice_is_cloned_spoken_in_by_both_and_remembered(folder: Path) -> Non
     kept = sorted(path.name for path in (folder / "data" / "voices").glob("*.safetensors"))
     assert kept == [f"{voice}.chatterbox-turbo.safetensors", f"{voice}.chatterbox.safetensors", f"{voice}.safetensors"]
     assert VoiceStore(folder / "data" / "voices", max_voices=9).get(voice) is not None
-    with begin(folder) as url:
+    with begin(folder) as process:
+        url = process.url
         for name in VARIANTS:
             assert first_audio(url, model=name, voice=voice, **said)[0] == cloned[name]
         assert 'nightingale_voice_conditionings_total{source="disk"} 2.0' in httpx.get(f"{url}/metrics").text
@@ -105,7 +106,8 @@ def test_another_model_waits_for_one_turn_of_a_paragraph_at_most(folder: Path) -
     """
     paragraph = " ".join([TEXT] * 12)
     body = {"input": paragraph, "model": "chatterbox", "response_format": "pcm"}
-    with begin(folder) as url, httpx.Client(timeout=180) as client, httpx.Client(timeout=180) as other:
+    with begin(folder) as process, httpx.Client(timeout=180) as client, httpx.Client(timeout=180) as other:
+        url = process.url
         client.post(f"{url}/v1/audio/speech", json={"input": "Hello.", "model": "house"}).raise_for_status()
         with other.stream("POST", f"{url}/v1/audio/speech", json=body) as speaking:
             audio = speaking.iter_raw()
@@ -116,11 +118,10 @@ def test_another_model_waits_for_one_turn_of_a_paragraph_at_most(folder: Path) -
                 assert reply.status_code == 200
                 timing = dict(part.split(";dur=") for part in reply.headers["server-timing"].split(", "))
                 waits.append(float(timing["queue"]) / 1e3)
-            scraped = httpx.get(f"{url}/metrics").text
-            streams = float(re.search(r"^nightingale_active_streams (\S+)", scraped, re.M).group(1))  # type: ignore[union-attr]
-        found = re.search(r'^nightingale_longest_turn_seconds{model="chatterbox"} (\S+)', scraped, re.M)
-        assert found is not None
+            longest = metric(url, r'nightingale_longest_turn_seconds{model="chatterbox"}')
+            streams = metric(url, "nightingale_active_streams")
+        assert longest > 0
         assert streams == 1, "the paragraph was over before it could be in anybody's way"
         assert max(waits) > 0
         # Half of them, since a machine may halt between two turns. Who waited for a piece would wait for dozens.
-        assert sorted(waits)[len(waits) // 2] <= 2 * float(found.group(1)) + 0.05
+        assert sorted(waits)[len(waits) // 2] <= 2 * longest + 0.05

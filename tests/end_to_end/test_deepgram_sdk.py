@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,11 +57,6 @@ def listener(listening: str) -> Iterator[DeepgramClient]:
         yield client
 
 
-def share_found(heard: str, said: str) -> float:
-    words = re.findall(r"[a-z']+", said.lower())
-    return sum(word in heard.split() for word in words) / len(words)
-
-
 def until(socket, kind):
     """Audio and messages up to one of that kind."""
     audio, told = b"", []
@@ -75,10 +69,9 @@ def until(socket, kind):
     return audio, told
 
 
-@pytest.mark.parametrize(("encoding", "rate"), [("linear16", 48_000), ("mulaw", 8_000)])
-def test_the_websocket(client, recognize, encoding, rate):
+def test_the_websocket(client, share_heard):
     text = " ".join(SENTENCES)
-    connection = client.speak.v1.connect(model="aura-2-thalia-en", encoding=encoding, sample_rate=rate)
+    connection = client.speak.v1.connect(model="aura-2-thalia-en", encoding="linear16", sample_rate=48_000)
     with connection as socket:
         assert isinstance(socket.recv(), SpeakV1Metadata)
         for word in text.split(" "):
@@ -88,19 +81,13 @@ def test_the_websocket(client, recognize, encoding, rate):
         assert told[-1].type == "Flushed"
         assert told[-1].sequence_id == 0
         socket.send_close()
-    if encoding == "mulaw":
-        pcm, _ = soundfile.read(
-            io.BytesIO(audio), samplerate=rate, channels=1, format="RAW", subtype="ULAW", dtype="float32"
-        )
-    else:
-        pcm = np.frombuffer(audio, "<i2")
-    assert 3 < pcm.size / rate < 12
-    # The recognizer was trained on wide-band speech: half of a telephone's words is what it finds.
-    assert share_found(recognize(pcm, rate), text) >= (0.4 if rate == 8_000 else 0.6)
+    pcm = np.frombuffer(audio, "<i2")
+    assert 3 < pcm.size / 48_000 < 12
+    assert share_heard(text, pcm, 48_000) >= 0.6
 
 
-def test_clear_and_warning(client):
-    with client.speak.v1.connect(encoding="linear16") as socket:
+def test_clear_and_warning(listener):
+    with listener.speak.v1.connect(encoding="linear16") as socket:
         assert isinstance(socket.recv(), SpeakV1Metadata)
         socket.send_text(SpeakV1Text(text=" ".join(SENTENCES * 20)))
         socket.send_clear()
@@ -120,34 +107,28 @@ def test_clear_and_warning(client):
         socket.send_close()
 
 
-@pytest.mark.parametrize("options", [{}, {"encoding": "mulaw", "sample_rate": 16_000}])
-def test_the_rest_call(client, recognize, options):
-    audio = b"".join(client.speak.v1.audio.generate(text=SENTENCES[0], model="aura-asteria-en", **options))
-    assert share_found(recognize(audio), SENTENCES[0]) >= 0.5
+def test_the_rest_call(client, share_heard):
+    audio = b"".join(client.speak.v1.audio.generate(text=SENTENCES[0], model="aura-asteria-en"))
+    assert share_heard(SENTENCES[0], audio) >= 0.5
 
 
-@pytest.mark.parametrize(("encoding", "rates"), [("mp3", (32_000, 48_000)), ("opus", (12_000, 64_000))])
-def test_bit_rates_through_the_sdk(client, recognize, encoding, rates):
-    sizes = []
-    for bit_rate in rates:
-        audio = b"".join(client.speak.v1.audio.generate(text=SENTENCES[0], encoding=encoding, bit_rate=bit_rate))
-        assert share_found(recognize(audio), SENTENCES[0]) >= 0.5
-        sizes.append(len(audio))
-    assert sizes == sorted(set(sizes))
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        ({"text": "?!"}, "NOTHING_TO_SPEAK", ""),
+        ({"text": "Hi.", "encoding": "mp3", "bit_rate": 999_000}, "UNSUPPORTED_FORMAT", "bit rate"),
+    ],
+)
+def test_errors_reach_the_sdk_s_own(listener, options, code, says):
     with pytest.raises(ApiError) as caught:
-        b"".join(client.speak.v1.audio.generate(text=SENTENCES[0], encoding=encoding, bit_rate=999_000))
-    assert caught.value.status_code == 400
-    assert caught.value.body["err_code"] == "UNSUPPORTED_FORMAT"
-    assert "bit rate" in caught.value.body["err_msg"]
+        b"".join(listener.speak.v1.audio.generate(**options))
+    assert (caught.value.status_code, caught.value.body["err_code"]) == (400, code)
+    assert says in caught.value.body["err_msg"]
 
 
-def test_errors_reach_the_sdk_s_own(client):
-    with pytest.raises(ApiError) as caught:
-        b"".join(client.speak.v1.audio.generate(text="?!"))
-    assert caught.value.status_code == 400
-    assert caught.value.body["err_code"] == "NOTHING_TO_SPEAK"
+def test_a_refused_stream_of_speech_says_why(listener):
     # The SDK's release 7 lets this one through as websockets raises it.
-    with pytest.raises((ApiError, InvalidStatus), match="400"), client.speak.v1.connect(model="nobody"):
+    with pytest.raises((ApiError, InvalidStatus), match="400"), listener.speak.v1.connect(model="nobody"):
         pass
 
 
@@ -170,17 +151,6 @@ def test_a_recording_is_written_down(listener, speech):
     assert found.results.utterances[0].transcript == alternative.transcript
     assert (found.metadata.duration, found.metadata.channels) == (5.63, 1)
     assert found.metadata.request_id
-
-
-def test_errors_of_recordings_reach_the_sdk_s_own(listener, speech):
-    for call, code in (
-        (lambda: listener.listen.v1.media.transcribe_file(request=b"not audio"), "UNUSABLE_RECORDING"),
-        (lambda: listener.listen.v1.media.transcribe_file(request=speech, diarize=True), "INVALID_REQUEST"),
-        (lambda: listener.listen.v1.media.transcribe_url(url="http://127.0.0.1/a.wav"), "INVALID_REQUEST"),
-    ):
-        with pytest.raises(ApiError) as caught:
-            call()
-        assert (caught.value.status_code, caught.value.body["err_code"]) == (400, code)
 
 
 def test_a_stream_is_written_down(listener, speech):
@@ -224,12 +194,3 @@ def test_a_stream_is_written_down(listener, speech):
     assert finals[-1].from_finalize
     assert finals[0].metadata.model_info.name == "ear"
     assert told[-1].duration == pytest.approx((padded.size + 2 * rate) / rate, abs=0.01)
-
-
-def test_a_refused_stream_says_why(listener):
-    connect = listener.listen.v1.connect
-    with (
-        pytest.raises((ApiError, InvalidStatus), match="400"),
-        connect(model="nova-3", encoding="opus", sample_rate=16_000),
-    ):
-        pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import io
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 from elevenlabs import DialogueInput
-from elevenlabs.client import AsyncElevenLabs, ElevenLabs
+from elevenlabs.client import ElevenLabs
 from elevenlabs.core.api_error import ApiError
 
 RATE = 24_000
@@ -45,13 +44,7 @@ def level(pcm: np.ndarray) -> float:
     return 20 * float(np.log10(np.sqrt(np.mean(np.square(pcm[np.abs(pcm) > 0.01])))))
 
 
-def assert_heard(heard: str, text: str) -> None:
-    said = text.lower().replace(".", "").split()
-    found = sum(word in heard.split() for word in said)
-    assert found >= 0.6 * len(said), f"{found} of {len(said)} words: {heard}"
-
-
-def test_each_speaker_of_the_sdk_is_heard_in_turn(client: ElevenLabs, recognize: Callable[..., str]) -> None:
+def test_each_speaker_of_the_sdk_is_heard_in_turn(client: ElevenLabs, share_heard: Callable[..., float]) -> None:
     reply = client.text_to_dialogue.convert_with_timestamps(
         inputs=inputs(*LINES), model_id="eleven_v3", seed=7, output_format="pcm_24000"
     )
@@ -66,7 +59,7 @@ def test_each_speaker_of_the_sdk_is_heard_in_turn(client: ElevenLabs, recognize:
     ]
     for segment, (_, said) in zip(segments, LINES, strict=True):
         part = pcm[round(segment.start_time_seconds * RATE) : round(segment.end_time_seconds * RATE)]
-        assert_heard(recognize(part, RATE), said)
+        assert share_heard(said, part, RATE) >= 0.6
     assert segments[-1].end_time_seconds == pytest.approx(pcm.size / RATE, abs=0.01)
 
 
@@ -84,34 +77,12 @@ def test_stream_of_the_sdk_is_what_convert_sends(client: ElevenLabs) -> None:
     assert pcm.size / rate == pytest.approx(len(whole) / 2 / RATE, abs=0.1)
 
 
-async def asked_asynchronously(server: str, made: list[DialogueInput]) -> tuple[bytes, bytes]:
-    async with httpx.AsyncClient(timeout=180) as transport:
-        client = AsyncElevenLabs(base_url=server, api_key="anything", httpx_client=transport)
-        ask = client.text_to_dialogue
-        audio = b"".join([piece async for piece in ask.stream(inputs=made, output_format="pcm_24000")])
-        timed = [piece async for piece in ask.stream_with_timestamps(inputs=made, output_format="pcm_24000")]
-    return audio, b"".join(base64.b64decode(piece.audio_base_64) for piece in timed)
-
-
-def test_the_asynchronous_sdk_streams_the_same(client: ElevenLabs, house_server: str) -> None:
-    made = inputs(*LINES[:2])
-    audio, timed = asyncio.run(asked_asynchronously(house_server, made))
-    assert audio == timed == b"".join(client.text_to_dialogue.convert(inputs=made, output_format="pcm_24000"))
-
-
 def test_lines_come_one_by_one(client: ElevenLabs) -> None:
-    made = inputs(*(LINES[:2] * 20))
+    made = inputs(*(LINES[:2] * 5))
     pieces = client.text_to_dialogue.stream_with_timestamps(inputs=made, output_format="pcm_24000")
     arrived = [[segment.dialogue_input_index for segment in piece.voice_segments] for piece in pieces]
     assert arrived[0] == [0]
     assert len(arrived) >= len(made)
-
-
-def test_these_are_all_methods_of_the_sdk_for_dialogue(client: ElevenLabs) -> None:
-    # The SDK has types of two sockets, too, and nothing that opens one. If this fails, look at what came.
-    known = {"convert", "stream", "convert_with_timestamps", "stream_with_timestamps", "with_raw_response"}
-    assert {name for name in dir(client.text_to_dialogue) if not name.startswith("_")} == known
-    assert [name for name in dir(client) if "dialogue" in name and name[0] != "_"] == ["text_to_dialogue"]
 
 
 def test_errors_reach_the_sdk(client: ElevenLabs) -> None:

@@ -11,12 +11,11 @@ import io
 import re
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import av
 import numpy as np
 import pytest
 import soundfile
@@ -109,24 +108,6 @@ def client(tls: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[E
     made._client_wrapper.httpx_client.httpx_client.close()
 
 
-def words(text: str) -> list[str]:
-    return re.findall(r"[a-z']+", text.lower())
-
-
-def assert_heard(heard: str, text: str = TEXT) -> None:
-    said = words(text)
-    found = sum(word in heard.split() for word in said)
-    assert found >= 0.7 * len(said), f"{found} of {len(said)} words: {heard}"
-
-
-def decoded(data: bytes, rate: int) -> np.ndarray:
-    with av.open(io.BytesIO(data)) as container:
-        parts = [frame.to_ndarray().mean(0) for frame in container.decode(audio=0)]
-        assert container.streams.audio[0].rate == rate
-    pcm = np.concatenate(parts)
-    return pcm.astype(np.float32) / (32_768 if pcm.dtype.kind == "i" else 1)
-
-
 def expanded(data: bytes) -> np.ndarray:
     """G.711's mu-law by its formula: another implementation than the one under test."""
     code = ~np.frombuffer(data, np.uint8)
@@ -134,22 +115,21 @@ def expanded(data: bytes) -> np.ndarray:
     return (np.where(code & 128, -size, size) / 32_768).astype(np.float32)
 
 
-def test_convert_is_heard(client: ElevenLabs, recognize) -> None:
+def test_convert_is_heard(client: ElevenLabs, share_heard: Callable[..., float]) -> None:
     audio = b"".join(client.text_to_speech.convert("slt", text=TEXT, model_id="eleven_multilingual_v2"))
-    assert_heard(recognize(decoded(audio, 44_100), 44_100))
+    assert soundfile.info(io.BytesIO(audio)).samplerate == 44_100
+    assert share_heard(TEXT, audio) >= 0.7
 
 
-@pytest.mark.parametrize("rate", [16_000, 22_050, 48_000])
-def test_stream_is_heard_as_pcm(client: ElevenLabs, recognize, rate: int) -> None:
-    audio = b"".join(client.text_to_speech.stream("slt", text=TEXT, output_format=f"pcm_{rate}"))
-    assert_heard(recognize(np.frombuffer(audio, "<i2"), rate))
+def test_stream_is_heard_as_pcm(client: ElevenLabs, share_heard: Callable[..., float]) -> None:
+    audio = b"".join(client.text_to_speech.stream("slt", text=TEXT, output_format="pcm_22050"))
+    assert share_heard(TEXT, audio, 22_050) >= 0.7
 
 
-def test_stream_is_heard_over_the_telephone(client: ElevenLabs, recognize) -> None:
+def test_stream_is_heard_over_the_telephone(client: ElevenLabs, share_heard: Callable[..., float]) -> None:
     audio = b"".join(client.text_to_speech.stream("slt", text=TEXT, output_format="ulaw_8000"))
     # At 8 kHz half of what tells consonants apart is gone: 9 or 10 of 20 words are heard, by the seed.
-    said, heard = words(TEXT), recognize(expanded(audio), 8_000).split()
-    assert sum(word in heard for word in said) >= 0.35 * len(said), heard
+    assert share_heard(TEXT, expanded(audio), 8_000) >= 0.35
 
 
 def test_speed_and_seed_reach_the_model(client: ElevenLabs) -> None:
@@ -179,21 +159,16 @@ def test_every_character_has_its_time(client: ElevenLabs) -> None:
         client.text_to_speech.convert("slt", text=TEXT[: TEXT.index(" Please")], output_format="pcm_24000")
     )
     assert starts[TEXT.index("Please")] == pytest.approx(len(alone) / 2 / 24_000, abs=0.4)
-
-
-def test_streamed_times_are_those_of_the_whole(client: ElevenLabs) -> None:
-    whole = client.text_to_speech.convert_with_timestamps("slt", text=TEXT, output_format="pcm_24000")
+    # In pieces there are the same audio and times.
     pieces = list(client.text_to_speech.stream_with_timestamps("slt", text=TEXT, output_format="pcm_24000"))
     assert len(pieces) >= 2
-    assert b"".join(base64.b64decode(piece.audio_base_64) for piece in pieces) == base64.b64decode(whole.audio_base_64)
+    assert b"".join(base64.b64decode(piece.audio_base_64) for piece in pieces) == base64.b64decode(reply.audio_base_64)
     timed = [piece.alignment for piece in pieces if piece.alignment is not None]
     assert "".join(character for piece in timed for character in piece.characters) == TEXT
-    starts = [second for piece in timed for second in piece.character_start_times_seconds]
-    assert whole.alignment is not None
-    assert starts == pytest.approx(whole.alignment.character_start_times_seconds, abs=1e-3)
+    assert [at for piece in timed for at in piece.character_start_times_seconds] == pytest.approx(starts, abs=1e-3)
 
 
-def test_realtime_is_heard(client: ElevenLabs, recognize) -> None:
+def test_realtime_is_heard(client: ElevenLabs, share_heard: Callable[..., float]) -> None:
     fragments = iter(re.findall(r"\S+\s*", TEXT))
     audio = b"".join(
         client.text_to_speech.convert_realtime(
@@ -204,7 +179,7 @@ def test_realtime_is_heard(client: ElevenLabs, recognize) -> None:
             voice_settings=VoiceSettings(speed=1.0),
         )
     )
-    assert_heard(recognize(np.frombuffer(audio, "<i2"), 24_000))
+    assert share_heard(TEXT, audio, 24_000) >= 0.7
 
 
 def test_errors_are_the_sdks(client: ElevenLabs) -> None:
@@ -256,15 +231,6 @@ def test_a_recording_is_written_down(listener: ElevenLabs, speech: bytes) -> Non
     assert found.words[2].start == pytest.approx(1 / 3, abs=0.01)
     assert found.additional_formats[0].content.startswith("1\n00:00:00,000 --> ")
     assert found.audio_duration_secs == 5.63
-
-
-def test_errors_of_recordings_reach_the_sdk(listener: ElevenLabs, speech: bytes) -> None:
-    with pytest.raises(ApiError) as caught:
-        listener.speech_to_text.convert(model_id="scribe_v1", file=("a.ogg", speech), diarize=True)
-    assert (caught.value.status_code, caught.value.body["detail"]["param"]) == (400, "diarize")
-    with pytest.raises(ApiError) as damaged:
-        listener.speech_to_text.convert(model_id="scribe_v1", file=("a.ogg", b"not audio"))
-    assert damaged.value.body["detail"]["status"] == "unusable_recording"
 
 
 def test_speech_is_written_down_as_it_is_spoken(listening: str, speech: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,34 +10,53 @@ from pathlib import Path
 import av
 import httpx
 import numpy as np
+import pytest
+
+from app.cli import main
+from app.documents.reader import read_document
+from tests.app.documents.books import PNG, epub, page
+from tests.processes import clean_environment
 
 PATIENCE = 300
 BOOK = "# Morning\n\nThe last bus was late again.\n\n# Evening\n\nThe office closes at six.\n"
+CHAPTERS = {"Morning": "The last bus was late again.", "Evening": "The office closes at six."}
 
 
 def book(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT"))}
-    clean |= {"NIGHTINGALE_DATA_DIR": str(folder / "data")}
+    environment = clean_environment() | {"NIGHTINGALE_DATA_DIR": str(folder / "data")}
     command = [sys.executable, "-m", "app.cli", "book", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=clean)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment)
 
 
 def hear(path: Path, recognize: Callable[..., str]) -> list[tuple[str, set[str]]]:
-    """Title of each chapter, and the words that are heard in it."""
+    """Title of each chapter, and the words that are heard in it. A chapter ends in a second of silence."""
     with av.open(str(path)) as container:
         pcm = np.concatenate([frame.to_ndarray().mean(axis=0) for frame in container.decode(audio=0)])
         rate = container.streams.audio[0].rate
         heard = []
         for each in container.chapters():
             start, end = (round(each[edge] * each["time_base"] * rate) for edge in ("start", "end"))
+            # Nothing of a chapter is before its mark.
+            assert np.abs(pcm[max(0, start - rate) : start]).max(initial=0) < 0.01
             heard.append((each["metadata"]["title"], set(recognize(pcm[start:end], rate).split())))
     return heard
 
 
-def test_a_server_makes_a_book(server: str, tmp_path: Path, recognize: Callable[..., str]) -> None:
-    (tmp_path / "day.md").write_text(BOOK)
-    out = tmp_path / "day.m4b"
-    done = book(tmp_path, str(tmp_path / "day.md"), "-o", str(out), "--url", server, "--subtitles", "vtt")
+def electronic_book() -> bytes:
+    """An EPUB with a table of contents and a cover."""
+    pages = {f"{number}.xhtml": page(f"<h1>{each}</h1><p>{CHAPTERS[each]}</p>") for number, each in enumerate(CHAPTERS)}
+    toc = "".join(f"<li><a href='{number}.xhtml'>{title}</a></li>" for number, title in enumerate(CHAPTERS))
+    cover = '<item id="c" href="c.png" media-type="image/png" properties="cover-image"/>'
+    return epub(pages, toc=f"<ol>{toc}</ol>", manifest=cover, files={"OEBPS/c.png": PNG})
+
+
+@pytest.mark.parametrize("kind", ["m4b", "mp3"])
+def test_a_server_makes_a_book(server: str, tmp_path: Path, recognize: Callable[..., str], kind: str) -> None:
+    content = electronic_book()
+    assert [chapter.title for chapter in read_document(content, "day.epub").chapters] == list(CHAPTERS)
+    (tmp_path / "day.epub").write_bytes(content)
+    out = tmp_path / f"day.{kind}"
+    done = book(tmp_path, str(tmp_path / "day.epub"), "-o", str(out), "--url", server, "--subtitles", "vtt")
     assert (done.returncode, done.stderr) == (0, "")
     (morning, first), (evening, second) = hear(out, recognize)
     assert (morning, evening) == ("Morning", "Evening")
@@ -80,19 +98,26 @@ def test_a_book_without_a_server(tmp_path: Path) -> None:
     assert not list((tmp_path / "data" / "books").iterdir())
 
 
-def test_wrong_commands(server: str, tmp_path: Path) -> None:
+def test_wrong_commands(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path / "data"))
     (tmp_path / "a.xyz").write_text("text")
     (tmp_path / "film.srt").write_text("1\n00:00:01,000 --> 00:00:03,000\nHello.\n")
-    done = book(tmp_path, str(tmp_path / "film.srt"), "-o", str(tmp_path / "film.mp3"), "--subtitles", "srt")
-    assert (done.returncode, "over the document" in done.stderr) == (2, True), done.stderr
+    film, text = str(tmp_path / "film.srt"), str(tmp_path / "a.xyz")
     for arguments, message in (
-        (("-o", "a.wav"), "must end in"),
-        (("-o", str(tmp_path / "none" / "a.m4b")), "there is no folder"),
-        (("-o", str(tmp_path / "a.m4b"), "--url", server), "accepted are .txt"),
-        (("-o", str(tmp_path / "a.m4b"), "--url", "ftp://x"), "is not an address"),
-        (("-o", str(tmp_path / "a.m4b"), "--url", "http://127.0.0.1:9"), "127.0.0.1:9"),
+        ((film, "-o", str(tmp_path / "film.mp3"), "--subtitles", "srt"), "over the document"),
+        ((text, "-o", "a.wav"), "must end in"),
+        ((text, "-o", str(tmp_path / "none" / "a.m4b")), "there is no folder"),
+        ((text, "-o", str(tmp_path / "a.m4b"), "--url", server), "accepted are .txt"),
+        ((text, "-o", str(tmp_path / "a.m4b"), "--url", "ftp://x"), "is not an address"),
+        ((text, "-o", str(tmp_path / "a.m4b"), "--url", "http://127.0.0.1:9"), "127.0.0.1:9"),
     ):
-        done = book(tmp_path, str(tmp_path / "a.xyz"), *arguments)
-        assert done.returncode in (1, 2)
-        assert message in done.stderr, done.stderr
-        assert done.stderr.count("\n") == 1, done.stderr
+        try:
+            status: object = main.main(["book", *arguments])
+        except SystemExit as exit_:
+            status = exit_.code
+        assert status == 2 or (status == 1 and "--url" in arguments)
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1, error

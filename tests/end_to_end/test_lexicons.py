@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,20 @@ import pytest
 import soundfile
 from websockets.sync.client import connect
 
+from tests.processes import Process, serve_stand_ins
+
 RATE = 24_000
 ALICE, BOB = "alice-key-0123456789", "bob-key-0123456789ab"
 
 
 @pytest.fixture(scope="module")
-def server(house_server: str, house_folder: Path) -> str:
+def server(house: Process) -> str:
     """The shared server, with a lexicon of its owner beside one that is broken."""
-    folder = house_folder / "data" / "lexicons"
+    folder = house.folder / "data" / "lexicons"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "broken.pls").write_text("<lexicon>", encoding="utf-8")
     (folder / "house.tsv").write_text("qzx\tmorning\n", encoding="utf-8")
-    return house_server
+    return house.url
 
 
 def call(server: str, method: str, path: str, key: str = ALICE, **fields: Any) -> httpx.Response:
@@ -43,14 +44,14 @@ def spoken(server: str, text: str, key: str = ALICE, **fields: Any) -> str:
     return str(reply.json()["spoken"])
 
 
-def test_the_owners_words_hold_for_everybody(server: str, house_folder: Path, recognize: Callable[..., str]) -> None:
+def test_the_owners_words_hold_for_everybody(server: str, house: Process, recognize: Callable[..., str]) -> None:
     for _ in range(300):  # files are looked at once a second
         if spoken(server, "In the qzx.") == "In the morning.":
             break
     reply = call(server, "POST", "/v1/audio/speech", json={"input": "The train leaves in the qzx."})
     pcm, rate = soundfile.read(io.BytesIO(reply.content), dtype="float32")
     assert "morning" in recognize(pcm, rate).split()
-    assert "broken.pls is not used" in (house_folder / "server.log").read_text()
+    assert "broken.pls is not used" in house.log.read_text()
 
 
 def test_an_upload_is_kept_used_and_deleted(server: str) -> None:
@@ -67,10 +68,10 @@ def test_an_upload_is_kept_used_and_deleted(server: str) -> None:
     assert call(server, "GET", "/v1/lexicons/..%2f..%2fkeys").status_code == 404
 
 
-@pytest.mark.slow
-def test_an_upload_belongs_to_its_key(run_house: Callable[..., AbstractContextManager[str]], tmp_path: Path) -> None:
+def test_an_upload_belongs_to_its_key(tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text(f'alice = "{ALICE}"\nbob = "{BOB}"\n')
-    with run_house(tmp_path, NIGHTINGALE_KEYS_FILE=str(tmp_path / "keys.toml")) as server:
+    with serve_stand_ins(tmp_path, NIGHTINGALE_KEYS_FILE=str(tmp_path / "keys.toml")) as process:
+        server = process.url
         made = upload(server, "gate\tdoor\n").json()
         assert spoken(server, "The gate.", lexicons=[made["id"]]) == "The door."
         assert call(server, "GET", "/v1/lexicons", BOB).json()["data"] == []

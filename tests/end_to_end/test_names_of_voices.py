@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from pathlib import Path
 
 import httpx
 import pytest
@@ -14,6 +13,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from wyoming.client import AsyncTcpClient
     from wyoming.info import Describe, Info
+
+from tests.processes import Process
 
 TEXT = "Good evening."
 
@@ -31,32 +32,22 @@ def spoken(server: str) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "voice"),
-    [("nova", "slt"), ("coral", "slt"), ("alloy", "slt"), ("onyx", "rms"), ("echo", "rms"), ("Rachel", "slt")],
-)
-def test_openai_s_names(server: str, spoken: dict[str, bytes], name: str, voice: str) -> None:
-    assert speak(server, voice=name).content == spoken[voice]
+def test_names_of_other_services_are_voices(server: str, spoken: dict[str, bytes]) -> None:
+    """The table of names is tested in tests/app/voices; here each surface takes one of a woman and one of a man."""
+    for name, voice in (("nova", "slt"), ("onyx", "rms"), ("Rachel", "slt")):
+        assert speak(server, voice=name).content == spoken[voice], name
+    for name, voice in (("21m00Tcm4TlvDq8ikWAM", "slt"), ("pNInz6obpgDQGcFmaJgB", "rms")):
+        url = f"{server}/v1/text-to-speech/{name}"
+        reply = httpx.post(url, params={"output_format": "pcm_24000"}, json={"text": TEXT}, timeout=180)
+        assert reply.content == spoken[voice], name
+        assert httpx.get(f"{server}/v1/voices/{name}").json()["voice_id"] == voice
+    for name, voice in (("aura-2-thalia-en", "slt"), ("aura-orion-en", "rms")):
+        query = {"model": name, "encoding": "linear16", "container": "none"}
+        reply = httpx.post(f"{server}/v1/speak", params=query, json={"text": TEXT}, timeout=180)
+        assert reply.content == spoken[voice], name
 
 
-@pytest.mark.parametrize(("voice_id", "voice"), [("21m00Tcm4TlvDq8ikWAM", "slt"), ("pNInz6obpgDQGcFmaJgB", "rms")])
-def test_elevenlabs_ids(server: str, spoken: dict[str, bytes], voice_id: str, voice: str) -> None:
-    url = f"{server}/v1/text-to-speech/{voice_id}"
-    reply = httpx.post(url, params={"output_format": "pcm_24000"}, json={"text": TEXT}, timeout=180)
-    assert reply.content == spoken[voice]
-    assert httpx.get(f"{server}/v1/voices/{voice_id}").json()["voice_id"] == voice
-
-
-@pytest.mark.parametrize(
-    ("model", "voice"), [("aura-asteria-en", "slt"), ("aura-2-thalia-en", "slt"), ("aura-orion-en", "rms")]
-)
-def test_deepgram_s_names(server: str, spoken: dict[str, bytes], model: str, voice: str) -> None:
-    query = {"model": model, "encoding": "linear16", "container": "none"}
-    reply = httpx.post(f"{server}/v1/speak", params=query, json={"text": TEXT}, timeout=180)
-    assert reply.content == spoken[voice]
-
-
-def test_every_listing_says_who_speaks_what(server: str, wyoming_port: int) -> None:
+def test_every_listing_says_who_speaks_what(server: str, house: Process) -> None:
     listed = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/audio/voices").json()["data"]}
     assert {name: (each["gender"], each["language"], each["languages"]) for name, each in listed.items()} == {
         "rms": ("male", "en-us", ["en-us"]),
@@ -70,7 +61,7 @@ def test_every_listing_says_who_speaks_what(server: str, wyoming_port: int) -> N
     assert set(models["phrasebook"]["languages"]) == {"en", "es", "fr", "de"}
 
     async def described() -> Info:
-        async with AsyncTcpClient("127.0.0.1", wyoming_port) as client:
+        async with AsyncTcpClient(*house.wyoming) as client:
             await client.write_event(Describe().event())
             event = await client.read_event()
             assert event is not None
@@ -82,7 +73,7 @@ def test_every_listing_says_who_speaks_what(server: str, wyoming_port: int) -> N
     assert voices["slt"].languages == ["en-US"]
 
 
-@pytest.mark.parametrize("lang", ["es", "hi", "fr-FR", "ja", "Spanish"])
+@pytest.mark.parametrize("lang", ["es", "Spanish", "ja"])
 def test_a_language_that_the_model_card_excludes_is_refused(server: str, lang: str) -> None:
     reply = speak(server, lang=lang)
     error = reply.json()["error"]
@@ -112,15 +103,3 @@ def test_unless_it_is_told_to_try(server: str) -> None:
 def test_a_variety_of_the_language_is_spoken_as_the_model_s_own(server: str, spoken: dict[str, bytes]) -> None:
     for lang in ("en-gb", "en_US", "en", "english"):
         assert speak(server, lang=lang, voice="slt").content == spoken["slt"]
-
-
-def test_what_can_be_translated_is_what_is_listed(run_house, tmp_path: Path) -> None:
-    with run_house(tmp_path, NIGHTINGALE_TRANSLATION_MODEL="phrasebook", NIGHTINGALE_WARMUP="none") as url:
-        listed = httpx.get(f"{url}/languages").json()
-        pairs = {(entry["code"], target) for entry in listed for target in entry["targets"] if target != entry["code"]}
-        assert pairs == {("en", "es"), ("en", "fr"), ("en", "de")}
-        for entry in listed:
-            for target in ("en", "es", "fr", "de"):
-                body = {"q": "Good night.", "source": entry["code"], "target": target}
-                done = httpx.post(f"{url}/translate", json=body, timeout=180)
-                assert (done.status_code == 200) == (target in entry["targets"]), (body, done.text)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
-import re
 from collections.abc import Iterator
 
-import av
 import httpx
-import numpy as np
 import openai
 import pytest
 
@@ -24,41 +20,32 @@ def client(server: str) -> Iterator[openai.OpenAI]:
         yield made
 
 
-def share_found(heard, said):
-    words = re.findall(r"[a-z']+", said.lower())
-    return sum(word in heard.split() for word in words) / len(words)
+def test_a_file_is_heard(client, share_heard):
+    reply = client.audio.speech.create(model="tts-1", voice="alloy", input=TEXT, response_format="mp3")
+    assert share_heard(TEXT, reply.read()) >= 0.6
 
 
-@pytest.mark.parametrize("name", ["mp3", "flac"])
-def test_speech_in_every_format_a_file_can_have(client, recognize, name):
-    reply = client.audio.speech.create(model="tts-1", voice="alloy", input=TEXT, response_format=name)
-    # By FFmpeg: libsndfile reads no FLAC whose header does not know its length, as a streamed one's cannot.
-    with av.open(io.BytesIO(reply.read())) as container:
-        rate = container.streams.audio[0].rate
-        planes = [frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)]
-    assert share_found(recognize(np.concatenate(planes), rate), TEXT) >= 0.6
-
-
-@pytest.mark.parametrize("voice", ["onyx", {"id": "slt"}])
-def test_streamed_pcm(client, recognize, voice):
+def test_streamed_pcm_is_heard(client, share_heard):
     with client.audio.speech.with_streaming_response.create(
-        model="gpt-4o-mini-tts", voice=voice, input=TEXT, response_format="pcm", instructions="calmly", speed=0.9
+        model="gpt-4o-mini-tts",
+        voice={"id": "slt"},
+        input=TEXT,
+        response_format="pcm",
+        instructions="calmly",
+        speed=0.9,
     ) as reply:
         assert reply.headers["content-type"] == "audio/pcm"
         pieces = list(reply.iter_bytes(4096))
-    assert share_found(recognize(np.frombuffer(b"".join(pieces), "<i2"), 24_000), TEXT) >= 0.6
+    assert share_heard(TEXT, b"".join(pieces), 24_000) >= 0.6
 
 
-@pytest.mark.parametrize("name", ["wav", "opus"])
-def test_the_deltas_join_to_one_file(client, recognize, name):
+def test_the_deltas_join_to_one_file(client, share_heard):
     audio, usage = b"", None
     with client.audio.speech.with_streaming_response.create(
-        model="gpt-4o-mini-tts", voice="nova", input=TEXT, response_format=name, stream_format="sse"
+        model="gpt-4o-mini-tts", voice="nova", input=TEXT, response_format="wav", stream_format="sse"
     ) as reply:
         assert reply.headers["content-type"].startswith("text/event-stream")
-        for line in reply.iter_lines():
-            if not line:
-                continue
+        for line in filter(None, reply.iter_lines()):
             assert usage is None, "something came after the end"
             event = json.loads(line.removeprefix("data: "))
             if event["type"] == "speech.audio.delta":
@@ -66,16 +53,10 @@ def test_the_deltas_join_to_one_file(client, recognize, name):
             else:
                 assert event["type"] == "speech.audio.done"
                 usage = event["usage"]
-    assert share_found(recognize(audio), TEXT) >= 0.6
+    assert share_heard(TEXT, audio) >= 0.6
     assert usage["input_tokens"] == len(TEXT)
     assert usage["output_tokens"] > 0
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
-
-
-def test_openai_s_newer_voice_names_are_spoken(client):
-    for voice in ("ash", "ballad", "coral", "sage", "verse", "marin", "cedar"):
-        reply = client.audio.speech.create(model="tts-1", voice=voice, input="Hi there.", response_format="pcm")
-        assert len(reply.read()) > 12_000
 
 
 def test_errors_are_the_sdk_s_own(client):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 import soundfile
 from openai.types.realtime import (
     ConversationItemInputAudioTranscriptionCompletedEvent,
-    RealtimeErrorEvent,
     RealtimeTranscriptionSessionCreateRequest,
     SessionCreatedEvent,
 )
@@ -103,26 +101,6 @@ def test_server_vad(client: openai.OpenAI, speech: bytes) -> None:
     assert {event.item_id for event in deltas} == {done.item_id} == {events[0].item_id}
 
 
-def test_commits_and_errors(client: openai.OpenAI, speech: bytes) -> None:
-    with client.realtime.connect(model="whisper-1", extra_query=INTENT) as connection:
-        connection.recv()
-        connection.session.update(session={"type": "transcription", "audio": {"input": {"turn_detection": None}}})
-        connection.recv()
-        connection.input_audio_buffer.commit(event_id="too-early")
-        error = connection.recv()
-        assert isinstance(error, RealtimeErrorEvent)
-        assert (error.error.code, error.error.event_id) == ("input_audio_buffer_commit_empty", "too-early")
-        connection.response.create()
-        assert connection.recv().type == "error"
-        connection.input_audio_buffer.append(audio=base64.b64encode(speech[: 2 * 48_000]).decode())
-        connection.input_audio_buffer.clear()
-        assert connection.recv().type == "input_audio_buffer.cleared"
-        for piece in pieces(speech[: 3 * 48_000]):
-            connection.input_audio_buffer.append(audio=piece)
-        connection.input_audio_buffer.commit()
-        assert until_completed(connection)[-1].transcript == "en second 0. en second 1. en second 2."
-
-
 def test_the_older_protocol(client: openai.OpenAI, speech: bytes) -> None:
     with client.beta.realtime.connect(model="whisper-1", extra_query=INTENT) as connection:
         connection.recv()
@@ -169,27 +147,3 @@ def test_client_secrets(listening: str, client: openai.OpenAI, speech: bytes) ->
     ):
         created: Any = connection.recv()
         assert created.session.audio.input.turn_detection is None
-
-
-def test_asynchronous_client(listening: str, speech: bytes) -> None:
-    async def run() -> str:
-        async with (
-            openai.AsyncOpenAI(base_url=listening + "/v1", api_key="none") as client,
-            client.realtime.connect(model="whisper-1", extra_query=INTENT) as connection,
-        ):
-            await connection.recv()
-
-            async def speak() -> None:
-                for piece in pieces(speech):
-                    await connection.input_audio_buffer.append(audio=piece)
-
-            speaking = asyncio.create_task(speak())
-            event: Any
-            async for event in connection:
-                assert event.type != "error", event
-                if event.type == COMPLETED:
-                    await speaking
-                    return str(event.transcript)
-        raise AssertionError("the connection was closed")
-
-    assert asyncio.run(asyncio.wait_for(run(), 60)).startswith("en second 0.")

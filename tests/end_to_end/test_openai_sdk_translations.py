@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
-import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +15,10 @@ import soundfile
 import soxr
 from openai.types.realtime import RealtimeTranslationServerEvent
 
+from tests.processes import ROOT, serve_stand_ins
+
 # The SDK's own way of connecting.
 pytestmark = pytest.mark.filterwarnings("ignore:connect\\(\\) must be used:DeprecationWarning")
-ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
 KEY = "a-key-of-the-tests"
 RATE = 24_000
 SESSION = {"audio": {"input": {"transcription": {"model": "gpt-transcribe"}}, "output": {"language": "fr"}}}
@@ -36,30 +31,9 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     keys = folder / "keys.toml"
     keys.write_text(f'tests = "{KEY}"\n')
     keys.chmod(0o600)
-    log = folder / "log"
-    environment = os.environ | {
-        "NIGHTINGALE_RECOGNITION_MODEL": "ear",
-        "NIGHTINGALE_KEYS_FILE": str(keys),
-        "PORT": "0",
-        "PYTHONPATH": str(ROOT),
-    }
-    with log.open("w") as output:
-        popen = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "app" / "conftest.py")], stderr=output, stdout=output, env=environment
-        )
-    try:
-        end = time.monotonic() + PATIENCE
-        while (found := re.search(r"ready: open (http://[\d.:]+)/", log.read_text())) is None:
-            assert popen.poll() is None and time.monotonic() < end, log.read_text()
-            time.sleep(0.02)
-        yield found.group(1)
-        popen.terminate()
-        assert popen.wait(PATIENCE) == 0, log.read_text()
-        assert "Traceback" not in log.read_text()
-    finally:
-        if popen.poll() is None:
-            popen.kill()
-        popen.wait()
+    choices = {"NIGHTINGALE_RECOGNITION_MODEL": "ear", "NIGHTINGALE_KEYS_FILE": str(keys)}
+    with serve_stand_ins(folder, **choices) as running:
+        yield running.url
 
 
 @pytest.fixture

@@ -43,13 +43,6 @@ def test_sentences_keep_a_pause_between_them(server: str, voice: str) -> None:
     assert 0.2 < max(inner) < 0.35
 
 
-def test_a_pause_that_is_asked_for_is_kept(server: str) -> None:
-    text = "Stop there.[pause:1s]Go home now."
-    pcm = speak(server, text, voice="rms")
-    zeros = np.flatnonzero(np.diff(np.concatenate([[1], pcm != 0, [1]]).astype(int)))
-    assert max(np.diff(zeros)) >= RATE
-
-
 def test_both_voices_are_understood(server: str, recognize: Any) -> None:
     for voice, text in (("rms", "Half of his horses were hurt."), ("rms", "I think so."), ("slt", "He has his hat.")):
         assert recognize(speak(server, text, voice=voice), RATE) == text.lower().rstrip(".")

@@ -78,20 +78,10 @@ def test_recognizer_does_not_find_a_sentence_that_was_not_said(server, recognize
     assert sum(word in heard for word in words("Seven yellow elephants danced under copper moonlight")) <= 1
 
 
-def test_wav_holds_what_its_header_says(server):
-    reply = speak(server, SENTENCES[0])
-    assert reply.headers["content-type"] == "audio/wav"
-    assert len(reply.content) == int(reply.headers["content-length"])
-    assert int.from_bytes(reply.content[40:44], "little") == len(reply.content) - 44
-    pcm = samples(reply)
-    assert pcm.ndim == 1
-    assert pcm.size == (len(reply.content) - 44) // 2
-    assert pcm.size % 120 == 0  # frames of 25 ms, cut to windows of 5
-    assert 0.2 < pcm.size / RATE / len(words(SENTENCES[0])) < 0.7
-
-
 def test_level_clipping_and_silence(server):
     pcm = samples(speak(server, SENTENCES[0]))
+    assert pcm.size % 120 == 0  # frames of 25 ms, cut to windows of 5
+    assert 0.2 < pcm.size / RATE / len(words(SENTENCES[0])) < 0.7
     frames = pcm[: pcm.size // 600 * 600].reshape(-1, 600)
     level = 20 * np.log10(np.sqrt((frames**2).mean(1)) + 1e-9)
     loud = level[level > -50]

@@ -13,9 +13,10 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.processes import PATIENCE, metric, wait_until
+
 TEXT = "Please open the window and close the door."
 LONG = " ".join(f"This is sentence number {count} of a long text." for count in range(200))
-PATIENCE = 120
 
 
 class Module:
@@ -103,22 +104,13 @@ def module(server, tmp_path):
         started.process.communicate()
 
 
-def heard(recognize, pcm, said=TEXT):
-    words = re.findall(r"[a-z']+", said.lower())
-    found = recognize(pcm, 24_000).split()
-    return sum(word in found for word in words) / len(words)
-
-
-def counted(server, pattern):
-    lines = httpx.get(f"{server}/metrics").text.splitlines()
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(pattern, line))
-
-
 def cancelled(server):
-    return counted(server, "nightingale_requests_total.*cancelled")
+    lines = httpx.get(f"{server}/metrics").text.splitlines()
+    counted = (line for line in lines if re.match("nightingale_requests_total.*cancelled", line))
+    return sum(float(line.rsplit(" ", 1)[1]) for line in counted)
 
 
-def test_a_session_of_the_daemon(module, recognize):
+def test_a_session_of_the_daemon(module, share_heard):
     module.write("LIST VOICES")
     assert [line.decode() for line in module.reply()] == [
         "200-rms\ten-US\tmale",
@@ -131,7 +123,7 @@ def test_a_session_of_the_daemon(module, recognize):
     assert module.speak(f'<speak>{first}<mark name="__spd_0"/> {second}</speak>') == "200 OK SPEAKING"
     events, pcm = module.events()
     assert events == ["701 BEGIN", "audio", "700-__spd_0", "audio", "702 END"]
-    assert heard(recognize, pcm, f"{first} {second}") >= 0.5
+    assert share_heard(f"{first} {second}", pcm, 24_000) >= 0.5
 
     lengths = []
     for values in ({"rate": 60}, {"pitch": 60}, {"volume": -50}):
@@ -187,10 +179,7 @@ def test_stop_and_pause(module, server):
     module.write("STOP")
     events, _ = module.events()
     assert events[-1] == "703 STOP"
-    deadline = time.monotonic() + PATIENCE
-    while cancelled(server) == before:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: cancelled(server) > before)
     # At once, before anything is spoken.
     assert module.speak(f"<speak>{LONG}</speak>") == "200 OK SPEAKING"
     module.write("STOP")
@@ -213,7 +202,7 @@ def test_a_server_that_comes_later(server, tmp_path):
     assert "no server answers at http://127.0.0.1:9; start one with: nightingale serve" in module.end()
 
 
-def test_spd_say_speaks_through_a_real_daemon(server, tmp_path, program, recognize):
+def test_spd_say_speaks_through_a_real_daemon(server, tmp_path, program, share_heard):
     daemon, say = program("speech-dispatcher"), program("spd-say")
     runtime = tmp_path / "run"
     (runtime / "log").mkdir(parents=True)
@@ -248,24 +237,18 @@ def test_spd_say_speaks_through_a_real_daemon(server, tmp_path, program, recogni
         return done.stdout if done.returncode == 0 else ""
 
     try:
-        deadline = time.monotonic() + PATIENCE
-        while "slt" not in run("-o", "nightingale", "-L"):
-            assert running.poll() is None and time.monotonic() < deadline, (runtime / "log").iterdir()
-            time.sleep(0.2)
+        wait_until(lambda: running.poll() is not None or "slt" in run("-o", "nightingale", "-L"))
+        assert running.poll() is None, list((runtime / "log").iterdir())
         run("-w", TEXT)
-        assert heard(recognize, np.fromfile(sound, "<i2")) >= 0.5
+        assert share_heard(TEXT, np.fromfile(sound, "<i2"), 24_000) >= 0.5
 
-        before, started = cancelled(server), time.monotonic()
+        before = cancelled(server)
         # The daemon itself takes seconds to look for signs in a longer text.
         waiting = subprocess.Popen([say, "-w", LONG[:4_000]], env=environment)
-        while counted(server, r"nightingale_active_streams\b") == 0:
-            assert time.monotonic() < started + PATIENCE
-            time.sleep(0.01)
+        wait_until(lambda: metric(server, "nightingale_active_streams") > 0)
         run("-S")
         assert waiting.wait(PATIENCE) == 0
-        while cancelled(server) == before:
-            assert time.monotonic() < started + 2 * PATIENCE
-            time.sleep(0.05)
+        wait_until(lambda: cancelled(server) > before)
     finally:
         running.terminate()  # its clients end with it
         running.wait(PATIENCE)

@@ -1,12 +1,13 @@
-"""A server process with NLLB's own code and a tiny checkpoint of random weights: what it says is nonsense, but real.
+"""A server process in which SMaLL-100 and NLLB are installed, with tiny checkpoints of random weights.
 
-What comes out is compared with what the model says by itself.
+What they say is nonsense, but real: it is compared with what each model says by itself. The default is SMaLL-100,
+which a business may use.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -18,101 +19,126 @@ from app.config import Settings
 from app.engine.catalog import Catalog
 from models.contract import TranslationRequest, Translator
 from models.timeline import Timeline
-from tests.conftest import serve
-from tests.models.nllb.builder import files
+from tests.models.nllb import builder, m2m100_builder
+from tests.processes import serve
 
-NAME = "nllb-200-distilled-600m"
+SMALL, NLLB = "small-100", "nllb-200-distilled-600m"
 SENTENCES = ["the cat sees a dog.", "she goes home now!", "the big red house runs and then goes home."]
+TEXT = "The cat sees a red house."
+
+Translate = Callable[..., list[str]]
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory in which one translator is installed: the default one."""
+    """A data directory in which both translators are installed."""
     folder = tmp_path_factory.mktemp("translate") / "data"
-    model = folder / "models" / NAME
-    model.mkdir(parents=True)
-    files(model)
+    for name, write in ((SMALL, m2m100_builder.files), (NLLB, builder.files)):
+        model = folder / "models" / name
+        model.mkdir(parents=True)
+        write(model)
     return folder
 
 
 @pytest.fixture(scope="module")
 def server(data: Path) -> Iterator[str]:
-    with serve(data.parent) as url:
-        yield url
+    with serve(data.parent) as process:
+        yield process.url
 
 
 @pytest.fixture(scope="module")
-def expected(data: Path) -> list[str]:
-    """Translations of each sentence alone."""
-    model = Catalog(Settings(data_dir=data)).load(NAME)
-    assert isinstance(model, Translator)
-    found = []
-    for sentence in SENTENCES:
-        (translation,) = [
-            item
-            for item in model.translate(
-                [TranslationRequest(sentence, "eng_Latn", "fra_Latn")], Timeline(), lambda: False
-            )
-            if item is not None
-        ]
-        found.append(translation.best.text)
-    assert len(set(found)) == len(found)
-    assert all(found)
-    return found
+def translate(data: Path) -> Translate:
+    """`translate(name, texts, target)`: the translation of each text alone, by the model itself."""
+    catalog = Catalog(Settings(data_dir=data))
+    models = {name: catalog.load(name) for name in (SMALL, NLLB)}
+
+    def say(name: str, texts: list[str], target: str = "fra_Latn") -> list[str]:
+        model = models[name]
+        assert isinstance(model, Translator)
+        results = []
+        for text in texts:
+            items = model.translate([TranslationRequest(text, "eng_Latn", target)], Timeline(), lambda: False)
+            (translation,) = [item for item in items if item is not None]
+            results.append(translation.best.text)
+        assert all(results) and len(set(results)) == len(results)
+        return results
+
+    return say
 
 
 def post(server: str, **body: object) -> httpx.Response:
-    reply = httpx.post(f"{server}/v1/translate", json={"source": "en", "target": "fr"} | body, timeout=180)
+    body = {"source": "en", "target": "fr"} | body
+    # The model that is not the default is loaded with its first request.
+    return httpx.post(f"{server}/v1/translate", json=body, headers={"prefer": "wait"}, timeout=180)
+
+
+def translations(reply: httpx.Response) -> list[str]:
     assert reply.status_code == 200, reply.text
-    return reply
+    return [entry["text"] for entry in reply.json()["translations"]]
 
 
-def test_an_installed_translator_is_warm_before_readiness(server: str) -> None:
-    assert [model["name"] for model in httpx.get(f"{server}/readyz").json()["models"]] == ["house", NAME, "ear"]
+def test_the_default_is_warm_before_readiness_and_models_say_who_may_use_them(server: str) -> None:
+    assert [model["name"] for model in httpx.get(f"{server}/readyz").json()["models"]] == ["house", SMALL, "ear"]
     entries = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/models").json()["data"]}
-    assert (entries[NAME]["status"], entries[NAME]["kind"], entries[NAME]["default"]) == ("ready", "translation", True)
-    assert (entries[NAME]["license"], entries[NAME]["commercial_use"]) == ("CC-BY-NC-4.0", False)
+    small, nllb = entries[SMALL], entries[NLLB]
+    assert (small["status"], small["kind"], small["default"]) == ("ready", "translation", True)
+    assert (nllb["kind"], nllb["default"]) == ("translation", False)
+    assert small["commercial_use"] is True
+    assert (nllb["license"], nllb["commercial_use"]) == ("CC-BY-NC-4.0", False)
 
 
-def test_texts_come_back_as_the_model_says_them(server: str, expected: list[str]) -> None:
-    reply = post(server, text=SENTENCES)
-    assert [entry["text"] for entry in reply.json()["translations"]] == expected
+def test_texts_come_back_as_the_model_says_them(server: str, translate: Translate) -> None:
+    reply = post(server, text=SENTENCES, model=NLLB)
+    assert translations(reply) == translate(NLLB, SENTENCES)
     stages = dict(re.findall(r"(\w+);dur=([\d.]+)", reply.headers["server-timing"]))
     assert float(stages["translate_encode"]) > 0
     assert float(stages["translate_decode"]) > 0
     usage = reply.json()["usage"]
     assert usage["source_tokens"] > 20
     assert usage["target_tokens"] > 3
+    lines = post(server, text="\n\n".join(SENTENCES), model=NLLB)
+    assert translations(lines) == ["\n\n".join(translate(NLLB, SENTENCES))]
 
 
-def test_lines_of_one_text_come_back_as_lines(server: str, expected: list[str]) -> None:
-    assert post(server, text="\n\n".join(SENTENCES)).json()["translations"][0]["text"] == "\n\n".join(expected)
+@pytest.mark.parametrize(("language", "code"), [("fr", "fra_Latn"), ("West Frisian", "fry_Latn"), ("br", "bre_Latn")])
+def test_the_default_answers_in_its_languages(server: str, translate: Translate, language: str, code: str) -> None:
+    reply = post(server, text=TEXT, target=language)
+    assert translations(reply) == translate(SMALL, [TEXT], code)
+    assert reply.json()["model"] == SMALL
+
+
+def test_languages_that_the_default_lacks_are_refused(server: str) -> None:
+    reply = post(server, text=TEXT, target="zh-TW")
+    assert reply.status_code == 400
+    assert "does not translate Traditional Chinese" in reply.json()["error"]["message"]
 
 
 def test_alternatives_are_scored_and_the_best_leads(server: str) -> None:
-    (entry,) = post(server, text=SENTENCES[0], num_beams=4, alternatives=3).json()["translations"]
+    (entry,) = post(server, text=SENTENCES[0], model=NLLB, num_beams=4, alternatives=3).json()["translations"]
     scores = [each["score"] for each in entry["alternatives"]]
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
 
 
-def test_libretranslate_s_client_gets_the_same(server: str, expected: list[str]) -> None:
-    client = LibreTranslateAPI(server)
-    assert client.translate(SENTENCES[0], "en", "fr") == expected[0]
-    assert {"en", "fr", "zh-Hans"} <= {entry["code"] for entry in client.languages()}
+def test_libretranslate_s_client_gets_the_same(server: str, translate: Translate) -> None:
+    client = LibreTranslateAPI(f"{server}/")
+    assert [client.translate(TEXT, "en", "fr")] == translate(SMALL, [TEXT])
+    listed = {one["code"] for one in client.languages()}
+    assert len(listed) == 100
+    assert {"br", "fy", "en", "fr", "zh-Hans"} <= listed
 
 
-def test_speech_and_translation_share_the_thread(server: str, expected: list[str]) -> None:
+def test_speech_and_translation_share_the_thread(server: str, translate: Translate) -> None:
     spoken = httpx.post(f"{server}/v1/audio/speech", json={"input": "Hello world."}, timeout=180)
     assert spoken.status_code == 200
-    assert post(server, text=SENTENCES[0]).json()["translations"][0]["text"] == expected[0]
+    assert translations(post(server, text=TEXT)) == translate(SMALL, [TEXT])
 
 
 def test_the_command_line_says_the_same(
-    data: Path, expected: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    data: Path, translate: Translate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(data))
-    assert main.main(["translate", SENTENCES[0], "--source", "en", "--target", "French"]) == 0
-    assert capsys.readouterr().out == expected[0] + "\n"
+    assert main.main(["translate", TEXT, "--source", "en", "--target", "French"]) == 0
+    assert capsys.readouterr().out == translate(SMALL, [TEXT])[0] + "\n"
     assert main.main(["translate", "the cat\n", "--target", "klingon"]) == 2
     assert "'klingon'" in capsys.readouterr().err

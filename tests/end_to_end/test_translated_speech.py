@@ -26,7 +26,7 @@ import pytest
 import soundfile
 from websockets.sync.client import ClientConnection, connect
 
-from tests.conftest import serve
+from tests.processes import serve
 
 RATE = 24_000
 SENTENCES = (
@@ -43,8 +43,8 @@ ANSWER = (
 @pytest.fixture(scope="module")
 def translating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that has loaded the phrase book beside the house voice."""
-    with serve(tmp_path_factory.mktemp("translating"), NIGHTINGALE_TRANSLATION_MODEL="phrasebook") as url:
-        yield url
+    with serve(tmp_path_factory.mktemp("translating"), NIGHTINGALE_TRANSLATION_MODEL="phrasebook") as process:
+        yield process.url
 
 
 # The house voice was made for English alone.
@@ -187,44 +187,6 @@ def test_english_from_a_language_model_is_heard(translating: str, recognize: Any
     assert "go to the garden" in heard
 
 
-def test_two_languages_at_once(translating: str) -> None:
-    def speak(target: str) -> str:
-        return said(replay(translating, ANSWER, 50, translate_to=target, source="en")["chunks"])
-
-    with ThreadPoolExecutor(2) as threads:
-        spanish, french = threads.map(speak, ("es", "fr"))
-    assert spanish == " ".join(translate(translating, list(SENTENCES), "es"))
-    assert french == " ".join(translate(translating, list(SENTENCES), "fr"))
-
-
-def test_cancelling_in_the_middle_leaves_the_session_usable(translating: str) -> None:
-    with session(translating, translate_to="es", source="en") as socket:
-        socket.send(json.dumps({"type": "text", "text": " ".join(SENTENCES * 5)}))
-        socket.send(json.dumps({"type": "flush"}))
-        assert json.loads(socket.recv(timeout=180))["type"] == "chunk"
-        socket.send(json.dumps({"type": "cancel"}))
-        while isinstance(message := socket.recv(timeout=180), bytes) or json.loads(message)["type"] != "done":
-            pass
-        assert json.loads(message)["cancelled"]
-        socket.send(json.dumps({"type": "text", "text": "Good night."}))
-        socket.send(json.dumps({"type": "end"}))
-        chunk = json.loads(socket.recv(timeout=180))
-        assert (chunk["text"], chunk["source_text"]) == ("Buenas noches.", "Good night.")
-
-
-def test_text_outside_the_phrase_book_is_refused(translating: str) -> None:
-    response = post(translating, input="The committee ratified the amendment.", translate_to="es")
-    assert response.status_code == 400
-    error = response.json()["error"]
-    assert error["code"] == "outside_coverage"
-    assert "phrase" in error["message"]
-
-
-def test_a_language_without_a_voice_is_refused(translating: str) -> None:
-    error = post(translating, input="Good night.", translate_to="de", any_language=False).json()["error"]
-    assert (error["code"], error["param"]) == ("unsupported_language", "translate_to")
-
-
 def test_many_clients_get_what_each_asked_for(translating: str) -> None:
     """Speech and translations share the one model thread."""
 
@@ -269,33 +231,12 @@ def test_the_command_translates_too(translating: str, tmp_path: Path) -> None:
     assert b"does not translate Dutch" in done.stderr
 
 
-def test_ssml_is_translated_from_the_command_and_over_a_socket_as_over_http(translating: str, tmp_path: Path) -> None:
-    plain = [decoded(post(translating, input=text, translate_to="es")) for text in SENTENCES[:2]]
-    text = f"<speak><s>{SENTENCES[0]}</s><break time='1s'/><mark name='next'/>{SENTENCES[1]}</speak>"
-    spoken = decoded(post(translating, input=text, translate_to="es"))
-    assert spoken.size / RATE == pytest.approx(sum(each.size for each in plain) / RATE + 1, abs=0.3)
-    start = plain[0].size
-    assert np.abs(spoken[start : start + RATE // 2]).max() < 0.02
-    with session(translating, source="en", translate_to="es") as socket:
-        socket.send(json.dumps({"type": "text", "text": text}))
-        socket.send(json.dumps({"type": "end"}))
-        audio, marks = b"", {}
-        while isinstance(message := socket.recv(timeout=180), bytes) or json.loads(message)["type"] != "done":
-            if isinstance(message, bytes):
-                audio += message
-            else:
-                marks |= {mark["name"]: mark["time"] for mark in json.loads(message)["marks"] or ()}
-    assert len(audio) == 2 * spoken.size
-    assert marks["next"] == pytest.approx(plain[0].size / RATE + 1, abs=0.3)
-    command = [sys.executable, "-m", "app.cli", "say", text, "-o", str(tmp_path / "say.wav"), "--any-language"]
-    command += ["--source", "en", "--translate-to", "es", "--translate-model", "phrasebook"]
-    done = subprocess.run(command, capture_output=True, timeout=300, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert soundfile.info(tmp_path / "say.wav").frames == spoken.size
-
-
-def test_what_a_translation_cannot_keep_is_named_once(translating: str) -> None:
-    text = "<speak>Where is the <emphasis>train</emphasis> <emphasis>station</emphasis>?</speak>"
-    reply = post(translating, input=text, translate_to="es")
-    assert reply.headers["x-ignored"] == "emphasis"
-    assert reply.content == post(translating, input=SENTENCES[0], translate_to="es").content
+def test_what_can_be_translated_is_what_is_listed(translating: str) -> None:
+    listed = httpx.get(f"{translating}/languages").json()
+    pairs = {(entry["code"], target) for entry in listed for target in entry["targets"] if target != entry["code"]}
+    assert pairs == {("en", "es"), ("en", "fr"), ("en", "de")}
+    for entry in listed:
+        for target in ("en", "es", "fr", "de"):
+            body = {"q": "Good night.", "source": entry["code"], "target": target}
+            done = httpx.post(f"{translating}/translate", json=body, timeout=180)
+            assert (done.status_code == 200) == (target in entry["targets"]), (body, done.text)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
-import re
 import warnings
 from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
 import soundfile
-import soxr
 
 with warnings.catch_warnings():
     # Python 3.12 and older have an audioop of their own, which the client takes.
@@ -19,9 +17,7 @@ with warnings.catch_warnings():
     from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
     from wyoming.audio import AudioChunk, AudioStart, AudioStop
     from wyoming.client import AsyncTcpClient
-    from wyoming.error import Error
     from wyoming.info import Describe, Info
-    from wyoming.ping import Ping, Pong
     from wyoming.tts import (
         Synthesize,
         SynthesizeChunk,
@@ -36,9 +32,9 @@ TEXT = " ".join(SENTENCES)
 
 
 @pytest.fixture
-def port(server, wyoming_port) -> int:
-    """Address on which the server listens for Wyoming."""
-    return wyoming_port
+def port(house) -> int:
+    """Port on which the server listens for Wyoming's clients."""
+    return house.wyoming[1]
 
 
 @asynccontextmanager
@@ -66,31 +62,10 @@ async def read_audio(client, end):
             assert AudioStop.is_type(event.type), event
 
 
-def share_found(heard, said):
-    words = re.findall(r"[a-z']+", said.lower())
-    return sum(word in heard.split() for word in words) / len(words)
-
-
-def test_describe_and_ping(port):
-    async def work():
-        async with connected(port) as client:
-            await client.write_event(Describe().event())
-            info = Info.from_event(await client.read_event())
-            await client.write_event(Ping(text="hello").event())
-            return info, Pong.from_event(await client.read_event()).text
-
-    info, pong = asyncio.run(work())
-    (program,) = info.tts
-    assert program.supports_synthesize_streaming
-    assert {"rms", "slt"} <= {voice.name for voice in program.voices}
-    assert all(voice.languages == ["en-US"] and voice.installed for voice in program.voices)
-    assert pong == "hello"
-
-
 @pytest.mark.parametrize(
     "voice", [SynthesizeVoice(name="slt"), SynthesizeVoice(language="en-US"), SynthesizeVoice(name="house/rms")]
 )
-def test_synthesize(port, recognize, voice):
+def test_synthesize(port, share_heard, voice):
     async def work():
         async with connected(port) as client:
             await client.write_event(Synthesize(text=SENTENCES[0], voice=voice).event())
@@ -98,10 +73,10 @@ def test_synthesize(port, recognize, voice):
 
     pcm, rate = asyncio.run(work())
     assert rate == 24_000
-    assert share_found(recognize(pcm, rate), SENTENCES[0]) >= 0.5
+    assert share_heard(SENTENCES[0], pcm, rate) >= 0.5
 
 
-def test_streaming_as_home_assistant_does(port, recognize):
+def test_streaming_as_home_assistant_does(port, share_heard):
     async def work():
         async with connected(port) as client:
             await client.write_event(SynthesizeStart(voice=SynthesizeVoice(name="rms")).event())
@@ -113,32 +88,20 @@ def test_streaming_as_home_assistant_does(port, recognize):
 
     pcm, rate = asyncio.run(work())
     assert 3 < pcm.size / rate < 12, "spoken twice, or in part"
-    assert share_found(recognize(pcm, rate), TEXT) >= 0.6
+    assert share_heard(TEXT, pcm, rate) >= 0.6
 
 
-def test_an_error_is_an_event_and_ends_the_connection(port):
-    async def work():
-        async with connected(port) as client:
-            await client.write_event(Synthesize(text="Hi.", voice=SynthesizeVoice(name="nobody")).event())
-            return Error.from_event(await client.read_event()), await client.read_event()
-
-    error, after = asyncio.run(work())
-    assert error.code == "unknown_voice"
-    assert "rms" in error.text
-    assert after is None
-
-
-@pytest.mark.parametrize(("rate", "language"), [(16_000, "en"), (44_100, None)])
-def test_transcribe_as_home_assistant_does(listening_wyoming_port, speech, rate, language):
-    samples, source = soundfile.read(io.BytesIO(speech), dtype="float32")
-    audio = (np.clip(soxr.resample(samples, source, rate), -1, 1) * 32_767).astype("<i2").tobytes()
+def test_transcribe_as_home_assistant_does(stand_ins, speech):
+    samples, rate = soundfile.read(io.BytesIO(speech), dtype="int16")
+    assert rate == 16_000
+    audio = samples.tobytes()
     form = {"rate": rate, "width": 2, "channels": 1}
 
     async def work():
-        async with connected(listening_wyoming_port) as client:
+        async with connected(stand_ins.wyoming[1]) as client:
             await client.write_event(Describe().event())
             info = Info.from_event(await client.read_event())
-            await client.write_event(Transcribe(language=language).event())
+            await client.write_event(Transcribe(language="en").event())
             await client.write_event(AudioStart(**form).event())
             for start in range(0, len(audio), 2_048):
                 await client.write_event(AudioChunk(**form, audio=audio[start : start + 2_048]).event())
@@ -158,16 +121,3 @@ def test_transcribe_as_home_assistant_does(listening_wyoming_port, speech, rate,
     assert len(chunks) == 6
     assert whole.text == "".join(chunks) == " ".join(f"en second {number}." for number in range(6))
     assert whole.language == "en"
-
-
-def test_a_transcript_that_fails_ends_the_connection(port):
-    async def work():
-        async with connected(port) as client:
-            await client.write_event(Transcribe(name="nobody").event())
-            await client.write_event(AudioChunk(rate=16_000, width=2, channels=1, audio=bytes(64)).event())
-            await client.write_event(AudioStop().event())
-            return Error.from_event(await client.read_event()), await client.read_event()
-
-    error, after = asyncio.run(work())
-    assert error.code == "model_not_found"
-    assert after is None

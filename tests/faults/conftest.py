@@ -7,27 +7,19 @@ heard when nobody else was there. Afterwards no stream, no task and no descripto
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from websockets.sync.client import connect
 
-START_SECONDS = 240
-# A machine of two cores may be busy with other things.
-PATIENCE = 180
+from tests.processes import PATIENCE, ROOT, START_SECONDS, Process, clean_environment, start_process, wait_until
+
 TEXT = (
     "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm. "
     "The office closes at six."
@@ -47,84 +39,28 @@ CHOICES = {
 }
 
 
-@dataclass
-class Server:
-    """A process under test."""
-
-    url: str
-    process: subprocess.Popen[bytes]
-    log: Path
-    data: Path
-
-    @property
-    def address(self) -> tuple[str, int]:
-        parts = urlsplit(self.url)
-        return str(parts.hostname), int(parts.port or 0)
-
-    @property
-    def wyoming(self) -> tuple[str, int]:
-        found = re.search(r"Wyoming listens on tcp://([\d.]+):(\d+)", self.log.read_text())
-        assert found is not None
-        return found[1], int(found[2])
-
-    @property
-    def socket_url(self) -> str:
-        return self.url.replace("http", "ws", 1) + "/v1/audio/stream"
-
-    def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
-    @staticmethod
-    def memory(gauges: dict[str, float]) -> float:
-        """Resident bytes that are not MLX's."""
-        mlx = gauges["nightingale_mlx_active_memory_bytes"] + gauges["nightingale_mlx_cache_memory_bytes"]
-        return gauges["process_resident_memory_bytes"] - mlx
-
-    def gauges(self) -> dict[str, float]:
-        """Every sample without labels that /metrics has."""
-        text = httpx.get(f"{self.url}/metrics", timeout=PATIENCE).text
-        families = text_string_to_metric_families(text)
-        return {sample.name: sample.value for family in families for sample in family.samples if not sample.labels}
+def gauges(server: Process) -> dict[str, float]:
+    """Return every sample without labels that /metrics has."""
+    families = text_string_to_metric_families(httpx.get(f"{server.url}/metrics", timeout=PATIENCE).text)
+    return {sample.name: sample.value for family in families for sample in family.samples if not sample.labels}
 
 
-def wait_until(holds: Callable[[], bool], what: Callable[[], str], seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
+def memory(found: dict[str, float]) -> float:
+    """Resident bytes that are not MLX's."""
+    mlx = found["nightingale_mlx_active_memory_bytes"] + found["nightingale_mlx_cache_memory_bytes"]
+    return found["process_resident_memory_bytes"] - mlx
 
 
 @contextmanager
-def launch(folder: Path, port: int = 0, **environment: str) -> Iterator[Server]:
+def launch(folder: Path, port: int = 0, **environment: str) -> Iterator[Process]:
     """A ready server of `server.py`, killed in the end if the test did not end it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / f"server-{time.monotonic_ns()}.log"
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT"))}
-    clean |= {"NIGHTINGALE_DATA_DIR": str(folder / "data"), **environment}
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("server.py")), str(port)],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=clean,
-        )
-    try:
-        found: list[str] = []
-
-        def up() -> bool:
-            assert process.poll() is None, log.read_text()
-            found[:] = re.findall(r"running on (http://[\d.]+:\d+)", log.read_text())
-            return bool(found) and httpx.get(f"{found[0]}/readyz", timeout=PATIENCE).status_code == 200
-
-        wait_until(up, log.read_text, START_SECONDS)
-        yield Server(found[0], process, log, folder / "data")
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+    own = {"NIGHTINGALE_DATA_DIR": str(folder / "data"), "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, Path(__file__).with_name("server.py"), port]
+    with start_process(folder, command, env=clean_environment() | own) as server:
+        yield server
 
 
-def by_socket(server: Server, seed: int = 7, text: str = TEXT) -> bytes:
+def by_socket(server: Process, seed: int = 7, text: str = TEXT) -> bytes:
     """The audio of `text` over the WebSocket."""
     audio = bytearray()
     with connect(server.socket_url, compression=None, open_timeout=PATIENCE, max_size=None) as socket:
@@ -139,7 +75,7 @@ def by_socket(server: Server, seed: int = 7, text: str = TEXT) -> bytes:
     return bytes(audio)
 
 
-def by_http(server: Server, seed: int = 7, text: str = TEXT) -> bytes:
+def by_http(server: Process, seed: int = 7, text: str = TEXT) -> bytes:
     """The same over HTTP."""
     body = {"input": text, "response_format": "pcm", "seed": seed}
     return httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=180).raise_for_status().content
@@ -148,7 +84,7 @@ def by_http(server: Server, seed: int = 7, text: str = TEXT) -> bytes:
 class Listeners:
     """Clients that do nothing wrong, one a surface, in threads of their own."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Process) -> None:
         self.heard: dict[str, bytes] = {}
         self.failed: list[BaseException] = []
         self._threads = [
@@ -157,7 +93,7 @@ class Listeners:
         for thread in self._threads:
             thread.start()
 
-    def _listen(self, ask: Callable[[Server], bytes], server: Server) -> None:
+    def _listen(self, ask: Callable[[Process], bytes], server: Process) -> None:
         try:
             self.heard[ask.__name__] = ask(server)
         except Exception as error:
@@ -171,20 +107,18 @@ class Listeners:
 
 
 @pytest.fixture(scope="session")
-def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """The server that the faults happen to; it must survive them all."""
     with launch(tmp_path_factory.mktemp("faults"), **CHOICES) as server:
         yield server
-        assert server.process.poll() is None, server.log.read_text()[-5_000:]
-        server.process.terminate()
-        assert server.process.wait(PATIENCE) == 0
+        server.stop()
         log = server.log.read_text()
         for never in ("Exception in ASGI", "never retrieved", "was destroyed but it is pending", "Invalid UTF-8"):
             assert never not in log, log[-20_000:]
 
 
 @pytest.fixture(scope="session")
-def undisturbed_audio(victim: Server) -> dict[str, bytes]:
+def undisturbed_audio(victim: Process) -> dict[str, bytes]:
     """Audio of the listeners when nothing is wrong."""
     heard = Listeners(victim).wait()
     assert len(heard["by_socket"]) > 24_000 * 2 * 4
@@ -192,14 +126,14 @@ def undisturbed_audio(victim: Server) -> dict[str, bytes]:
     return heard
 
 
-def speak_once(server: Server, **options: str | bool) -> None:
+def speak_once(server: Process, **options: str | bool) -> None:
     """One sentence, whole."""
     body = {"input": "It is 12 o'clock.", **options}
     httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=PATIENCE).raise_for_status()
 
 
 @pytest.fixture(scope="session")
-def at_rest(victim: Server, undisturbed_audio: dict[str, bytes]) -> dict[str, float]:
+def at_rest(victim: Process, undisturbed_audio: dict[str, bytes]) -> dict[str, float]:
     """Gauges of the server when nobody is there, after everything was used once: what loads stays, 70 MB of it."""
     for lang in ("en-us", "en-gb", "de", "es", "fr-fr", "it", "pt-br", "hi"):
         speak_once(victim, lang=lang, any_language=True)
@@ -209,17 +143,17 @@ def at_rest(victim: Server, undisturbed_audio: dict[str, bytes]) -> dict[str, fl
     # A process that decodes recordings is there from now on.
     bad = {"data": {"name": "Ada", "consent": "true"}, "files": {"audio_sample": ("a", b"no audio")}}
     assert httpx.post(f"{victim.url}/v1/audio/voices", **bad, timeout=PATIENCE).status_code == 400
-    wait_until(lambda: victim.gauges()["nightingale_active_streams"] == 0, lambda: "streams are left")
+    wait_until(lambda: gauges(victim)["nightingale_active_streams"] == 0, lambda: "streams are left")
     # A connection that was just closed may still be counted.
-    found = [victim.gauges() for _ in range(5)]
-    return {name: min(gauges[name] for gauges in found) for name in found[0]}
+    found = [gauges(victim) for _ in range(5)]
+    return {name: min(each[name] for each in found) for name in found[0]}
 
 
 Undisturbed = Callable[[], AbstractContextManager[None]]
 
 
 @pytest.fixture
-def undisturbed(victim: Server, undisturbed_audio: dict[str, bytes], at_rest: dict[str, float]) -> Undisturbed:
+def undisturbed(victim: Process, undisturbed_audio: dict[str, bytes], at_rest: dict[str, float]) -> Undisturbed:
     """`with undisturbed(): fault` checks what must hold during the fault, and after it."""
 
     @contextmanager
@@ -230,7 +164,7 @@ def undisturbed(victim: Server, undisturbed_audio: dict[str, bytes], at_rest: di
         now: dict[str, float] = {}
 
         def rests() -> bool:
-            now.update(victim.gauges())
+            now.update(gauges(victim))
             return (
                 now["nightingale_active_streams"] == 0
                 and now["faults_tasks"] <= at_rest["faults_tasks"]
@@ -248,8 +182,8 @@ def undisturbed(victim: Server, undisturbed_audio: dict[str, bytes], at_rest: di
         wait_until(rests, lambda: str([(name, at_rest[name], now[name]) for name in names]))
         # The first reading gave back what was free.
         wait_until(
-            lambda: victim.memory(victim.gauges()) < victim.memory(at_rest) + MEMORY,
-            lambda: f"{victim.memory(at_rest)} bytes became {victim.memory(victim.gauges())}",
+            lambda: memory(gauges(victim)) < memory(at_rest) + MEMORY,
+            lambda: f"{memory(at_rest)} bytes became {memory(gauges(victim))}",
         )
         assert httpx.get(f"{victim.url}/livez", timeout=PATIENCE).status_code == 200
         assert httpx.get(f"{victim.url}/readyz", timeout=PATIENCE).status_code == 200
@@ -258,13 +192,13 @@ def undisturbed(victim: Server, undisturbed_audio: dict[str, bytes], at_rest: di
 
 
 @pytest.fixture(scope="session")
-def run_server() -> Callable[..., AbstractContextManager[Server]]:
+def run_server() -> Callable[..., AbstractContextManager[Process]]:
     """`run_server(folder, port, **environment)`: another server, for faults that it does not survive."""
     return launch
 
 
 @pytest.fixture(scope="session")
-def listen() -> Callable[[Server], Listeners]:
+def listen() -> Callable[[Process], Listeners]:
     """`listen(server)`: start the listeners; `.wait()` for what they heard."""
     return Listeners
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
-import os
 import random
-import socket
 import struct
 import threading
 import time
@@ -18,103 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.wire import BINARY, CLOSE, CONTINUATION, PING, Wire, frame, upgrade
+
 LONG = "The garden behind the house is small. In spring the old apple tree is full of flowers. " * 8
-TEXT, BINARY, CLOSE, PING, CONTINUATION = 1, 2, 8, 9, 0
-
-
-class Wire:
-    """A TCP connection, spoken byte by byte."""
-
-    def __init__(self, victim: Any, *, small: bool = False, wyoming: bool = False) -> None:
-        self.socket = socket.socket()
-        if small:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        self.socket.settimeout(120)
-        self.socket.connect(victim.wyoming if wyoming else victim.address)
-        self.host = f"{victim.address[0]}:{victim.address[1]}"
-        self._buffer = b""
-
-    def leave(self, *, reset: bool = False) -> None:
-        """Close: with FIN, or with RST as when a process is killed or a cable cut."""
-        if reset:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.socket.close()
-
-    def send(self, data: bytes) -> None:
-        self.socket.sendall(data)
-
-    def read_until(self, mark: bytes) -> bytes:
-        while mark not in self._buffer:
-            data = self.socket.recv(65_536)
-            if not data:
-                raise EOFError
-            self._buffer += data
-        head, _, self._buffer = self._buffer.partition(mark)
-        return head
-
-    def _take(self, count: int) -> bytes:
-        while len(self._buffer) < count:
-            data = self.socket.recv(65_536)
-            if not data:
-                raise EOFError
-            self._buffer += data
-        found, self._buffer = self._buffer[:count], self._buffer[count:]
-        return found
-
-    def handshake(self) -> None:
-        self.send(upgrade(self.socket.getpeername()))
-        assert b" 101 " in self.read_until(b"\r\n\r\n")
-
-    def frame(self) -> tuple[int, bytes]:
-        """The next frame of the server's: opcode and payload."""
-        first, size = self._take(2)
-        if size == 126:
-            (size,) = struct.unpack(">H", self._take(2))
-        elif size == 127:
-            (size,) = struct.unpack(">Q", self._take(8))
-        return first & 0x0F, self._take(size)
-
-    def until(self, kind: str) -> None:
-        """Read to the message of that type, or to the first binary one."""
-        while True:
-            opcode, payload = self.frame()
-            if (opcode == BINARY and kind == "audio") or (opcode == TEXT and json.loads(payload)["type"] == kind):
-                return
-
-    def say(self, message: dict[str, Any]) -> None:
-        self.send(frame(json.dumps(message).encode()))
-
-    def closed_with(self) -> int | None:
-        """The close code that the server ends with; None when it just hangs up."""
-        try:
-            while True:
-                opcode, payload = self.frame()
-                if opcode == CLOSE:
-                    return int(struct.unpack(">H", payload[:2])[0]) if payload else 1005
-        except (EOFError, ConnectionError):
-            return None
-
-
-def upgrade(address: tuple[str, int], path: str = "/v1/audio/stream") -> bytes:
-    """The request that begins a WebSocket (RFC 6455, section 4.1)."""
-    key = base64.b64encode(os.urandom(16)).decode()
-    return (
-        f"GET {path} HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\nUpgrade: websocket\r\n"
-        f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
-    ).encode()
-
-
-def frame(payload: bytes, opcode: int = TEXT, *, fin: bool = True, masked: bool = True, reserved: int = 0) -> bytes:
-    """A client's frame (RFC 6455, section 5.2)."""
-    first = (0x80 if fin else 0) | reserved << 4 | opcode
-    bit = 0x80 if masked else 0
-    if len(payload) < 126:
-        head = struct.pack("BB", first, bit | len(payload))
-    else:
-        head = struct.pack(">BBH", first, bit | 126, len(payload))
-    mask = b"\x01\x02\x03\x04" if masked else b""
-    body = bytes(byte ^ mask[index % 4] for index, byte in enumerate(payload)) if masked else payload
-    return head + mask + body
 
 
 START = {"type": "start", "format": "pcm", "seed": 3}
@@ -263,7 +166,7 @@ def leave_everywhere(victim: Any, protocol: str, *, reset: bool) -> int:
     """Walk the protocol as far as each of its points, and leave there; returns the number of points."""
     points = 0
     while True:
-        wire = Wire(victim, wyoming=protocol == "wyoming")
+        wire = Wire(victim.wyoming if protocol == "wyoming" else victim.address)
         reached = 0
         # The server may end its side first, after an error: that is a point, too.
         with contextlib.suppress(EOFError, ConnectionError):
@@ -290,7 +193,7 @@ def test_clients_killed_at_every_point(victim: Any, undisturbed: Any) -> None:
     assert points == {protocol: POINTS[protocol] for protocol in protocols}
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "killed"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_leaving_at_every_point_again_and_again(victim: Any, undisturbed: Any, protocol: str, reset: bool) -> None:
@@ -299,13 +202,13 @@ def test_leaving_at_every_point_again_and_again(victim: Any, undisturbed: Any, p
             assert leave_everywhere(victim, protocol, reset=reset) == POINTS[protocol]
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(4))
 def test_a_crowd_leaves_at_random(victim: Any, undisturbed: Any, seed: int) -> None:
     def one(number: int) -> None:
         rng = random.Random(seed * 1_000 + number)
         protocol = rng.choice(list(PROTOCOLS))
-        wire = Wire(victim, wyoming=protocol == "wyoming")
+        wire = Wire(victim.wyoming if protocol == "wyoming" else victim.address)
         with contextlib.suppress(EOFError, ConnectionError):
             steps = PROTOCOLS[protocol](wire)
             for _ in range(rng.randrange(1, 18)):
@@ -342,12 +245,12 @@ GARBAGE: dict[str, tuple[bytes, set[int | None]]] = {
 
 
 @pytest.mark.parametrize(
-    "started", [pytest.param(False, id="new"), pytest.param(True, id="speaking", marks=pytest.mark.faults)]
+    "started", [pytest.param(False, id="new"), pytest.param(True, id="speaking", marks=pytest.mark.nightly)]
 )
 def test_garbage_frames_end_their_own_connection(victim: Any, undisturbed: Any, started: bool) -> None:
     with undisturbed():
         for name, (rubbish, codes) in GARBAGE.items():
-            wire = Wire(victim)
+            wire = Wire(victim.address)
             wire.handshake()
             if started:
                 wire.say(START)
@@ -364,7 +267,7 @@ def test_closing_between_the_pieces_of_a_message_is_no_fault(victim: Any, undist
     # RFC 6455, section 5.4; a piece that comes after the end is nobody's.
     with undisturbed():
         for late in (b"", frame(HEAD[9:], CONTINUATION)):
-            wire = Wire(victim)
+            wire = Wire(victim.address)
             wire.handshake()
             wire.send(frame(HEAD[:9], fin=False) + frame(struct.pack(">H", 1000), CLOSE) + late)
             assert wire.closed_with() == 1000
@@ -375,7 +278,7 @@ def test_slow_readers_and_writers(victim: Any, undisturbed: Any) -> None:
     done = threading.Event()
 
     def drip(data: bytes) -> None:
-        wire = Wire(victim)
+        wire = Wire(victim.address)
         with contextlib.suppress(OSError):
             for index in range(len(data)):
                 if done.wait(0.02):
@@ -384,7 +287,7 @@ def test_slow_readers_and_writers(victim: Any, undisturbed: Any) -> None:
         wire.leave(reset=True)
 
     def sip(request: bytes) -> None:
-        wire = Wire(victim, small=True)
+        wire = Wire(victim.address, small=True)
         wire.send(request)
         with contextlib.suppress(OSError):
             while not done.wait(0.05) and wire.socket.recv(16):
@@ -396,7 +299,7 @@ def test_slow_readers_and_writers(victim: Any, undisturbed: Any) -> None:
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     def unread_socket() -> None:
-        wire = Wire(victim, small=True)
+        wire = Wire(victim.address, small=True)
         wire.handshake()
         wire.say(START)
         for _ in range(4):
@@ -475,7 +378,7 @@ def test_bad_requests(victim: Any, undisturbed: Any) -> None:
         send_bad_requests(victim, 300)
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 def test_ten_thousand_bad_requests(victim: Any, undisturbed: Any) -> None:
     with undisturbed():
         send_bad_requests(victim, 10_000)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.app.text.growth import MORE, STEPS, grows
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.nightly
 
 SIZE = 2_000
 TEXTS = 250

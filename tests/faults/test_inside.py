@@ -16,6 +16,8 @@ import pytest
 import soundfile
 from websockets.sync.client import connect
 
+from tests.processes import metric
+
 # As in server.py, which is a program and not a module.
 FAIL_FIRST, FAIL_SECOND = 666_001, 666_002
 SPEECH = "/v1/audio/speech"
@@ -48,7 +50,7 @@ def test_a_model_that_cannot_be_loaded(victim: Any, undisturbed: Any) -> None:
     absent = next(entry["id"] for entry in listing if entry["id"].startswith("kokoro"))
     from app.engine.catalog import read_entries
 
-    folder = victim.data / "models" / absent
+    folder = victim.folder / "data" / "models" / absent
     for paths in read_entries()[absent].roles.values():
         path = folder / paths[0]
         if path.suffix:
@@ -77,12 +79,12 @@ def test_no_room_on_the_disk(victim: Any, undisturbed: Any) -> None:
         return httpx.post(f"{victim.url}/v1/audio/voices", data=fields, files=files, timeout=180)
 
     def files() -> set[Path]:
-        return {path for path in victim.data.rglob("*") if path.is_file() and path.name != ".lock"}
+        return {path for path in (victim.folder / "data").rglob("*") if path.is_file() and path.name != ".lock"}
 
     kept = files()
     # No file may grow any more, the log included: the kernel says so in the middle of a write.
-    soft, hard = resource.prlimit(victim.process.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(victim.process.pid, resource.RLIMIT_FSIZE, (1_000, hard))
+    soft, hard = resource.prlimit(victim.popen.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(victim.popen.pid, resource.RLIMIT_FSIZE, (1_000, hard))
     try:
         with undisturbed():
             for _ in range(5):
@@ -90,7 +92,7 @@ def test_no_room_on_the_disk(victim: Any, undisturbed: Any) -> None:
                 assert (refused.status_code, refused.json()["error"]["code"]) == (507, "storage_full"), refused.text
         assert files() == kept
     finally:
-        resource.prlimit(victim.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+        resource.prlimit(victim.popen.pid, resource.RLIMIT_FSIZE, (soft, hard))
     with undisturbed():
         accepted = upload()
         assert accepted.status_code == 200, accepted.text
@@ -105,8 +107,8 @@ def test_the_clock_jumps(victim: Any, undisturbed: Any) -> None:
         idle.send(json.dumps({"type": "start"}))
         assert json.loads(idle.recv())["type"] == "ready"
         # Leaving before `undisturbed` ends, which counts descriptors.
-        victim.signal(signal.SIGUSR1)
-        victim.signal(signal.SIGUSR2)
+        victim.popen.send_signal(signal.SIGUSR1)
+        victim.popen.send_signal(signal.SIGUSR2)
         idle.send(json.dumps({"type": "text", "text": "Hello world."}))
         idle.send(json.dumps({"type": "end"}))
         kinds = [json.loads(message)["type"] for message in idle if isinstance(message, str)]
@@ -114,6 +116,6 @@ def test_the_clock_jumps(victim: Any, undisturbed: Any) -> None:
         assert idle.close_code == 1000
     with undisturbed():
         for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1):
-            victim.signal(number)
+            victim.popen.send_signal(number)
             assert speak(victim, seed=3).status_code == 200
-    assert victim.gauges()["faults_clock"] == -86_400
+    assert metric(victim.url, "faults_clock") == -86_400

@@ -12,18 +12,12 @@ from pathlib import Path
 import av
 import httpx
 
-from tests.faults.conftest import PATIENCE, Server
+from tests.processes import PATIENCE, Process, metric
 
 PARAGRAPH = "The last bus was late again. We walked along the river instead."
 BOOK = "".join(f"Chapter {number}\n\n" + f"{PARAGRAPH}\n\n" * 24 for number in (1, 2))
 TOTAL = 50  # with the titles
 KILL_AT = 28  # in the second chapter
-
-
-def spoken(server: Server) -> float:
-    text = httpx.get(f"{server.url}/metrics", timeout=PATIENCE).text
-    lines = [line for line in text.splitlines() if line.startswith('nightingale_job_passages_total{outcome="spoken"}')]
-    return float(lines[0].split()[-1]) if lines else 0.0
 
 
 def chapters(book: bytes) -> list[tuple[str, int]]:
@@ -36,7 +30,7 @@ def chapters(book: bytes) -> list[tuple[str, int]]:
         ]
 
 
-def follow(server: Server, job: str, until: int = TOTAL + 1) -> dict[str, object]:
+def follow(server: Process, job: str, until: int = TOTAL + 1) -> dict[str, object]:
     """The job when `until` passages are done, or when it has ended."""
     found: dict[str, object] = {}
     with httpx.stream("GET", f"{server.url}/v1/jobs/{job}/events", timeout=PATIENCE) as reply:
@@ -50,20 +44,20 @@ def follow(server: Server, job: str, until: int = TOTAL + 1) -> dict[str, object
     return found
 
 
-def test_a_killed_server_goes_on(run_server: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
+def test_a_killed_server_goes_on(run_server: Callable[..., AbstractContextManager[Process]], tmp_path: Path) -> None:
     with run_server(tmp_path) as first:
         files = {"file": ("day.txt", BOOK)}
         job = httpx.post(f"{first.url}/v1/jobs", files=files, timeout=PATIENCE).raise_for_status().json()["id"]
         seen = follow(first, job, KILL_AT)
-        first.signal(signal.SIGKILL)
-        assert first.process.wait(PATIENCE) == -signal.SIGKILL
+        first.popen.send_signal(signal.SIGKILL)
+        assert first.popen.wait(PATIENCE) == -signal.SIGKILL
     assert seen["status"] == "in_progress"
     with run_server(tmp_path) as second:
         done = follow(second, job)
         assert done["status"] == "completed", done
         assert done["request_counts"] == {"total": TOTAL, "completed": TOTAL, "failed": 0}
         # The passage that was broken off, and those after it.
-        assert 0 < spoken(second) <= TOTAL - KILL_AT
+        assert 0 < metric(second.url, r'nightingale_job_passages_total\{outcome="spoken"\}') <= TOTAL - KILL_AT
         book = httpx.get(f"{second.url}/v1/jobs/{job}/files/day.m4b", timeout=PATIENCE).content
         (one, length), (two, again) = chapters(book)
         assert (one, two) == ("Chapter 1", "Chapter 2")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.nightly
 
 # Of each kind of request for each operation.
 EXAMPLES = 40

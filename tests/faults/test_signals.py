@@ -63,15 +63,15 @@ def whole(server: Any, seed: int) -> bytes:
     return httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=120).raise_for_status().content
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 def test_sigterm_and_sigkill_under_load(run_server: Any, tmp_path: Path) -> None:
     folder = tmp_path / "server"
     with run_server(folder) as server:
         expected = {number: whole(server, number) for number in range(3)}
         crowd = Crowd(server, 3)
         crowd.speaking()
-        server.signal(signal.SIGKILL)
-        server.process.wait(180)
+        server.popen.send_signal(signal.SIGKILL)
+        server.popen.wait(180)
         crowd.wait()
         # Each has the beginning of what it was to hear, and knows that it is not all.
         assert crowd.closed == dict.fromkeys(range(3))
@@ -83,10 +83,10 @@ def test_sigterm_and_sigkill_under_load(run_server: Any, tmp_path: Path) -> None
     with run_server(folder, port, NIGHTINGALE_DRAIN_SECONDS="60") as server:
         crowd = Crowd(server, 3)
         crowd.speaking()
-        server.signal(signal.SIGTERM)
+        server.popen.send_signal(signal.SIGTERM)
         # New ones are told to go elsewhere, while those in flight hear the end of theirs.
         refused = []
-        while server.process.poll() is None and len(refused) < 5:
+        while server.popen.poll() is None and len(refused) < 5:
             try:
                 reply = httpx.post(f"{server.url}/v1/audio/speech", json={"input": "Hello."}, timeout=180)
             except httpx.TransportError:
@@ -95,13 +95,13 @@ def test_sigterm_and_sigkill_under_load(run_server: Any, tmp_path: Path) -> None
                 refused.append(reply.json()["error"]["code"])
         assert refused == ["draining"] * 5
         crowd.wait()
-        assert server.process.wait(180) == 0, server.log.read_text()
+        assert server.popen.wait(180) == 0, server.log.read_text()
         assert crowd.closed == dict.fromkeys(range(3), 1012)
         assert crowd.audio == expected
         assert "Traceback" not in server.log.read_text()
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 def test_sigkill_while_voices_are_written(run_server: Any, tmp_path: Path) -> None:
     folder = tmp_path / "server"
     recording = io.BytesIO()
@@ -125,8 +125,8 @@ def test_sigkill_while_voices_are_written(run_server: Any, tmp_path: Path) -> No
             for thread in uploads:
                 thread.start()
             assert enough.wait(180)
-            server.signal(signal.SIGKILL)
-            server.process.wait(180)
+            server.popen.send_signal(signal.SIGKILL)
+            server.popen.wait(180)
             for thread in uploads:
                 thread.join(180)
     with run_server(folder) as server:
@@ -134,21 +134,21 @@ def test_sigkill_while_voices_are_written(run_server: Any, tmp_path: Path) -> No
         # What was answered is there; what was not is there whole, or not at all.
         assert set(kept) <= {voice["id"] for voice in listed}
         assert {voice["duration"] for voice in listed} == {20.0}
-        left = [path.name for path in server.data.rglob("*") if path.suffix == ".partial"]
+        left = [path.name for path in (server.folder / "data").rglob("*") if path.suffix == ".partial"]
         assert left == []
         assert "damaged" not in server.log.read_text()
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 def test_a_log_that_cannot_be_written_stops_nobody(run_server: Any, tmp_path: Path, listen: Any) -> None:
     with run_server(tmp_path / "server") as server:
         heard = listen(server).wait()
         # The disk that holds the log is full.
-        pid, log = server.process.pid, server.log
+        pid, log = server.popen.pid, server.log
         assert Path(f"/proc/{pid}/fd/1").resolve() == log.resolve()
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]))
         size = log.stat().st_size
         assert listen(server).wait() == heard
         assert log.stat().st_size == size
-        server.signal(signal.SIGTERM)
-        assert server.process.wait(180) == 0
+        server.popen.send_signal(signal.SIGTERM)
+        assert server.popen.wait(180) == 0

@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.conftest import START_SECONDS, STOP_SECONDS
 from tests.image.conftest import BASE_SECONDS, BUILD_SECONDS, NAMESPACES, Image
+from tests.processes import START_SECONDS, STOP_SECONDS, wait_until
 
 USER = 10001
 RECORDING = Path(__file__).parents[1] / "golden" / "spoken.ogg"
 SENTENCE = "The weather is fine today, and the train leaves in the morning."
-pytestmark = pytest.mark.timeout(BASE_SECONDS + BUILD_SECONDS + START_SECONDS + 300)
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(BASE_SECONDS + BUILD_SECONDS + START_SECONDS + 300)]
 
 # In namespaces of its own: a read-only root, the volume, and a network of the loopback device alone.
 ENTER = """
@@ -118,11 +117,12 @@ def start(container: Container, log: Path) -> None:
         container.process = subprocess.Popen(
             container.new(*command, NIGHTINGALE_ALLOW_PUBLIC="true"), stdout=output, stderr=subprocess.STDOUT
         )
-    deadline = time.monotonic() + START_SECONDS
-    while " running on " not in log.read_text() or not container.healthy():
+
+    def healthy() -> bool:
         assert container.process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.5)
+        return " running on " in log.read_text() and container.healthy()
+
+    wait_until(healthy, log.read_text, START_SECONDS)
 
 
 def test_it_serves_without_network_and_writable_root_and_ends_on_sigterm(container, tmp_path, recognize):

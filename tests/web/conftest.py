@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 import soxr
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+
+from tests.processes import ROOT
+from tests.web.pages import PAGES
 
 # The last eight keep it from looking for its maker's servers; none of these tests needs a network.
 FLAGS = (
@@ -37,31 +34,48 @@ MICROPHONE = (
     "--use-fake-ui-for-media-stream",
 )
 WAIT_SECONDS = 60
-ROOT = Path(__file__).parents[2]
 
 OpenPage = Callable[..., Page]
 
 
-# Of a module, not of the run: Playwright keeps an event loop in this thread, in which other tests run theirs.
-@pytest.fixture(scope="module")
-def browser(program: Callable[[str], str]) -> Iterator[Browser]:
-    """One browser for a file of tests."""
-    path = program("chromium")
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=FLAGS, timeout=180_000)
+# Of this folder, not of the run: Playwright keeps an event loop in this thread, in which other tests run theirs.
+@pytest.fixture(scope="package")
+def playwright() -> Iterator[Playwright]:
+    """The driver of the browsers."""
+    with sync_playwright() as running:
         yield running
-        running.close()
+
+
+@pytest.fixture(scope="package")
+def browser(playwright: Playwright, program: Callable[[str], str]) -> Iterator[Browser]:
+    """One browser for the tests of this folder."""
+    running = playwright.chromium.launch(executable_path=program("chromium"), args=FLAGS, timeout=180_000)
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="package")
+def listening_browser(
+    playwright: Playwright, program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Browser]:
+    """A browser whose microphone plays two sentences and a pause, again and again."""
+    file = tmp_path_factory.mktemp("microphone") / "spoken.wav"
+    pcm, rate = soundfile.read(ROOT / "tests" / "golden" / "spoken.ogg", dtype="float32")
+    soundfile.write(file, np.concatenate([soxr.resample(pcm, rate, 48_000), np.zeros(96_000, np.float32)]), 48_000)
+    flags = (*FLAGS, *MICROPHONE, f"--use-file-for-fake-audio-capture={file}")
+    running = playwright.chromium.launch(executable_path=program("chromium"), args=flags, timeout=180_000)
+    yield running
+    running.close()
 
 
 @pytest.fixture
-def open_page(browser: Browser, house_server: str) -> Iterator[OpenPage]:
-    """`open_page(path, width, scheme, server=url)`: a page of the server. In the end, its console must have
-    nothing to say but `page.expected`, and nothing may have been asked of another server."""
+def new_page() -> Iterator[Callable[..., Page]]:
+    """`new_page(browser, url, **options)`: an empty page of a server. In the end, its console must have nothing to say
+    but `page.expected`, and nothing may have been asked of another server."""
     pages: list[tuple[Page, list[str], list[str]]] = []
 
-    def begin(path: str = "/", width: int = 1280, scheme: str = "light", height: int = 900, server: str = "") -> Page:
-        url = server or house_server
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, base_url=url)
+    def begin(browser: Browser, url: str, **options: Any) -> Page:
+        context = browser.new_context(base_url=url, **options)
         context.set_default_timeout(WAIT_SECONDS * 1000)
         page = context.new_page()
         said: list[str] = []
@@ -74,7 +88,6 @@ def open_page(browser: Browser, house_server: str) -> Iterator[OpenPage]:
         )
         pages.append((page, said, elsewhere))
         page.expected = []
-        page.goto(path)
         return page
 
     yield begin
@@ -85,59 +98,41 @@ def open_page(browser: Browser, house_server: str) -> Iterator[OpenPage]:
         assert elsewhere == []
 
 
-@pytest.fixture(scope="module")
-def hearing_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Base URL of a server process whose models say what they are told to."""
-    log = tmp_path_factory.mktemp("server") / "log"
-    environment = os.environ | {"NIGHTINGALE_RECOGNITION_MODEL": "ear", "PORT": "0", "PYTHONPATH": str(ROOT)}
-    with log.open("w") as output:
-        popen = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "app" / "conftest.py")], stderr=output, stdout=output, env=environment
-        )
-    try:
-        end = time.monotonic() + WAIT_SECONDS
-        while (found := re.search(r"ready: open (http://[\d.:]+)/", log.read_text())) is None:
-            assert popen.poll() is None and time.monotonic() < end, log.read_text()
-            time.sleep(0.02)
-        yield found.group(1)
-    finally:
-        popen.kill()
-        popen.wait()
-
-
-@pytest.fixture(scope="module")
-def listening_browser(program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser whose microphone plays two sentences and a pause, again and again."""
-    file = tmp_path_factory.mktemp("microphone") / "spoken.wav"
-    pcm, rate = soundfile.read(ROOT / "tests" / "golden" / "spoken.ogg", dtype="float32")
-    soundfile.write(file, np.concatenate([soxr.resample(pcm, rate, 48_000), np.zeros(96_000, np.float32)]), 48_000)
-    flags = (*FLAGS, *MICROPHONE, f"--use-file-for-fake-audio-capture={file}")
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=program("chromium"), args=flags)
-        yield running
-        running.close()
-
-
 @pytest.fixture
-def open_hearing(listening_browser: Browser, hearing_url: str) -> Iterator[Callable[[str], Page]]:
-    """`open_hearing(path)`: a page that has the microphone. Its console must have nothing to say."""
-    pages: list[tuple[Page, list[str]]] = []
+def open_page(browser: Browser, house_server: str, new_page: Callable[..., Page]) -> OpenPage:
+    """`open_page(path, width, scheme, server=url)`: a page of the server."""
 
-    def begin(path: str) -> Page:
-        context = listening_browser.new_context(base_url=hearing_url, permissions=["microphone"])
-        page = context.new_page()
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.expected = []
-        pages.append((page, said))
+    def begin(path: str = "/", width: int = 1280, scheme: str = "light", height: int = 900, server: str = "") -> Page:
+        viewport = {"width": width, "height": height}
+        page = new_page(browser, server or house_server, viewport=viewport, color_scheme=scheme)
         page.goto(path)
         return page
 
-    yield begin
-    for page, said in pages:
-        page.context.close()
-        assert [line for line in said if not any(part in line for part in page.expected)] == []
+    return begin
+
+
+@pytest.fixture
+def opened(open_page: OpenPage, until: Callable[..., None]) -> OpenPage:
+    """`opened(path, ...)`: such a page that is ready."""
+
+    def begin(path: str = "/", *arguments: Any, **options: Any) -> Page:
+        page = open_page(path, *arguments, **options)
+        until(page, PAGES[path.partition("#")[0]])
+        return page
+
+    return begin
+
+
+@pytest.fixture
+def open_hearing(listening_browser: Browser, listening: str, new_page: Callable[..., Page]) -> Callable[[str], Page]:
+    """`open_hearing(path)`: a page that has the microphone, of the server whose models say what they are told to."""
+
+    def begin(path: str) -> Page:
+        page = new_page(listening_browser, listening, permissions=["microphone"])
+        page.goto(path)
+        return page
+
+    return begin
 
 
 @pytest.fixture

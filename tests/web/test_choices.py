@@ -6,8 +6,7 @@ import re
 
 import httpx
 
-READY = "document.querySelectorAll('#voice input').length > 2"
-DONE = "!document.querySelector('#download').disabled"
+from tests.web.pages import DONE, READY
 
 VOICES = [
     {"id": "ann", "name": "ann", "language": "en-gb", "gender": "female", "kind": "builtin"},
@@ -67,9 +66,8 @@ def test_many_voices_are_searched(open_page, until):
     assert page.locator("#form").get_attribute("aria-busy") != "true"
 
 
-def test_a_sample_is_heard_and_asked_for_once(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_a_sample_is_heard_and_asked_for_once(opened, until):
+    page = opened()
     page.evaluate(
         """() => {
             const play = HTMLMediaElement.prototype.play;
@@ -99,9 +97,8 @@ def test_a_sample_is_heard_and_asked_for_once(open_page, until):
     assert page.get_by_role("button", name="Hear slt").count() == 1
 
 
-def test_a_sample_that_fails_says_so(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_a_sample_that_fails_says_so(opened, until):
+    page = opened()
     page.expected.append("429")
     refusal = {"error": {"message": "Busy.", "code": "saturated", "request_id": "abc"}}
     page.route("**/v1/audio/speech", lambda route: route.fulfill(status=429, json=refusal))
@@ -114,9 +111,8 @@ def test_a_sample_that_fails_says_so(open_page, until):
     until(page, "document.querySelector('#error').hidden")
 
 
-def test_absent_models_say_how_to_install_them(open_page, until, house_server):
-    page = open_page(width=360)
-    until(page, READY)
+def test_absent_models_say_how_to_install_them(opened, house_server):
+    page = opened(width=360)
     listed = page.locator("#absent li", has_text="kokoro-82m")
     assert "nightingale models pull kokoro-82m" in listed.inner_text()
     assert listed.get_by_role("button", name="Copy the command for kokoro-82m").count() == 1
@@ -131,9 +127,8 @@ def test_absent_models_say_how_to_install_them(open_page, until, house_server):
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_examples_are_spoken(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_examples_are_spoken(opened, until):
+    page = opened()
     names = page.locator("#examples button").all_inner_texts()
     assert {"Greeting", "Numbers", "Question", "Dialogue"} <= set(names)
     page.get_by_role("button", name="Greeting").click()
@@ -143,9 +138,8 @@ def test_examples_are_spoken(open_page, until):
     until(page, DONE)
 
 
-def test_the_dialogue_among_the_examples_has_two_speakers(open_page, until, house_server):
-    page = open_page()
-    until(page, READY)
+def test_the_dialogue_among_the_examples_has_two_speakers(opened, until, house_server):
+    page = opened()
     page.get_by_role("button", name="Dialogue").click()
     text = page.input_value("#text")
     page.click("#speak")
@@ -163,9 +157,8 @@ DROP = """([name, type, text]) => {
 }"""
 
 
-def test_text_files_are_read(open_page, until, tmp_path):
-    page = open_page()
-    until(page, READY)
+def test_text_files_are_read(opened, until, tmp_path):
+    page = opened()
     page.evaluate(DROP, ["notes.md", "", "# Über uns"])
     until(page, "document.querySelector('#text').value === '# Über uns'")
     path = tmp_path / "story.txt"

@@ -7,8 +7,6 @@ import json
 import httpx
 import pytest
 
-SEEN = "document.querySelectorAll('#figures div').length > 4"
-
 
 def speak(url: str, id_: str, text: str = "Hello world.") -> httpx.Response:
     reply = httpx.post(f"{url}/v1/audio/speech", json={"input": text}, headers={"x-request-id": id_}, timeout=180)
@@ -45,9 +43,8 @@ def test_the_last_requests_are_shown_with_their_stages(open_page, until, house_s
     assert "decoder" in page.inner_text("#stages")
 
 
-def test_a_failure_to_read_is_said_and_passes(open_page, until):
-    page = open_page("/dashboard")
-    until(page, SEEN)
+def test_a_failure_to_read_is_said_and_passes(opened, until):
+    page = opened("/dashboard")
     page.expected.append("ERR_FAILED")
     page.route("**/metrics", lambda route: route.abort())
     until(page, "!document.querySelector('#error').hidden")
@@ -80,9 +77,8 @@ def test_figures_can_be_limited(open_page, until, house_server):
     until(page, f"Number(document.querySelector('#models tr:not(.nothing)')?.innerText.split('\\t')[1]) === {now}")
 
 
-def test_a_pause_is_one(open_page, until, house_server):
-    page = open_page("/dashboard")
-    until(page, SEEN)
+def test_a_pause_is_one(opened, until, house_server):
+    page = opened("/dashboard")
     counts = {"request": 0, "requestfinished": 0}
 
     def count(kind: str) -> None:
@@ -90,7 +86,6 @@ def test_a_pause_is_one(open_page, until, house_server):
 
     for kind in counts:
         page.on(kind, lambda _, kind=kind: count(kind))
-    until(page, SEEN)
     page.click("#pause")
     assert page.locator("#pause").get_attribute("aria-pressed") == "true"
     page.wait_for_timeout(300)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import httpx
 
-READY = "document.querySelectorAll('.operation').length > 8"
 
-
-def test_what_is_required_comes_first(open_page, until, house_server):
+def test_what_is_required_comes_first(opened, house_server):
     schema = httpx.get(f"{house_server}/openapi.json").json()["components"]["schemas"]["SpeechBody"]
     names = list(schema["properties"])
     assert names.index("input") < names.index("response_format") < names.index("exaggeration")
-    page = open_page("/docs#post-v1-audio-speech")
-    until(page, READY)
+    page = opened("/docs#post-v1-audio-speech")
     fields = page.locator("#post-v1-audio-speech .fieldlist").first
     assert fields.locator("dt").first.inner_text().startswith("input required")
     assert "one of wav, pcm, flac, mp3, opus, aac, mulaw, alaw, srt, vtt" in fields.inner_text()
@@ -21,9 +18,8 @@ def test_what_is_required_comes_first(open_page, until, house_server):
     assert page.locator("#post-v1-audio-speech dd code", has_text="[pause:0.5s]").count() == 1
 
 
-def test_speech_can_be_tried(open_page, until):
-    page = open_page("/docs")
-    until(page, READY)
+def test_speech_can_be_tried(opened, until):
+    page = opened("/docs")
     page.click("#post-v1-audio-speech summary")
     until(page, "location.hash === '#post-v1-audio-speech'")
     form = page.locator("#post-v1-audio-speech .try")
@@ -43,18 +39,16 @@ def test_speech_can_be_tried(open_page, until):
     assert "not valid JSON" in form.get_by_role("alert").inner_text()
 
 
-def test_every_operation_has_an_example_and_a_form(open_page, until, house_server):
-    page = open_page("/docs")
-    until(page, READY)
+def test_every_operation_has_an_example_and_a_form(opened, house_server):
+    page = opened("/docs")
     paths = httpx.get(f"{house_server}/openapi.json").json()["paths"]
     cards = page.locator(".operation:has(.method:not(.ws))")
     assert cards.count() == sum(len(methods) for methods in paths.values())
     assert page.locator(".operation:has(.example):has(.try):has(.method:not(.ws))").count() == cards.count()
 
 
-def test_parameters_are_filled_in_and_sent(open_page, until):
-    page = open_page("/docs#get-v1-audio-voices-voice-id")
-    until(page, READY)
+def test_parameters_are_filled_in_and_sent(opened, until):
+    page = opened("/docs#get-v1-audio-voices-voice-id")
     card = page.locator("#get-v1-audio-voices-voice-id")
     until(page, "document.querySelector('#get-v1-audio-voices-voice-id .try input').value !== ''")
     card.get_by_role("button", name="Send").click()
@@ -62,9 +56,8 @@ def test_parameters_are_filled_in_and_sent(open_page, until):
     assert '"kind": "builtin"' in card.inner_text()
 
 
-def test_sockets_can_be_tried(open_page, until):
-    page = open_page("/docs")
-    until(page, READY)
+def test_sockets_can_be_tried(opened, until):
+    page = opened("/docs")
     for name in ("ws-v1-audio-stream", "ws-v1-speak", "ws-v1-text-to-speech-voice-id-stream-input"):
         page.click(f"#{name} summary")
         page.locator(f"#{name}").get_by_role("button", name="Connect and send").click()
@@ -76,9 +69,8 @@ def test_sockets_can_be_tried(open_page, until):
         assert message in text
 
 
-def test_what_is_looked_for_is_found(open_page, until):
-    page = open_page("/docs")
-    until(page, READY)
+def test_what_is_looked_for_is_found(opened, until):
+    page = opened("/docs")
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "filter"
     page.keyboard.type("frontend")
@@ -89,9 +81,8 @@ def test_what_is_looked_for_is_found(open_page, until):
     assert "Nothing found" in page.inner_text("#found")
 
 
-def test_phonemes_can_be_tried(open_page, until):
-    page = open_page("/docs#post-v1-phonemes")
-    until(page, READY)
+def test_phonemes_can_be_tried(opened, until):
+    page = opened("/docs#post-v1-phonemes")
     card = page.locator("#post-v1-phonemes")
     assert "Dr. Lee paid $5" in card.locator(".example").inner_text()
     card.get_by_role("button", name="Send").click()

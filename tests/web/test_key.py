@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.processes import serve
+from tests.web.pages import DONE, READY
+
 # With what a subprotocol may not hold.
 KEY = "ada/0123456789+0123=:@"
 OTHER = "bob-0123456789-0123456789"
-READY = "document.querySelectorAll('#voice input').length > 2"
 ASKS = "document.querySelector('#key-dialog[open]')"
 ANSWERED = "!document.querySelector('#key-dialog')"
-DONE = "!document.querySelector('#download').disabled"
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +29,13 @@ def keys_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def guarded(
-    run_house: Callable[..., AbstractContextManager[str]], tmp_path_factory: pytest.TempPathFactory, keys_file: Path
-) -> Iterator[str]:
+def guarded(tmp_path_factory: pytest.TempPathFactory, keys_file: Path) -> Iterator[str]:
     """Base URL of a server of its own that wants a key."""
-    folder = tmp_path_factory.mktemp("guarded")
-    with run_house(folder, NIGHTINGALE_KEYS_FILE=str(keys_file), NIGHTINGALE_LOG_LEVEL="debug") as url:
-        yield url
+    settings = {"NIGHTINGALE_KEYS_FILE": str(keys_file), "NIGHTINGALE_LOG_LEVEL": "debug"}
+    with serve(tmp_path_factory.mktemp("guarded"), **settings) as process:
+        yield process.url
         # What it was asked, and by whom, but not the key.
-        log = (folder / "server.log").read_text()
+        log = process.log.read_text()
         assert " path=/" in log
         assert KEY not in log
         assert "base64url" not in log
@@ -62,6 +60,19 @@ def give(page, until, key: str = KEY, *, remember: bool = False) -> None:
     page.keyboard.press("Enter")
 
 
+@pytest.fixture
+def open_known(open_guarded, until):
+    """`open_known()`: the playground, which was given the key."""
+
+    def begin():
+        page = open_guarded()
+        give(page, until)
+        until(page, READY)
+        return page
+
+    return begin
+
+
 def shows_metrics(page, until, address: str) -> None:
     # A page that is about to be left is not asked: Playwright may wait for an answer for ever.
     for _ in range(3_000):
@@ -76,18 +87,15 @@ def stored(page) -> list[str | None]:
     return page.evaluate("[sessionStorage, localStorage].map((each) => each.getItem('nightingale-key'))")
 
 
-def test_without_keys_nobody_is_asked(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_without_keys_nobody_is_asked(opened):
+    page = opened()
     assert page.locator("#key-dialog").count() == 0
     assert page.is_hidden("#key")
     assert "Authorization" not in page.inner_text("#code")
 
 
-def test_the_playground_asks_and_speaks(open_guarded, until, guarded):
-    page = open_guarded()
-    give(page, until)
-    until(page, READY)
+def test_the_playground_asks_and_speaks(open_known, until, guarded):
+    page = open_known()
     assert page.locator("#key-dialog").count() == 0
     assert page.is_hidden("#error")
     assert stored(page) == [KEY, None]
@@ -134,14 +142,16 @@ def test_the_dialog_is_one_for_keyboards_and_readers(open_guarded, until):
     assert page.is_hidden("#error")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
-def test_the_dialog_fits(open_guarded, until, width, scheme):
-    page = open_guarded(width=width, scheme=scheme)
+def test_the_dialog_fits(open_guarded, until):
+    page = open_guarded()
     until(page, ASKS)
-    box = page.locator("#key-dialog").bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= width
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for width, scheme in ((360, "dark"), (1280, "light")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        box = page.locator("#key-dialog").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_wrong_key_is_said_to_be_one(open_guarded, until):
@@ -190,10 +200,8 @@ def test_a_browser_that_stores_nothing_asks_once_a_page(open_guarded, until):
     until(page, DONE)
 
 
-def test_a_key_that_is_taken_away_is_asked_for_when_it_is_missed(open_guarded, until, guarded, keys_file):
-    page = open_guarded()
-    give(page, until)
-    until(page, READY)
+def test_a_key_that_is_taken_away_is_asked_for_when_it_is_missed(open_known, until, guarded, keys_file):
+    page = open_known()
     accepted = lambda key: httpx.get(f"{guarded}/v1/models", headers={"xi-api-key": key}).status_code == 200  # noqa: E731
     try:
         keys_file.write_text(f'bob = "{OTHER}"')
@@ -246,9 +254,8 @@ def test_the_dashboard_s_link_to_the_metrics_is_followed_with_the_key(open_guard
     shows_metrics(page, until, "blob:")
 
 
-def test_without_keys_the_link_is_one(open_page, until, server):
-    page = open_page("/dashboard")
-    until(page, "document.querySelectorAll('#figures div').length > 4")
+def test_without_keys_the_link_is_one(opened, until, server):
+    page = opened("/dashboard")
     page.get_by_role("link", name="/metrics").click()
     page.expected.append("404")  # of a text: it names no icon
     shows_metrics(page, until, f"{server}/metrics")
@@ -273,10 +280,8 @@ def test_requests_of_the_description_are_tried_with_the_key(open_guarded, until)
     assert KEY not in page.content()
 
 
-def test_a_voice_is_sent_with_the_key(open_guarded, until):
-    page = open_guarded()
-    give(page, until)
-    until(page, READY)
+def test_a_voice_is_sent_with_the_key(open_known):
+    page = open_known()
     sent = page.evaluate(
         """async () => {
             const { request } = await import("/web/key.js");
@@ -292,10 +297,8 @@ def test_a_voice_is_sent_with_the_key(open_guarded, until):
     assert sent[1] != "invalid_api_key"
 
 
-def test_the_code_has_a_place_for_the_key_and_runs(open_guarded, until, program, tmp_path):
-    page = open_guarded()
-    give(page, until)
-    until(page, READY)
+def test_the_code_has_a_place_for_the_key_and_runs(open_known, program, tmp_path):
+    page = open_known()
     page.fill("#text", "Good night.")
     found = {}
     for name in ("curl", "Python", "JavaScript"):

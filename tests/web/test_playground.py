@@ -14,10 +14,9 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.web.pages import DONE, READY, SILENT
+
 TEXT = "The weather is fine today, and the train leaves in the morning. Every word is heard."
-READY = "document.querySelectorAll('#voice input').length > 2"
-DONE = "!document.querySelector('#download').disabled"
-SILENT = "document.querySelector('#stop').disabled"
 
 
 def received(page) -> np.ndarray:
@@ -42,6 +41,29 @@ def test_sound_arrives_and_is_what_the_api_gives(open_page, until, house_server,
     assert samples.size == expected.size
     np.testing.assert_array_equal(np.round(samples * 32768).astype(np.int16), expected)
     assert "the train leaves in the morning" in recognize(samples, 24_000)
+    # Times and stages are shown.
+    assert re.fullmatch(r"[\d.]+ m?s", page.inner_text("#first-here"))
+    assert re.fullmatch(r"[\d.]+ m?s", page.inner_text("#first-server"))
+    stages = [row.inner_text().split("\t")[0] for row in page.locator("#stages tr").all()]
+    assert stages == ["queue", "g2p", "voice", "bert", "text encoder", "predictor", "decoder", "audio encode"]
+    id_ = page.inner_text("#request-id")
+    known = httpx.get(f"{house_server}/dashboard/requests").json()["requests"]
+    assert [entry["outcome"] for entry in known if entry["request_id"] == id_] == ["ok"]
+    # A download is the sound.
+    with page.expect_download() as waiting:
+        page.click("#download")
+    data = Path(waiting.value.path()).read_bytes()
+    assert waiting.value.suggested_filename == "nightingale.wav"
+    with wave.open(BytesIO(data)) as file:
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (24_000, 1, 2)
+        np.testing.assert_array_equal(np.frombuffer(file.readframes(file.getnframes()), "<i2"), expected)
+    # And it plays again.
+    page.keyboard.press("Escape")
+    until(page, SILENT)
+    page.click("#play")
+    until(page, "playground.position > 0.1")
+    until(page, "playground.heardNow() > 0.05")
+    assert page.evaluate("playground.samples") == expected.size
 
 
 def test_sound_is_played_while_it_streams(open_page, until):
@@ -107,19 +129,6 @@ def words_lit(page, until) -> list[str]:
     pytest.fail("it never ended")
 
 
-def test_times_and_stages_are_shown(open_page, until, house_server):
-    page = open_page()
-    speak(page, until)
-    until(page, DONE)
-    assert re.fullmatch(r"[\d.]+ m?s", page.inner_text("#first-here"))
-    assert re.fullmatch(r"[\d.]+ m?s", page.inner_text("#first-server"))
-    stages = [row.inner_text().split("\t")[0] for row in page.locator("#stages tr").all()]
-    assert stages == ["queue", "g2p", "voice", "bert", "text encoder", "predictor", "decoder", "audio encode"]
-    id_ = page.inner_text("#request-id")
-    known = httpx.get(f"{house_server}/dashboard/requests").json()["requests"]
-    assert [entry["outcome"] for entry in known if entry["request_id"] == id_] == ["ok"]
-
-
 def test_pictures_grow_with_the_sound(open_page, until):
     page = open_page()
     painted = """(id) => {
@@ -142,9 +151,8 @@ def test_pictures_grow_with_the_sound(open_page, until):
     assert page.evaluate(painted, "spectrum") > 0.2
 
 
-def test_translated_words_are_those_that_are_spoken(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_translated_words_are_those_that_are_spoken(opened, until):
+    page = opened()
     page.select_option("#translate", "fr-fr")
     assert page.input_value("#translator") == "phrasebook"
     speak(page, until, "Where is the train station? Good morning.")
@@ -154,38 +162,31 @@ def test_translated_words_are_those_that_are_spoken(open_page, until):
     assert page.locator("#words .ahead, #words .heard, #words .lit").count() >= 4
 
 
-@pytest.mark.parametrize(
-    ("text", "translate", "says", "code"),
-    [
-        ("…", None, "nothing that can be read aloud", "nothing_to_speak"),
-        ("a[pause:]b [pause:99999s]", None, "pause", "invalid_markup"),
+def test_errors_show_with_their_request(opened, until):
+    page = opened()
+    for text, translate, says, code in (
+        ("…", "", "nothing that can be read aloud", "nothing_to_speak"),
+        ("a[pause:]b [pause:99999s]", "", "pause", "invalid_markup"),
         ("Colorless green ideas sleep furiously.", "fr-fr", "phrasebook does not know", "outside_coverage"),
-    ],
-)
-def test_errors_show_with_their_request(open_page, until, text, translate, says, code):
-    page = open_page()
-    until(page, READY)
-    if translate:
+    ):
         page.select_option("#translate", translate)
-    speak(page, until, text)
-    until(page, "!document.querySelector('#error').hidden")
-    assert says in page.inner_text("#error").lower()
-    assert code not in page.inner_text("#error")
-    page.click("#error summary")
-    shown = page.inner_text("#error")
-    assert code in shown
-    assert page.inner_text("#request-id") in shown
-    # And what follows works.
-    if translate:
+        speak(page, until, text)
+        until(page, "!document.querySelector('#error').hidden")
+        assert says in page.inner_text("#error").lower()
+        assert code not in page.inner_text("#error")
+        page.click("#error summary")
+        shown = page.inner_text("#error")
+        assert code in shown
+        assert page.inner_text("#request-id") in shown
+        # And what follows works.
         page.select_option("#translate", "")
-    speak(page, until, "Good night.")
-    until(page, DONE)
-    assert page.is_hidden("#error")
+        speak(page, until, "Good night.")
+        until(page, "document.querySelector('#error').hidden")
+        until(page, DONE)
 
 
-def test_a_connection_that_ends_is_an_error(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_a_connection_that_ends_is_an_error(opened, until):
+    page = opened()
     page.route_web_socket("**/v1/audio/stream", lambda socket: socket.close(code=1012, reason="shutting down"))
     page.keyboard.press("Control+Enter")
     until(page, "!document.querySelector('#error').hidden")
@@ -196,40 +197,11 @@ def test_a_connection_that_ends_is_an_error(open_page, until):
     assert page.locator("#form").get_attribute("aria-busy") == "false"
 
 
-def test_a_download_is_the_sound(open_page, until):
-    page = open_page()
-    speak(page, until, "Good night.")
-    until(page, DONE)
-    with page.expect_download() as waiting:
-        page.click("#download")
-    data = Path(waiting.value.path()).read_bytes()
-    assert waiting.value.suggested_filename == "nightingale.wav"
-    with wave.open(BytesIO(data)) as file:
-        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (24_000, 1, 2)
-        samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
-    np.testing.assert_array_equal(samples, np.round(received(page) * 32768).astype(np.int16))
-
-
-def test_it_plays_again(open_page, until):
-    page = open_page()
-    # Long enough to be heard, though this looks seldom.
-    speak(page, until, TEXT)
-    until(page, DONE)
-    page.keyboard.press("Escape")
-    until(page, "document.querySelector('#stop').disabled")
-    count = page.evaluate("playground.samples")
-    page.click("#play")
-    until(page, "playground.position > 0.1")
-    until(page, "playground.heardNow() > 0.05")
-    assert page.evaluate("playground.samples") == count
-
-
 AWKWARD = 'It\'s "quoted", \\back\\ and $HOME `id`.\nSecond line: naïve café 😀.'
 
 
-def test_the_code_that_is_offered_runs(open_page, until, program, tmp_path):
-    page = open_page()
-    until(page, READY)
+def test_the_code_that_is_offered_runs(opened, program, tmp_path):
+    page = opened()
     page.fill("#text", AWKWARD)
     page.check("#voice input[value=slt]")
     page.fill("#speed", "0.5")
@@ -256,18 +228,8 @@ def test_the_code_that_is_offered_runs(open_page, until, program, tmp_path):
     assert sizes["curl"] > 50_000
 
 
-def test_tabs_are_chosen_by_arrows(open_page, until):
-    page = open_page()
-    until(page, READY)
-    page.get_by_role("tab", name="curl").focus()
-    page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.activeElement.textContent") == "Python"
-    assert "urllib" in page.inner_text("#code")
-
-
-def test_everything_is_reached_by_keyboard_and_has_a_name(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_everything_is_reached_by_keyboard_and_has_a_name(opened):
+    page = opened()
     reached = []
     page.keyboard.press("Tab")
     for _ in range(50):
@@ -281,11 +243,15 @@ def test_everything_is_reached_by_keyboard_and_has_a_name(open_page, until):
             .map((each) => each.id)"""
     )
     assert nameless == []
+    # Arrows choose a tab.
+    page.get_by_role("tab", name="curl").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.textContent") == "Python"
+    assert "urllib" in page.inner_text("#code")
 
 
-def test_models_that_are_not_there_cannot_be_chosen(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_models_that_are_not_there_cannot_be_chosen(opened):
+    page = opened()
     assert page.evaluate("document.querySelector('#model option[value=\"kokoro-82m\"]').disabled")
     assert page.input_value("#model") == "house"
     # Not one of this server's models makes voices: nothing is promised.
@@ -405,9 +371,8 @@ def test_samples_survive_frames_cut_anywhere(open_page):
     assert numbers == [1, -2, 300, -400, 32767, -32768, 7]
 
 
-def test_long_text_is_sent_in_pieces_that_are_whole_characters(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_long_text_is_sent_in_pieces_that_are_whole_characters(opened):
+    page = opened()
     frames: list[str] = []
 
     def answer(socket) -> None:
@@ -433,7 +398,7 @@ def test_long_text_is_sent_in_pieces_that_are_whole_characters(open_page, until)
     page.keyboard.press("Escape")
 
 
-def test_the_spectrum_is_that_of_numpy(open_page):
+def test_the_picture_has_the_spectrum_of_numpy_and_is_bounded(open_page):
     page = open_page()
     samples = np.random.default_rng(7).standard_normal(512).astype(np.float32)
     found = page.evaluate(
@@ -442,10 +407,7 @@ def test_the_spectrum_is_that_of_numpy(open_page):
     )
     # 32-bit butterflies, nine deep, of values around 1.
     np.testing.assert_allclose(found, np.abs(np.fft.rfft(samples))[:256], atol=1e-4)
-
-
-def test_a_picture_of_an_hour_is_bounded(open_page):
-    page = open_page()
+    # However long the sound is.
     size, merged, seconds = page.evaluate(
         """async () => {
             const { Picture } = await import("/web/picture.js");
@@ -460,9 +422,8 @@ def test_a_picture_of_an_hour_is_bounded(open_page):
     assert size < 2048
 
 
-def test_what_is_not_said_as_it_is_written_is_shown(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_what_is_not_said_as_it_is_written_is_shown(opened, until):
+    page = opened()
     page.fill("#text", "Dr. Lee paid $5, and $5 more.")
     page.click("#reading summary")
     until(page, "document.querySelectorAll('#reading dt').length === 2")
@@ -479,9 +440,8 @@ def test_what_is_not_said_as_it_is_written_is_shown(open_page, until):
     assert page.is_hidden("#reading")
 
 
-def test_a_wrong_reading_is_mended_and_kept(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_a_wrong_reading_is_mended_and_kept(opened, until):
+    page = opened()
     page.fill("#text", "Ask Nguyen of the W3C.")
     page.click("#reading summary")
     page.fill("#lexicon", "Nguyen = /wˈɪn/\nnot a line\nW3C\tWorld Wide Web Consortium")
@@ -500,9 +460,8 @@ def test_a_wrong_reading_is_mended_and_kept(open_page, until):
     assert page.input_value("#lexicon") == "Nguyen = Win"
 
 
-def test_instructions_in_words_change_the_sound_and_the_others_are_named(open_page, until, house_server):
-    page = open_page()
-    until(page, READY)
+def test_instructions_in_words_change_the_sound_and_the_others_are_named(opened, until, house_server):
+    page = opened()
     page.fill("#instructions", "Slowly, like a pirate")
     assert '"instructions": "Slowly, like a pirate"' in page.text_content("#code")
     speak(page, until)
@@ -517,9 +476,8 @@ def test_instructions_in_words_change_the_sound_and_the_others_are_named(open_pa
     assert "Not used" not in page.inner_text("#progress")
 
 
-def test_an_error_before_any_sound_leaves_no_empty_player(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_an_error_before_any_sound_leaves_no_empty_player(opened, until):
+    page = opened()
     page.select_option("#translate", "fr-fr")
     speak(page, until, "Colorless green ideas sleep furiously.")
     until(page, "!document.querySelector('#error').hidden")

@@ -8,9 +8,8 @@ import wave
 from io import BytesIO
 from pathlib import Path
 
-READY = "document.querySelectorAll('#voice input').length > 2"
-DONE = "!document.querySelector('#download').disabled"
-SILENT = "document.querySelector('#stop').disabled"
+from tests.web.pages import DONE, READY, SILENT
+
 LONG = "The weather is fine today, and the train leaves in the morning. " * 3
 
 
@@ -104,9 +103,8 @@ def test_earlier_results_can_be_heard_and_kept(open_page, until):
         assert file.getnframes() == sizes[1]
 
 
-def test_what_is_remembered_is_bounded(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_what_is_remembered_is_bounded(opened):
+    page = opened()
     kept = page.evaluate(
         """async () => {
             const { remember } = await import("/web/history.js");
@@ -133,10 +131,9 @@ def test_empty_text_is_not_sent(open_page, until):
     assert sockets == []
 
 
-def test_a_model_that_loads_is_waited_for(open_page, until):
+def test_a_model_that_loads_is_waited_for(opened, until):
     """The model in the box is loaded: the first two answers of the socket stand in."""
-    page = open_page()
-    until(page, READY)
+    page = opened()
     tries: list[int] = []
     message = "Model 'phrasebook' is being loaded (1 of 6 shapes warm); try again shortly."
     error = {"message": message, "type": "service_unavailable", "param": "model", "code": "model_loading"}
@@ -177,9 +174,8 @@ def test_a_result_is_told_to_who_does_not_see_it(open_page, until):
     assert re.fullmatch(r"[\d.]+ m?s of speech; first sound after [\d.]+ m?s\.", page.inner_text("#progress"))
 
 
-def test_what_the_socket_says_of_loading_is_shown(open_page, until):
-    page = open_page()
-    until(page, READY)
+def test_what_the_socket_says_of_loading_is_shown(opened, until):
+    page = opened()
     loading = json.dumps({"type": "loading", "model": "house", "done": 3, "total": 6})
     page.route_web_socket(
         "**/v1/audio/stream", lambda socket: socket.on_message(lambda heard: socket.send(loading) if heard else None)
