@@ -88,16 +88,6 @@ def speak_tokens(model: Any, request: SpeechRequest, timeline: Timeline, cancell
     return iter(model._stream(request, timeline, cancelled, limit=len(request.text), exact=True))
 
 
-def translate(model: Any, batch: Any, timeline: Timeline, cancelled: IsCancelled) -> Iterator[Any]:
-    """Call a translator with a batch."""
-    return iter(model.translate(batch, timeline, cancelled))
-
-
-def recognize(model: Any, request: RecognitionRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[Any]:
-    """Call a recognizer."""
-    return iter(model.recognize(request, timeline, cancelled))
-
-
 def outcome(items: list[Any]) -> list[Any]:
     """Return results in a form that can be compared: audio by its bits, the rest as it is."""
     results = [item for item in items if item is not None]
@@ -180,7 +170,7 @@ _SMALL_KOKORO = Family(_kokoro, load_kokoro, speak, _LETTERS, _PHONEMES, "_compi
 _SMALL_NLLB = Family(
     lambda folder: ModelSpec("tiny", "nllb", nllb.files(folder)),
     load_nllb,
-    translate,
+    lambda model, *call: model.translate(*call),
     _BATCHES,
     _TRANSLATED,
     "compiled.step",
@@ -199,7 +189,7 @@ _ENGLISH = Family(
 _HUB = Family(
     lambda folder: ModelSpec("tiny", "whisper", whisper.files(folder, seed=5)),
     load_whisper,
-    recognize,
+    lambda model, *call: model.recognize(*call),
     _HEARD,
     _WHISPER,
     "steps.hear",

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from functools import cache
@@ -327,9 +328,19 @@ def _cancel(models: Models, name: str, request: Any) -> None:
         asked += 1
         return False
 
-    wanted = outcome(list(family.run(model, request, whole, count)))
+    items = list(family.run(model, request, whole, count))
+    wanted = outcome(items)
     assert asked >= 3
-    for turn in sorted({1, 2, asked, *range(1, asked + 1, max(1, asked // 10))}):
+    for stop in {1, len(items) // 4, len(items) // 2}:
+        gone = threading.Event()
+        stream = family.run(model, request, Timeline(), gone.is_set)
+        for _ in range(stop):
+            next(stream)
+        gone.set()
+        with pytest.raises(Cancelled):
+            for _ in range(2):
+                next(stream)
+    for turn in sorted({1, 2, asked, *range(1, asked + 1, max(1, asked // 6))}):
         left, timeline = turn, Timeline()
 
         def cancelled() -> bool:
