@@ -29,7 +29,7 @@ def test_both_sides_interpret_the_same_recording(script: Path, tmp_path: Path) -
     report = tmp_path / "report.json"
     sizes = ["--size", "tiny", "--nllb", json.dumps(SMALL_NLLB), "--compute", "int8"]
     done = subprocess.run(
-        [sys.executable, str(script), *sizes, "--sentences", "2", "--rounds", "1", "--json", str(report)],
+        [sys.executable, str(script), *sizes, "--sentences", "1", "--rounds", "1", "--json", str(report)],
         capture_output=True,
         text=True,
         timeout=500,
@@ -39,7 +39,7 @@ def test_both_sides_interpret_the_same_recording(script: Path, tmp_path: Path) -
     rows = json.loads(report.read_text())["rows"]
     assert set(rows) == {"nightingale", "cascade"}
     for found in rows.values():
-        assert len(found) == 2
+        assert len(found) == 1
         for row in found:
             # Nobody knows the text before the pause has ended the sentence.
             assert 0.6 < row["vad"] < row["text"] < row["translation"] < row["first audio"] < 60

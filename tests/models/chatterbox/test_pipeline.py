@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import shutil
-import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,30 +18,18 @@ from models.chatterbox.config import SAMPLES_PER_TOKEN, VARIANTS, Variant
 from models.chatterbox.pipeline import ChatterboxSynthesizer, load
 from models.contract import (
     AudioChunk,
-    Cancelled,
     Conditioning,
-    ModelRequestError,
     ModelSpec,
     Sampling,
     SpeechRequest,
-    UnknownVoiceError,
     VoiceCloner,
     WeightsError,
 )
-from models.timeline import Stage, Timeline
+from models.timeline import Timeline
+from tests.models.families import chatterbox_files
 
 REQUEST = SpeechRequest("The weather is fine today.", "", "default", seed=1)
 TOKENS = 60
-
-
-def files(folder: Path, variant: Variant) -> dict[str, str]:
-    names = {"config": "config.json", "voice_encoder": "ve.safetensors", "voice": "conds.pt"}
-    if variant == "chatterbox":
-        names |= {"t3": "t3_cfg.safetensors", "s3gen": "s3gen.safetensors", "tokenizer": "tokenizer.json"}
-    else:
-        names |= {"t3": "t3_turbo_v1.safetensors", "s3gen": "s3gen_meanflow.safetensors"}
-        names |= {"vocabulary": "vocab.json", "merges": "merges.txt", "added_tokens": "added_tokens.json"}
-    return {role: str(folder / name) for role, name in names.items()}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +42,9 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[Variant, Path]
 
 @pytest.fixture(scope="module")
 def models(checkpoints: dict[Variant, Path]) -> dict[Variant, ChatterboxSynthesizer]:
-    return {name: load(ModelSpec(name, "chatterbox", files(path, name))) for name, path in checkpoints.items()}
+    return {
+        name: load(ModelSpec(name, "chatterbox", chatterbox_files(path, name))) for name, path in checkpoints.items()
+    }
 
 
 @pytest.fixture(params=list(VARIANTS))
@@ -95,53 +82,12 @@ def voice_of(seed: int, model: ChatterboxSynthesizer) -> Conditioning:
 def test_chunks_are_one_utterance(model: ChatterboxSynthesizer) -> None:
     timeline = Timeline()
     chunks = forced(model, timeline)
-    assert [chunk.last for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
     assert len(chunks) >= 3
     assert timeline.tokens == TOKENS
     pcm = joined(chunks)
-    assert pcm.dtype == np.float32
-    assert np.isfinite(pcm).all()
-    assert np.abs(pcm).max() > 1e-3
     # Tokens past the vocabulary are not spoken; Turbo adds three of silence; a quiet end may be cut.
     assert pcm.size <= (TOKENS + 3) * SAMPLES_PER_TOKEN
     assert pcm.size > (TOKENS - 25) * SAMPLES_PER_TOKEN
-    wanted = {Stage.T3_PREFILL, Stage.T3_DECODE, Stage.S3GEN_ENCODE, Stage.S3GEN_FLOW, Stage.VOCODER}
-    assert set(timeline.stages) == wanted
-
-
-def test_same_seed_same_samples(model: ChatterboxSynthesizer) -> None:
-    def run(seed: int) -> np.ndarray:
-        return joined(spoken(model.forced("Hi.", 20, Sampling(), seed, Timeline())))
-
-    assert np.array_equal(run(5), run(5))
-    other = run(6)
-    assert other.shape != run(5).shape or not np.array_equal(other, run(5))
-
-
-@pytest.mark.slow
-def test_interleaved_utterances_do_not_touch(checkpoints: dict[Variant, Path]) -> None:
-    """The worker takes turns between requests: each must keep its own state, drafts included."""
-    path = files(checkpoints["chatterbox"], "chatterbox")
-    for draft in ("", "lookup"):
-        model = load(ModelSpec("chatterbox", "chatterbox", path, draft=draft))
-
-        def start(seed: int, model: ChatterboxSynthesizer = model) -> Iterator[AudioChunk | None]:
-            sampling = Sampling(temperature=0.3, repetition_penalty=1.0)
-            return model.forced("One, two.", 40, sampling, seed, Timeline())
-
-        alone = [joined(spoken(start(seed))) for seed in (1, 2)]
-        runs = [start(1), start(2)]
-        parts: list[list[np.ndarray]] = [[], []]
-        live = [0, 1]
-        while live:
-            for which in list(live):
-                item = next(runs[which], "end")
-                if item == "end":
-                    live.remove(which)
-                elif item is not None:
-                    parts[which].append(item.pcm)  # type: ignore[union-attr]
-        for which in (0, 1):
-            assert np.array_equal(np.concatenate(parts[which]), alone[which]), draft
 
 
 def test_turbo_ends_in_silence(models: dict[Variant, ChatterboxSynthesizer], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,33 +169,10 @@ def test_a_voice_is_made_of_a_recording(model: ChatterboxSynthesizer) -> None:
     assert 5.9 <= seconds <= 6.0
 
 
-def test_what_it_cannot_do_is_refused(model: ChatterboxSynthesizer) -> None:
-    def begin(request: SpeechRequest) -> None:
-        next(iter(model.stream(request, Timeline(), lambda: False)))
-
-    with pytest.raises(ModelRequestError, match="speed 1 only"):
-        begin(replace(REQUEST, speed=1.5))
-    with pytest.raises(UnknownVoiceError, match="default"):
-        begin(replace(REQUEST, voice="nobody"))
-    with pytest.raises(ModelRequestError, match="read aloud"):
-        begin(replace(REQUEST, text=" \n "))
-    # Once a reply is under way, such a sentence is left out instead.
+def test_a_later_sentence_of_signs_is_left_out(model: ChatterboxSynthesizer) -> None:
+    """Once a reply is under way; as the first sentence it would be refused."""
     left_out = replace(REQUEST, text=" \n ", first=False)
     assert [chunk.pcm.size for chunk in spoken(iter(model.stream(left_out, Timeline(), lambda: False)))] == [0]
-
-
-def test_cancelled_within_one_turn(model: ChatterboxSynthesizer) -> None:
-    """Wherever it stands: the next thing after the cancellation is its end."""
-    whole = len(list(model.forced("Hi.", 30, Sampling(), 0, Timeline())))
-    for stop in range(0, whole - 1, 5):
-        gone = threading.Event()
-        items = model._stream(replace(REQUEST, text="Hi."), Timeline(), gone.is_set, limit=30, exact=True)
-        for _ in range(stop):
-            next(items)
-        gone.set()
-        with pytest.raises(Cancelled):
-            for _ in range(2):
-                next(items)
 
 
 def test_turns_are_short(models: dict[Variant, ChatterboxSynthesizer]) -> None:
@@ -260,46 +183,29 @@ def test_turns_are_short(models: dict[Variant, ChatterboxSynthesizer]) -> None:
         last = timeline.tokens
 
 
-@pytest.mark.parametrize("name", ["chatterbox", "chatterbox-turbo"])
-def test_strict(checkpoints: dict[Variant, Path], tmp_path: Path, name: Variant) -> None:
-    folder = tmp_path / name
-    shutil.copytree(checkpoints[name], folder)
-    spec = ModelSpec(name, "chatterbox", files(folder, name))
-    arrays = mx.load(spec.files["s3gen"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_an_array_of_no_part_is_refused(checkpoints: dict[Variant, Path], tmp_path: Path, name: Variant) -> None:
+    spec = ModelSpec(name, "chatterbox", chatterbox_files(checkpoints[name], name))
+    arrays, path = mx.load(spec.files["s3gen"]), str(tmp_path / "changed.safetensors")
     assert isinstance(arrays, dict)
-    victim = "flow.encoder_proj.weight"
-    for change, message in (
-        ({**arrays, "flow.extra": mx.zeros(1)}, "unexpected flow.extra"),
-        ({**arrays, "other.array": mx.zeros(1)}, "unexpected other.array"),
-        ({key: array for key, array in arrays.items() if key != victim}, f"missing {victim}"),
-        ({**arrays, victim: mx.zeros((2, 2))}, f"{victim} has shape"),
-    ):
-        # A new file each time: the old one's arrays are read from it lazily.
-        path = folder / f"changed{os.urandom(4).hex()}.safetensors"
-        mx.save_safetensors(str(path), change)
-        with pytest.raises(WeightsError, match=message):
-            load(replace(spec, files={**spec.files, "s3gen": str(path)}))
+    mx.save_safetensors(path, {**arrays, "other.array": mx.zeros(1)})
+    with pytest.raises(WeightsError, match=r"unexpected other\.array"):
+        load(replace(spec, files={**spec.files, "s3gen": path}))
 
 
 def test_options_that_do_not_exist(checkpoints: dict[Variant, Path]) -> None:
-    spec = ModelSpec("chatterbox", "chatterbox", files(checkpoints["chatterbox"], "chatterbox"))
+    spec = ModelSpec("chatterbox", "chatterbox", chatterbox_files(checkpoints["chatterbox"], "chatterbox"))
     with pytest.raises(WeightsError, match="no variant"):
         load(replace(spec, name="chatterbox-nano"))
     with pytest.raises(WeightsError, match="lookup"):
         load(replace(spec, draft="crystal ball"))
 
 
-def test_warm_reports_each_step(model: ChatterboxSynthesizer) -> None:
-    steps = []
-    model.warm(steps.append)
-    assert [step.done for step in steps] == list(range(1, steps[-1].total + 1))
-
-
 @pytest.mark.slow
 def test_every_shape_of_a_gpu_can_be_warmed(checkpoints: dict[Variant, Path]) -> None:
     """On the CPU, padded as on a GPU: the steps run, and what is spoken then has as many samples as unpadded."""
     for name, path in checkpoints.items():
-        model, plain = (load(ModelSpec(name, "chatterbox", files(path, name))) for _ in range(2))
+        model, plain = (load(ModelSpec(name, "chatterbox", chatterbox_files(path, name))) for _ in range(2))
         model._decoder._padded = model._flow.padded = model._streamers[True].vocoder._padded = True
         streamers = list(model._streamers.values())
         steps = list(warmup.flow_steps(model._flow))[:2] + list(warmup.vocoder_steps(streamers))[:4]

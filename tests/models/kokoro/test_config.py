@@ -77,16 +77,3 @@ def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:
 def test_missing_and_unknown_keys_are_named(tmp_path: Path, path: tuple[str, ...], value: Any, message: str) -> None:
     with pytest.raises(WeightsError, match=rf"config\.json.*{message}"):
         load_config(write_config(tmp_path, changed(path, value)))
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", '"text"', "\xff"])
-def test_not_a_configuration(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "config.json"
-    path.write_text(text, encoding="latin-1")
-    with pytest.raises(WeightsError, match="not a Kokoro configuration"):
-        load_config(path)
-
-
-def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(WeightsError, match=r"config\.json"):
-        load_config(tmp_path / "config.json")

@@ -16,6 +16,7 @@ from models.kokoro.pipeline import (
     BATCH_FRAME_BUCKETS,
     BATCH_FRAMES,
     FRAME_BUCKETS,
+    TOKEN_BUCKETS,
     BatchRow,
     KokoroSynthesizer,
     _keys,
@@ -236,8 +237,8 @@ def test_groups_need_no_more_memory_than_the_longest_utterance() -> None:
             assert len(group) == 1 or bucket(len(group), BATCH_BUCKETS) * size <= BATCH_FRAMES
 
 
-def test_warm_up_has_every_shape_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of every bucket up to the one that holds the largest batch."""
+def test_warm_up_has_every_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every bucket, and batches of every bucket up to the one that holds the largest batch."""
     monkeypatch.setattr(KokoroSynthesizer, "_warm_tokens", lambda *_: None)
     monkeypatch.setattr(KokoroSynthesizer, "_warm_frames", lambda *_: None)
 
@@ -248,7 +249,7 @@ def test_warm_up_has_every_shape_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> 
         return [step.name for step in seen]
 
     one, three, eight = (steps(batch) for batch in (1, 3, 8))
-    assert [name for name in one if "x" in name] == []
+    assert one == [*(f"tokens={n}" for n in TOKEN_BUCKETS), *(f"frames={n}" for n in FRAME_BUCKETS), "utterance=1"]
     assert {name for name in three if "x" in name} == {
         *(f"tokens={n}x{batch}" for n in (16, 32, 64, 128) for batch in (2, 4)),
         *(f"frames={n}x2" for n in FRAME_BUCKETS if n <= 800),

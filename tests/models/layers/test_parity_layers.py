@@ -10,10 +10,11 @@ import pytest
 from tests.golden import layer_cases
 from tests.models.layers import checks
 from tests.models.layers.checks import TOLERANCE
+from tests.parity import sample_or_all
 
 pytestmark = pytest.mark.parity
 
-SEEDS = range(25)
+SEEDS = range(sample_or_all(5, 25))
 
 
 @pytest.fixture

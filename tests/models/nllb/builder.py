@@ -21,34 +21,8 @@ from models.nllb.weights import load_weights
 Arrays = dict[str, np.ndarray]
 
 LANGUAGES = ("arb_Arab", "deu_Latn", "eng_Latn", "fra_Latn", "jpn_Jpan", "rus_Cyrl", "tur_Latn", "zho_Hans")
-WORDS = [
-    "the",
-    "cat",
-    "dog",
-    "house",
-    "runs",
-    "sees",
-    "a",
-    "red",
-    "big",
-    "Hello",
-    "World",
-    "and",
-    "then",
-    "she",
-    "goes",
-    "home",
-    ",",
-    "now",
-    ".",
-    "!",
-    "?",
-    ";",
-    ":",
-    "1",
-    "2",
-    "3",
-]
+_TEXT = "the cat dog house runs sees a red big Hello World and then she goes home , now . ! ? ; : 1 2 3"
+WORDS = _TEXT.split()
 LETTERS = (
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZéüßıİабвгдежзийклмнопрстуфхцчшщыьэюяяاسلامこんにちは猫世界"
 )

@@ -39,16 +39,3 @@ def test_unscaled_embeddings(tmp_path: Path) -> None:
 def test_refused(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
     with pytest.raises(WeightsError, match=named):
         load_config(write_config(tmp_path, **changes))
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", "3"])
-def test_damaged(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "config.json"
-    path.write_text(text)
-    with pytest.raises(WeightsError, match=r"config\.json"):
-        load_config(path)
-
-
-def test_missing(tmp_path: Path) -> None:
-    with pytest.raises(WeightsError, match="not an NLLB configuration"):
-        load_config(tmp_path / "config.json")

@@ -27,18 +27,19 @@ from models.nllb.search import SearchTask, TokenHypothesis
 from models.nllb.steps import CompiledNetwork
 from models.nllb.vocabulary import Head, logits
 from models.nllb.weights import load_weights
+from tests.parity import sample_or_all
 
 if TYPE_CHECKING:
     from tests.models.nllb.reference import Reference
 
-pytestmark = [pytest.mark.parity, pytest.mark.longest, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(2400)]
 
 RELATIVE = 1e-4
 
 LIMIT, BEAMS = 9, 4
-# Inputs of each model, for minutes on two processors. `NLLB_PARITY=50` gives as many to all, and to M2M-100 418M, too,
-# which is SMaLL-100 with more layers.
-INPUTS = {"nllb": 25, "small100": 12}
+# Inputs of each model, for minutes on two processors: of NLLB's 25 every third. `PARITY=full` gives all of them, and
+# SMaLL-100's. `NLLB_PARITY=50` gives as many to all, and to M2M-100 418M, too, which is SMaLL-100 with more layers.
+INPUTS = sample_or_all({"nllb": range(1, 25, 3)}, {"nllb": range(25), "small100": range(12)})
 GIVEN = os.environ.get("NLLB_PARITY")
 Input = tuple[list[int], int | None]
 
@@ -52,13 +53,13 @@ class Size:
     pairs: tuple[tuple[int, int | None], ...]
     pieces: int
 
-    def inputs(self, count: int) -> list[Input]:
+    def inputs(self, chosen: range) -> list[Input]:
         rng = random.Random(0)
         found: list[Input] = []
-        for k in range(count):
+        for k in range(chosen.stop):
             first, target = self.pairs[k % len(self.pairs)]
             found.append(([first, *(rng.randrange(4, self.pieces) for _ in range(3 + k % 21)), 2], target))
-        return found
+        return [found[k] for k in chosen]
 
 
 SIZES = {
@@ -111,7 +112,7 @@ def size(name: str) -> Size:
 
 @pytest.fixture(scope="module")
 def inputs(name: str, size: Size) -> list[Input]:
-    return size.inputs(int(GIVEN or INPUTS[name]))
+    return size.inputs(range(int(GIVEN)) if GIVEN else INPUTS[name])
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +147,7 @@ def distance(found: np.ndarray, wanted: np.ndarray) -> float:
 
 def test_encoder_and_logits(reference: Reference, ours: Ours, inputs: list[Input]) -> None:
     worst = [0.0, 0.0]
-    for source, target in inputs[::5]:
+    for source, target in inputs[:: len(inputs) // 4]:
         hidden, bias = ours.network.encode(mx.array([source]), mx.array([len(source)]))
         worst[0] = max(worst[0], distance(np.array(hidden)[0], reference.encode([source])[0]))
         decoded = [2, *([] if target is None else [target]), *source[1:4]]

@@ -14,18 +14,15 @@ import pytest
 
 from models.backend import on_cpu
 from models.contract import (
-    Cancelled,
-    InputTooLongError,
     ModelRequestError,
     ModelSpec,
     Translation,
     TranslationRequest,
-    UnknownLanguageError,
 )
 from models.native import kernels
 from models.nllb import repair, steps, vocabulary
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
-from models.timeline import Stage, Timeline
+from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, files, translator
 
 PAIRS = [("eng_Latn", "fra_Latn"), ("deu_Latn", "eng_Latn"), ("zho_Hans", "rus_Cyrl"), ("fra_Latn", "zho_Hans")]
@@ -166,66 +163,6 @@ def test_blank_text_stays(model: NllbTranslator) -> None:
     found = run(model, batch)
     assert [one.best.text for one in found[:2]] == ["", " \n"]
     assert found[2].source_tokens == 4
-
-
-def test_none_comes_between(model: NllbTranslator) -> None:
-    items = list(model.translate(requests(2), Timeline(), lambda: False))
-    assert items.count(None) >= 2
-
-
-def test_stages_are_timed(model: NllbTranslator) -> None:
-    """The time that the caller takes between two items is not the model's."""
-    import time
-
-    timeline = Timeline()
-    start = time.perf_counter()
-    for _ in model.translate(requests(3), timeline, lambda: False):
-        time.sleep(0.05)
-    assert set(timeline.stages) == {Stage.TRANSLATE_ENCODE, Stage.TRANSLATE_DECODE}
-    assert all(seconds > 0 for seconds in timeline.stages.values())
-    assert sum(timeline.stages.values()) < time.perf_counter() - start - 0.1
-
-
-@pytest.mark.parametrize("beams", [1, 4])
-@pytest.mark.parametrize("after", [0, 1, 5])
-def test_cancelled_between_steps(model: NllbTranslator, beams: int, after: int) -> None:
-    asked = iter(range(1000))
-    with pytest.raises(Cancelled):
-        list(model.translate(requests(3, beams=beams), Timeline(), lambda: next(asked) >= after))
-    assert next(asked) <= after + 2, "it must stop at once"
-    assert run(model, requests(3)), "and serve the next"
-
-
-def test_abandoned_generator(model: NllbTranslator) -> None:
-    """A caller may stop asking; the next batch is not harmed."""
-    wanted = [one.best.text for one in run(model, requests(3))]
-    items = model.translate(requests(3), Timeline(), lambda: False)
-    next(items)
-    items.close()  # type: ignore[attr-defined]
-    assert [one.best.text for one in run(model, requests(3))] == wanted
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"source": "eng"}, UnknownLanguageError, "'eng' is not among"),
-        ({"target": "xxx_Yyyy"}, UnknownLanguageError, "'xxx_Yyyy'"),
-        ({"beams": 0}, ModelRequestError, "between 1 and 8"),
-        ({"beams": 9}, ModelRequestError, "between 1 and 8"),
-        ({"beams": 2, "alternatives": 2}, ModelRequestError, "fewer than the 2 beams"),
-        ({"alternatives": -1}, ModelRequestError, "fewer than"),
-        ({"beams": 2, "draft": (5,)}, ModelRequestError, "beams=1"),
-        ({"text": " ".join(["the cat"] * 32)}, InputTooLongError, "66 tokens in one sentence; at most 64"),
-    ],
-)
-def test_refused_before_the_first_item(
-    model: NllbTranslator, changes: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    request = TranslationRequest(**{"text": "the cat", "source": "eng_Latn", "target": "fra_Latn", **changes})
-    with pytest.raises(error, match=message):
-        model.check(request)
-    with pytest.raises(error, match=message):
-        next(iter(model.translate([*requests(2), request], Timeline(), lambda: False)))
 
 
 def test_the_longest_sentence(model: NllbTranslator) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
-from models.contract import Cancelled, ModelRequestError, RecognitionRequest, RecognizedSegment
+from models.contract import Cancelled, RecognitionRequest, RecognizedSegment
 from models.timeline import Stage, Timeline
 from models.whisper import pipeline, steps
 from models.whisper.batch import Batch
@@ -136,22 +136,6 @@ def test_a_batch_is_bounded(sizes: list[int]) -> None:
     wide = replace(config(n_text_layer=4, n_text_state=1024), n_audio_ctx=2441)
     made = WhisperRecognizer(wide, network(config()), tokenizer(), ())
     assert made.max_batch == (6 if on_cpu() else pipeline.MAX_BATCH)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"parts": ((5, 3),)},
-        {"parts": ((0, 20_000), (10_000, 30_000))},
-        {"parts": ((0, PCM.size + 1),)},
-        {"parts": ((-1, 5),)},
-        {"draft": (1, 2)},
-        {"prefix": (1, 2)},
-    ],
-)
-def test_refused(model: WhisperRecognizer, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ModelRequestError, match="part"):
-        model.check(replace(REQUEST, **wrong))
 
 
 def test_cancelled_in_a_batch(model: WhisperRecognizer, sizes: list[int]) -> None:

@@ -62,11 +62,3 @@ def test_quantization(tmp_path: Path) -> None:
     path = hub_config(tmp_path, LARGE, quantization={"group_size": 64, "bits": 4})
     assert load_quantization(path) == Quantization(64, 4)
     assert load_quantization(hub_config(tmp_path, LARGE)) is None
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{"])
-def test_damaged(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "config.json"
-    path.write_text(text)
-    with pytest.raises(WeightsError, match=r"config\.json"):
-        load_config(path)

@@ -47,17 +47,13 @@ def test_computed_positions_are_sines_then_cosines() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"decoder.ln.bias": None}, "missing decoder.ln.bias"),
-        ({"decoder.more": np.zeros(3, np.float32)}, "unexpected decoder.more"),
         ({"encoder.blocks.0.attn.key.bias": np.zeros(64, np.float32)}, "unexpected encoder.blocks.0.attn.key.bias"),
-        ({"decoder.ln.bias": np.zeros(3, np.float32)}, "has shape"),
         ({"proj_out.weight": np.zeros((1900, 64), np.float32)}, "tied"),
     ],
 )
-def test_refused(change: dict[str, np.ndarray | None], named: str) -> None:
-    arrays = {name: array for name, array in {**ARRAYS, **change}.items() if array is not None}
+def test_refused(change: dict[str, np.ndarray], named: str) -> None:
     with pytest.raises(WeightsError, match=named):
-        loaded(arrays)
+        loaded({**ARRAYS, **change})
 
 
 def test_the_same_projection_twice_is_read() -> None:

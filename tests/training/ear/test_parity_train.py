@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,18 @@ def test_a_distortion_is_one(name: str) -> None:
     assert torch.equal(found, same)
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Networks this small are faster without others, most of all on a machine with other work."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_it_learns_and_goes_on(tmp_path: Path) -> None:
     import torch
 
@@ -112,13 +125,13 @@ def test_it_learns_and_goes_on(tmp_path: Path) -> None:
 
     trainer, corpus = trainer_and_corpus()
     batch = corpus.batch(single(range(len(TEXTS))))
-    losses = [trainer.step(batch, 3e-3) for _ in range(120)]
-    assert losses[-1][0] < 0.5 * losses[0][0]
-    assert losses[-1][1] < 0.5 * losses[0][1]
+    losses = [trainer.step(batch, 3e-3) for _ in range(24)]
+    assert losses[-1][0] < 0.2 * losses[0][0]
+    assert losses[-1][1] < 0.2 * losses[0][1]
     save(tmp_path, trainer)
     other, _ = trainer_and_corpus()
     other.resume(torch.load(tmp_path / "checkpoint.pt", weights_only=True))
-    assert other.steps == trainer.steps == 120
+    assert other.steps == trainer.steps == 24
     for before, after in zip(trainer.average.parameters(), other.average.parameters(), strict=True):
         assert torch.equal(before, after)
     with np.load(tmp_path / "weights.npz") as weights:

@@ -70,19 +70,21 @@ def test_parameters_have_the_shipped_names_and_shapes() -> None:
     assert config_of(shipped) == json.loads((SHIPPED / "config.json").read_text(encoding="utf-8"))
 
 
-def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path) -> None:
+def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
+    from training.phrasebook import train
     from training.phrasebook.tokens import train as train_tokenizer
-    from training.phrasebook.train import main
 
     torch.set_num_threads(1)
+    monkeypatch.setattr(train, "BLOCK", 4)
+    monkeypatch.setattr(train, "CHECKED", 4)
     tokenizer = tmp_path / "tokenizer.json"
     train_tokenizer(pieces=400, count=100).save(str(tokenizer))
     common = ["--batch", "2", "--save-every", "1", "--bfloat16"]
-    main([str(tokenizer), str(tmp_path / "whole"), "--steps", "32", *common])
-    main([str(tokenizer), str(tmp_path / "parts"), "--steps", "32", "--stop", "16", *common])
-    main([str(tokenizer), str(tmp_path / "parts"), "--steps", "32", *common])
+    train.main([str(tokenizer), str(tmp_path / "whole"), "--steps", "8", *common])
+    train.main([str(tokenizer), str(tmp_path / "parts"), "--steps", "8", "--stop", "4", *common])
+    train.main([str(tokenizer), str(tmp_path / "parts"), "--steps", "8", *common])
     whole, parts = (np.load(tmp_path / name / "weights.npz") for name in ("whole", "parts"))
     for name in whole.files:
         np.testing.assert_array_equal(whole[name], parts[name])

@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from mlx.utils import tree_flatten
 
-from models.backend import mx
 from models.chatterbox.config import ENGLISH, TURBO
 from models.chatterbox.reference.conditioning import ReferenceEncoder
 from models.chatterbox.reference.weights import shapes
@@ -28,14 +26,6 @@ def _load(change: Change) -> ReferenceEncoder:
     return made
 
 
-def test_every_array_is_set() -> None:
-    """Trap: conformer weights that stayed random in a port, because loading was not strict."""
-    made = _load(lambda voice, s3gen: None)
-    for network in (made.voice_encoder, made.speaker, made.tokenizer):
-        for name, array in tree_flatten(network.parameters()):
-            assert float(mx.std(array)) > 1e-4, f"{name} is as it was made"
-
-
 NORM = "speaker_encoder.xvector.block1.tdnnd1.nonlinear1.batchnorm"
 
 
@@ -43,14 +33,7 @@ NORM = "speaker_encoder.xvector.block1.tdnnd1.nonlinear1.batchnorm"
     ("change", "message"),
     [
         (lambda v, s: v.pop("lstm.weight_hh_l1"), r"file: voice encoder: missing lstm\.weight_hh_l1 \(64, 16\)"),
-        (lambda v, s: v.pop("similarity_weight"), "missing similarity_weight"),
-        (lambda v, s: v.update(extra=np.zeros(3)), r"unexpected extra \(3,\)"),
         (lambda v, s: s.pop(f"{NORM}.running_var"), r"speaker_encoder: missing xvector\.block1.*running_var"),
-        (lambda v, s: s.update({"speaker_encoder.head.odd": np.zeros(2)}), r"unexpected head\.odd"),
-        (
-            lambda v, s: s.update({"tokenizer.encoder.conv1.weight": np.zeros((64, 3, 128), np.float32)}),
-            r"tokenizer: encoder\.conv1\.weight has shape \(64, 3, 128\), not \(64, 128, 3\)",
-        ),
         (
             lambda v, s: s.update({"tokenizer.encoder.blocks.0.attn.key.bias": np.zeros(64)}),
             r"unexpected encoder\.blocks\.0\.attn\.key\.bias",

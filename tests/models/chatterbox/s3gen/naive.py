@@ -5,6 +5,8 @@ Read from a network that is not yet lowered. Mel [1, F, mels] and excitation [1,
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 
@@ -102,3 +104,19 @@ def mel(frames: int, seed: int = 0) -> mx.array:
     rng = np.random.RandomState(seed)
     slow = np.repeat(rng.standard_normal((frames // 6 + 2, MELS)), 6, axis=0)[:frames]
     return mx.array((-3 + 1.5 * slow + 0.4 * rng.standard_normal((frames, MELS))).astype(np.float32)[None])
+
+
+def official_arrays() -> dict[str, mx.array]:
+    """The arrays of `small` under the checkpoint's names: weight norm unfolded, channels first."""
+    found: dict[str, mx.array] = {}
+    for ours, value in tree_flatten(small().parameters()):
+        name = re.sub(r"condnet\.(\d+)", lambda m: f"condnet.{2 * int(m[1])}", ours)
+        array = value.swapaxes(1, 2) if value.ndim == 3 else value
+        if array.ndim == 3 and not name.startswith("source_downs"):
+            norm = mx.sqrt(mx.sum(array * array, axis=(1, 2), keepdims=True))
+            owner = name.removesuffix(".weight")
+            found[f"mel2wav.{owner}.parametrizations.weight.original0"] = norm
+            found[f"mel2wav.{owner}.parametrizations.weight.original1"] = array * 3.0
+        else:
+            found[f"mel2wav.{name}"] = array
+    return found

@@ -22,12 +22,12 @@ from models.chatterbox.s3gen.source import fixed_point
 from models.chatterbox.s3gen.vocoder import Carried, HiFT, Vocoder
 from models.chatterbox.s3gen.weights import load_vocoder
 from models.checkpoint import read_arrays
-from models.contract import WeightsError
+from tests.parity import sample_or_all
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(1_200)]
 
 PITCH, WAVEFORM = 1e-4, 1e-3
-FRAMES = [1, 2, 7, 24, 50, 101, 204]
+FRAMES = sample_or_all([1, 7, 50, 101], [1, 2, 7, 24, 50, 101, 204])
 
 
 @pytest.fixture(scope="module")
@@ -160,16 +160,3 @@ def test_padded_to_a_bucket(ours: HiFT, frames: int) -> None:
     assert distance(padded.pcm, np.array(plain.pcm)) < 1e-4
     assert padded.turns.shape == plain.turns.shape
     assert np.abs((np.array(padded.turns) - np.array(plain.turns)).view(np.int32)).max() < 1e-4 * 2**32
-
-
-def test_strict(reference: Any, checkpoint: Path) -> None:
-    """An array missing, extra or misshapen is named."""
-    arrays = read_arrays(checkpoint)
-    name = "mel2wav.conv_pre.bias"
-    for changed, message in (
-        ({k: v for k, v in arrays.items() if k != name}, "missing conv_pre.bias"),
-        ({**arrays, "mel2wav.more": mx.zeros((2,))}, "unexpected more"),
-        ({**arrays, name: mx.zeros((3,))}, r"conv_pre.bias has shape \(3,\), not \(512,\)"),
-    ):
-        with pytest.raises(WeightsError, match=message):
-            load_vocoder(HiFT(VocoderConfig(), 80), changed, "file")

@@ -200,7 +200,7 @@ class Same:
         return Guess(mx.array([3, 1, 3, 2][:most], dtype=mx.int32), min(most, 2))
 
 
-def sample(draft: Draft | None, model: T3, draws: int = 400) -> tuple[np.ndarray, np.ndarray, Timeline]:
+def sample(draft: Draft | None, model: T3, draws: int = 200) -> tuple[np.ndarray, np.ndarray, Timeline]:
     """Return counts of each second and third token [V, V], their expectations, and the timeline."""
     size = model.config.speech_vocabulary
     base = DecodeRequest(TEXT, voice(SMALL), RULES, limit=3)
@@ -219,7 +219,7 @@ def test_sampled_is_distributed_as_without(draft: str) -> None:
     """The penalty, which depends on the guesses before, and guidance included."""
     drafts: dict[str, Draft | None] = {"none": None, "small": SmallT3(smaller(SMALL), compiled=False), "same": Same()}
     counts, expected, timeline = sample(drafts[draft], network(SMALL, seed=4))
-    assert (expected > 5).sum() > 12  # otherwise the statistic says little
+    assert (expected > 2.5).sum() > 12  # otherwise the statistic says little
     found, limit = statistic(counts, expected)
     assert found < limit
     if draft != "none":
@@ -260,7 +260,7 @@ def test_a_guess_is_drawn_with_the_chances_it_reports() -> None:
     draft = SmallT3(smaller(SMALL), compiled=False)
     base = DecodeRequest(TEXT, voice(SMALL), RULES, limit=3)
     counts, expected = np.zeros(8), np.zeros(8)
-    for seed in range(300):
+    for seed in range(200):
         guess = draft.begin(replace(base, seed=seed)).propose([2], 2)
         assert guess.chances is not None
         p = np.array(guess.chances)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+from itertools import cycle, product
 
 import numpy as np
 import pytest
 
 from models.backend import mx
 from models.chatterbox.t3 import sampling
+from tests.parity import sample_or_all
 
 pytestmark = pytest.mark.parity
 
 SIZES = [(1, 8194), (3, 6563), (2, 17)]
+
+
+def sized(*values: float) -> list[tuple[tuple[int, int], float]]:
+    """Each of `values` with one of SIZES in turn, and with `PARITY=full` with each of them."""
+    return sample_or_all(list(zip(cycle(SIZES), values, strict=False)), list(product(SIZES, values)))
 
 
 def scores(shape: tuple[int, int], seed: int) -> np.ndarray:
@@ -27,8 +34,7 @@ def compare(ours: mx.array, theirs: np.ndarray) -> None:
     assert kept.any(-1).all()
 
 
-@pytest.mark.parametrize("shape", SIZES)
-@pytest.mark.parametrize("penalty", [1.0, 1.2, 3.0])
+@pytest.mark.parametrize(("shape", "penalty"), sized(1.0, 1.2, 3.0))
 def test_repetition_penalty(shape: tuple[int, int], penalty: float) -> None:
     """Each token once, however often it came."""
     import torch
@@ -43,8 +49,7 @@ def test_repetition_penalty(shape: tuple[int, int], penalty: float) -> None:
     compare(sampling.penalize(mx.array(x), mx.array(seen), mx.array(penalty)), theirs)
 
 
-@pytest.mark.parametrize("shape", SIZES)
-@pytest.mark.parametrize("least", [0.0, 0.05, 0.5, 1.0])
+@pytest.mark.parametrize(("shape", "least"), sized(0.0, 0.05, 0.5, 1.0))
 def test_min_p(shape: tuple[int, int], least: float) -> None:
     import torch
     from transformers.generation.logits_process import MinPLogitsWarper
@@ -54,8 +59,7 @@ def test_min_p(shape: tuple[int, int], least: float) -> None:
     compare(sampling.keep_min_p(mx.array(x), mx.array(math.log(least) if least else -math.inf)), theirs)
 
 
-@pytest.mark.parametrize("shape", SIZES)
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.8, 0.95, 0.999])
+@pytest.mark.parametrize(("shape", "share"), sized(0.01, 0.3, 0.8, 0.95, 0.999))
 def test_top_p(shape: tuple[int, int], share: float) -> None:
     import torch
     from transformers.generation.logits_process import TopPLogitsWarper
@@ -65,8 +69,7 @@ def test_top_p(shape: tuple[int, int], share: float) -> None:
     compare(sampling.keep_top_p(mx.array(x), mx.array(share, dtype=mx.float32)), theirs)
 
 
-@pytest.mark.parametrize("shape", SIZES)
-@pytest.mark.parametrize("count", [1, 5, 1000, 10_000])
+@pytest.mark.parametrize(("shape", "count"), sized(1, 5, 1000, 10_000))
 def test_top_k(shape: tuple[int, int], count: int) -> None:
     import torch
     from transformers.generation.logits_process import TopKLogitsWarper

@@ -21,6 +21,7 @@ from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights
 from models.checkpoint import read_arrays
 from models.contract import Sampling
+from tests.parity import sample_or_all
 
 if TYPE_CHECKING:
     from tests.models.chatterbox.t3.reference import Reference
@@ -32,6 +33,7 @@ pytestmark = [
 ]
 
 RELATIVE = 1e-4
+VARIANT = "llama"  # that of this file; test_parity_t3_turbo.py has the other one
 NAMES = {"llama": "chatterbox", "gpt2": "chatterbox-turbo"}
 
 
@@ -96,9 +98,9 @@ class Pair:
         return np.stack(found)
 
 
-@pytest.fixture(scope="module", params=list(NAMES))
+@pytest.fixture(scope="module")
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    found = Pair(request.param, tmp_path_factory.mktemp("t3"))
+    found = Pair(request.module.VARIANT, tmp_path_factory.mktemp("t3"))
     yield found
     mx.clear_cache()
 
@@ -121,7 +123,7 @@ def test_conditioning(pair: Pair, exaggeration: float) -> None:
         assert relative(np.array(pair.condition(case))[0], theirs) < RELATIVE
 
 
-@pytest.mark.parametrize(("seed", "text", "padding"), [(0, 3, 0), (1, 40, 16)])
+@pytest.mark.parametrize(("seed", "text", "padding"), sample_or_all([(1, 40, 16)], [(0, 3, 0), (1, 40, 16)]))
 def test_unguided(pair: Pair, seed: int, text: int, padding: int) -> None:
     """Batch 1: prefill and eight cached steps. (In the reference cfg_weight 0 crashes; its parts do not.)"""
     case = Case.random(pair.config, seed, text, said=8)
