@@ -79,8 +79,8 @@ proofs: dev ## run the proofs whose inputs changed, and write their stamps (ARGS
 	$(PY) .ci/proofs.py run $(ARGS)
 
 nightly: dev agents cluster mutants coverage ## all that the gate leaves out: every proof, the long forms of faults, agents, Ray, planted faults
-	$(PY) .ci/proofs.py run --all
-	NIGHTLY=1 $(PYTEST) -m nightly $(SHARED) $(APART_TESTS) tests $(ARGS)
+	PARITY=full $(PY) .ci/proofs.py run --all
+	$(PYTEST) -m nightly $(SHARED) $(APART_TESTS) tests $(ARGS)
 
 mutants: dev ## plant known faults one by one: the tests must notice each (ARGS="--file planted.toml --select admission")
 	$(PY) .ci/mutants.py $(ARGS)
