@@ -17,7 +17,6 @@ from models.layers.linear import Projection, prepare
 from models.native import kernels, transformer
 from models.native.transformer import Before, Int8Argmax, PackedMatrix, PlainArgmax
 from models.nllb.kernels import step
-from tests.models.native.checks import run_with
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
 
@@ -381,12 +380,6 @@ def test_attention_refuses_what_does_not_fit() -> None:
         transformer.attend(mx.zeros((1, 3, 12)), None, mx.zeros((1, 1, 1, 4)), 2)
     with pytest.raises(ValueError, match="do not fit"):
         transformer.step_attend(mx.zeros((1, 3, 12)), mx.zeros((1, 4, 2, 2)), mx.array([0]), 2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("instructions", ["baseline", "avx2", "avxvnni", "avx512", "off"])
-def test_older_processors(instructions: str) -> None:
-    run_with(instructions, __file__)
 
 
 def test_gelu_equals_the_plain_operations() -> None:
