@@ -93,6 +93,7 @@ def _compile(source: str, suffix: str, *flags: str) -> Path:
             given, made = Path(folder) / "given", Path(folder) / "made"
             given.write_text(source)
             subprocess.run([*_COMPILER, *flags, f"-I{_KEPT}", str(given), "-o", str(made)], check=True)
+            given.replace(result.with_suffix(""))  # a compiler that cannot use a header made in advance reads this one
             made.replace(result)
     return result
 

@@ -148,6 +148,7 @@ def test_a_chain_with_more_inputs_equals_plain_blocks(
     assert Blocks(decoder(), after=320).difference(rows, valid, tiles) < TOLERANCE
 
 
+@proof
 def test_the_kernels_are_compared_with_the_blocks(gpu: Callable[..., Launched]) -> None:
     gpu()
     for blocks in (Blocks(curves()), Blocks(decoder(), after=320)):
