@@ -77,6 +77,7 @@ def test_phases_equal_the_plain_step(case: tuple[int, int, int, int], monkeypatc
     assert compare(step, *case) < TOLERANCE
 
 
+@pytest.mark.proof
 def test_samples_have_keys_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that go on by themselves from one prompt: nothing selects them, which would copy what they begin with."""
     gpu(monkeypatch)

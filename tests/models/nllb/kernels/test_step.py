@@ -189,6 +189,7 @@ def test_of_equal_tokens_the_first_comes_out(gpu: Callable[..., Emulator]) -> No
     assert np.array(argmax(tree, mx.ones((1, 1, 64)), fused=True)).tolist() == [[17]]
 
 
+@proof
 def test_greedy_steps_give_the_plain_tokens(gpu: Callable[..., Emulator]) -> None:
     """The whole step as the search calls it, over the real `CompiledNetwork`."""
     model = network(config("tiny"))
