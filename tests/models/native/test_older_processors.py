@@ -22,6 +22,6 @@ def test_older_processors(instructions: str) -> None:
     """All of their tests, none of which may be skipped."""
     environment = os.environ | {"NATIVE_KERNELS": instructions}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-m", "not slow", *FILES]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stdout
     assert "skipped" not in done.stdout, done.stdout
