@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import inspect
 import subprocess
 import tempfile
@@ -37,6 +38,9 @@ _POISON = 0xFF  # no number
 SHARED_LIMIT: dict[Device, int] = {"cuda": 48 << 10, "metal": 32 << 10}
 
 _HERE = Path(__file__)
+# What is compiled stays here, named by a hash of all that it is made of: a second run compiles nothing.
+_KEPT = _HERE.parents[2] / "build" / "emulated"
+_COMPILER = ("g++", "-O1", "-std=c++17", "-w", "-fPIC")
 _WORDS = Path(devices.__file__)
 
 
@@ -75,12 +79,34 @@ def copies() -> str:
 
 
 @cache
-def _compiled(source: str) -> ctypes.CDLL:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "emulated.so"
-        command = ["g++", "-O1", "-std=c++17", "-w", "-fPIC", "-shared", "-x", "c++", "-", "-o", str(path)]
-        subprocess.run(command, input=source, text=True, check=True)
-        return ctypes.CDLL(str(path))
+def _compiler_version() -> str:
+    return subprocess.run([_COMPILER[0], "--version"], capture_output=True, text=True, check=True).stdout
+
+
+def _compile(source: str, suffix: str, *flags: str) -> Path:
+    """Compile `source`, unless an earlier run has done it. Other processes may be doing the same just now."""
+    whole = "\0".join((_compiler_version(), *_COMPILER, *flags, source))
+    result = _KEPT / (hashlib.sha256(whole.encode()).hexdigest() + suffix)
+    if not result.exists():
+        _KEPT.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=_KEPT) as folder:
+            given, made = Path(folder) / "given", Path(folder) / "made"
+            given.write_text(source)
+            subprocess.run([*_COMPILER, *flags, f"-I{_KEPT}", str(given), "-o", str(made)], check=True)
+            given.replace(result.with_suffix(""))  # a compiler that cannot use a header made in advance reads this one
+            made.replace(result)
+    return result
+
+
+@cache
+def _included(device: Device) -> str:
+    """Return the line that includes `machine(device)`, of which g++ finds what it has compiled in advance."""
+    return f'#include "{_compile(machine(device), ".h.gch", "-x", "c++-header").stem}"\n'
+
+
+@cache
+def _compiled(device: Device, source: str) -> ctypes.CDLL:
+    return ctypes.CDLL(str(_compile(_included(device) + source, ".so", "-shared", "-x", "c++")))
 
 
 def _constant(name: str, value: Any) -> str:
@@ -145,7 +171,7 @@ def emulate(
     run: Run = _CUDA,
 ) -> list[mx.array]:
     """Run a kernel's `blocks`, later threads first if `backward`. Outputs hold no numbers before."""
-    library = _compiled(machine(run.device) + _source(header, body, inputs, outputs, template))
+    library = _compiled(run.device, _source(header, body, inputs, outputs, template))
     library.launch.restype = ctypes.c_long
     memory = {key: _copied(array) for key, array in inputs.items() if id(array) not in run.written}
     memory |= {key: _Memory(shape, dtype) for key, (shape, dtype) in outputs.items()}

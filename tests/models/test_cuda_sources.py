@@ -38,6 +38,7 @@ from tests.models.nvrtc import ARCHITECTURES, FOLDER, Compiler
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.proof,
     pytest.mark.skipif(not FOLDER.is_dir(), reason="NVRTC is not here: make cudasources"),
 ]
 

@@ -13,16 +13,10 @@ from models.layers.kernels.device import Device
 from tests.models.emulator import DEVICES, launcher
 
 pytestmark = pytest.mark.slow
+proof = pytest.mark.proof
 
-SHAPES = [
-    (1, 40, 32, (40,)),
-    (2, 300, 48, (300, 131)),
-    (3, 70, 5, (1, 70, 64)),
-    (1, 290, 33, (270,)),
-    (2, 1100, 48, (1100, 131)),
-    (1, 1090, 33, (1070,)),
-    (2, 64, 48, (64, 31)),
-]
+Shape = tuple[int, int, int, tuple[int, ...]]
+FEW, MANY = (2, 64, 48, (64, 31)), (2, 1100, 48, (1100, 131))  # rows for one kernel, and for two
 
 
 def given(batch: int, length: int, channels: int, dtype: mx.Dtype) -> list[mx.array]:
@@ -32,7 +26,7 @@ def given(batch: int, length: int, channels: int, dtype: mx.Dtype) -> list[mx.ar
     return [each.astype(dtype) for each in (x, affine, alpha)]
 
 
-def differences(shape: tuple[int, int, int, tuple[int, ...]], dtype: mx.Dtype) -> list[float]:
+def differences(shape: Shape, dtype: mx.Dtype) -> list[float]:
     """LeakyReLU's, and Snake's."""
     batch, length, channels, counts = shape
     x, affine, alpha = given(batch, length, channels, dtype)
@@ -43,16 +37,26 @@ def differences(shape: tuple[int, int, int, tuple[int, ...]], dtype: mx.Dtype) -
     return [relative_difference(one, other) for one, other in zip(found, wanted, strict=True)]
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_kernels_equal_plain_operations(
-    device: Device, shape: tuple[int, int, int, tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("device", "shape"),
+    [
+        ("cuda", FEW),
+        ("metal", FEW),
+        ("cuda", (1, 1090, 33, (1070,))),
+        ("metal", MANY),
+        pytest.param("cuda", (1, 40, 32, (40,)), marks=proof),
+        pytest.param("metal", (2, 300, 48, (300, 131)), marks=proof),
+        pytest.param("cuda", (3, 70, 5, (1, 70, 64)), marks=proof),
+        pytest.param("metal", (1, 290, 33, (270,)), marks=proof),
+    ],
+)
+def test_kernels_equal_plain_operations(device: Device, shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     """One kernel and two, channels that fill no warp, one valid row; later threads first."""
     monkeypatch.setattr(adain, "launch", launcher(device, backward=True))
     assert max(differences(shape, mx.float32)) < 1e-4
 
 
+@proof
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_shapes(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adain, "launch", launcher(device))
@@ -63,46 +67,18 @@ def test_random_shapes(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
         assert max(differences((batch, length, channels, counts), mx.float32)) < 1e-4, (batch, length, channels, counts)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_kernels_in_bfloat16(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adain, "launch", launcher(device))
-    assert max(differences(SHAPES[1], mx.bfloat16)) < 5e-3
+@proof
+def test_kernels_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adain, "launch", launcher("cuda"))
+    assert max(differences((2, 300, 48, (300, 131)), mx.bfloat16)) < 5e-3
 
 
 @pytest.mark.parametrize(
-    ("words", "instead"),
-    [
-        ("d[j] -= pivot;", "d[j] -= 0.0f;"),
-        ("counts[j] * (means[j] - mean)", "0.0f"),
-        ("row < valid ? v : 0.0f", "v"),
-        ("end = min(L, (BLOCK_Y + 1) * ROWS)", "end = min(L, BLOCK_Y * ROWS + ROWS / 2)"),
-        ("SYNC();\nm2 = 0.0f;", "m2 = 0.0f;"),
-    ],
+    ("device", "shape", "dtype"),
+    [("cuda", FEW, mx.float32), ("metal", FEW, mx.bfloat16), ("cuda", MANY, mx.bfloat16), ("metal", MANY, mx.float32)],
 )
-def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adain, "launch", launcher("metal", backward=True, change=(words, instead)))
-    assert not max(differences(SHAPES[4], mx.float32)) < 1e-3
-
-
-@pytest.mark.parametrize(
-    ("words", "instead"),
-    [
-        ("row < valid ? v : 0.0f", "v"),
-        ("w < WARPS", "w < WARPS - 1"),
-        ("n = valid", "n = L"),
-        ("end = L", "end = L - 1"),
-    ],
-)
-def test_a_mistake_in_the_one_kernel_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adain, "launch", launcher("metal", backward=True, change=(words, instead)))
-    assert not max(differences(SHAPES[-1], mx.float32)) < 1e-3
-
-
-@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("shape", [SHAPES[1], SHAPES[4]], ids=str)
 def test_a_sum_is_normalized_and_kept(
-    device: Device, shape: tuple[int, int, int, tuple[int, ...]], dtype: mx.Dtype, monkeypatch: pytest.MonkeyPatch
+    device: Device, shape: Shape, dtype: mx.Dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On padding both results are zero, whatever memory held before."""
     monkeypatch.setattr(adain, "launch", launcher(device, backward=True))
@@ -140,6 +116,7 @@ def test_few_rows_are_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(seen) == {"nightingale_moments", "nightingale_sum_moments", "nightingale_adain"}
 
 
+@proof
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_comparison_at_load_agrees(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adain, "launch", launcher(device))

@@ -50,8 +50,15 @@ def test_one_direction_is_the_forward_half() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("hidden", "counts"), [(32, (6,)), (64, (1, 5, 4)), (256, (3,))])
+@pytest.mark.parametrize(
+    ("device", "hidden", "counts"),
+    [
+        ("cuda", 64, (1, 5, 4)),
+        ("metal", 64, (1, 5, 4)),
+        pytest.param("metal", 32, (6,), marks=pytest.mark.proof),
+        pytest.param("cuda", 256, (3,), marks=pytest.mark.proof),
+    ],
+)
 def test_the_kernel_equals_plain_operations(
     device: Device, hidden: int, counts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +69,7 @@ def test_the_kernel_equals_plain_operations(
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_kernel_on_random_shapes(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     emulated(device, monkeypatch)
@@ -72,24 +80,7 @@ def test_the_kernel_on_random_shapes(device: Device, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("device", "words", "instead"),
-    [
-        ("cuda", "WAIT(THREAD, H / UNITS", "WAIT(THREAD, 0"),
-        ("cuda", "(t & 1) * H + first", "first"),
-        ("metal", "dir ? valid - 1 - t : t", "dir ? T - 1 - t : t"),
-        ("metal", "n < j + 8", "n < j + 7"),
-        ("metal", "dir ? at - 1 : at + 1", "at + 1 - dir"),
-    ],
-)
-def test_a_mistake_in_the_kernel_shows(
-    device: Device, words: str, instead: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    emulated(device, monkeypatch, backward=True, change=(words, instead))
-    assert not apart(64, (5, 4)) < 1e-3
-
-
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_comparison_at_load_agrees(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     emulated(device, monkeypatch)
@@ -125,11 +116,9 @@ def test_which_sizes_have_a_kernel(device: Device, found: list[bool], monkeypatc
     assert [lstm.fits(hidden) for hidden in (24, 32, 160, 256)] == found
 
 
-def emulated(
-    device: Device, monkeypatch: pytest.MonkeyPatch, *, backward: bool = False, change: tuple[str, str] = ("", "")
-) -> None:
+def emulated(device: Device, monkeypatch: pytest.MonkeyPatch, *, backward: bool = False) -> None:
     monkeypatch.setattr(lstm, "gpu", lambda: device)
-    monkeypatch.setattr(lstm, "launch", launcher(device, backward=backward, change=change))
+    monkeypatch.setattr(lstm, "launch", launcher(device, backward=backward))
 
 
 def apart(hidden: int, counts: tuple[int, ...]) -> float:

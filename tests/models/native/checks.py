@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 
 from models.backend import mx
@@ -28,12 +24,3 @@ def conv_reference(x: mx.array, taps: mx.array, dilation: int, left: int, right:
     rows = padded.shape[1] - (len(kernel) - 1) * dilation
     y = sum(padded[:, k * dilation : k * dilation + rows] @ kernel[k] for k in range(len(kernel)))
     return mx.array(np.asarray(y, dtype=np.float32))
-
-
-def run_with(instructions: str, tests: str) -> None:
-    """Run the file `tests` with fewer instructions, in a process of its own; `off` skips all of it."""
-    environment = os.environ | {"NATIVE_KERNELS": instructions}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", tests]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode in (0, 5), done.stdout
-    assert ("skipped" in done.stdout) == (instructions == "off"), done.stdout

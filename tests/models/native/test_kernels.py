@@ -23,7 +23,7 @@ from models.layers.lstm import bilstm_reference
 from models.layers.norm import StyleBank
 from models.layers.vocoder import Stft
 from models.native import kernels
-from tests.models.native.checks import CLOSE, apart, conv_reference, run_with
+from tests.models.native.checks import CLOSE, apart, conv_reference
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
 
@@ -332,12 +332,6 @@ def test_equal_bits_on_any_number_of_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("instructions", ["baseline", "avx2", "off"])
-def test_older_processors(instructions: str) -> None:
-    run_with(instructions, __file__)
 
 
 def test_description_names_what_is_in_use() -> None:

@@ -10,7 +10,7 @@ from models.backend import mx
 from models.chatterbox.config import ENGLISH, FlowConfig
 from models.chatterbox.s3gen.estimator import UNetBlock
 from models.native import kernels, unet
-from tests.models.native.checks import CLOSE, apart, run_with
+from tests.models.native.checks import CLOSE, apart
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
 
@@ -117,9 +117,3 @@ def test_products_in_bfloat16_are_near() -> None:
     found, expected = (np.array(unet.unet_block(each, x, shift, None)) for each in (packed, exact))
     error = np.linalg.norm(found - expected) / np.linalg.norm(expected)
     assert (1e-4 < error < 2e-2) if packed.bfloat16 else error == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("instructions", ["avx512", "avx2", "baseline", "off"])
-def test_other_instructions(instructions: str) -> None:
-    run_with(instructions, __file__)

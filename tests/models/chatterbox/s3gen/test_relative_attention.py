@@ -19,11 +19,8 @@ from models.chatterbox.s3gen.relative_attention import (
 )
 from models.layers.kernels import agreement
 from models.layers.kernels.device import Device
-from tests.models.emulator import DEVICES, launcher
+from tests.models.emulator import launcher
 from tests.models.metal import checker
-
-# Rows, heads, distances that the table has, valid rows of each sequence.
-SIZES = [(1, 1, 1, [1]), (6, 3, 6, [6, 2]), (37, 2, 64, [30]), (70, 1, 70, [70, 65])]
 
 Given = tuple[mx.array, ...]
 
@@ -40,9 +37,16 @@ def compare(given: Given) -> None:
     np.testing.assert_allclose(np.array(found), np.array(wanted), rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("sizes", SIZES)
+# Rows, heads, distances that the table has, valid rows of each sequence.
+@pytest.mark.parametrize(
+    ("sizes", "backward", "device"),
+    [
+        ((37, 2, 64, [37, 30]), False, "cuda"),
+        ((70, 1, 70, [70, 65]), True, "metal"),
+        pytest.param((1, 1, 1, [1]), True, "cuda", marks=pytest.mark.proof),
+        pytest.param((6, 3, 6, [6, 2]), False, "metal", marks=pytest.mark.proof),
+    ],
+)
 def test_equals_plain_operations(
     sizes: tuple[int, int, int, list[int]], backward: bool, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,30 +54,6 @@ def test_equals_plain_operations(
     monkeypatch.setattr(relative_attention, "launch", launcher(device, backward=backward, seen=seen))
     compare(inputs(*sizes))
     assert seen == [KERNEL.name]
-
-
-MISTAKES = [
-    ("x + u[h * SIZE + d + e]", "x"),
-    ("x + v[h * SIZE + d + e]", "x + u[h * SIZE + d + e]"),
-    ("near_key - min(first + i, length - 1)", "min(first + i, length - 1) - near_key"),
-    ("(long)h * table_shape[1] + middle", "(long)h * table_shape[1] + length - 1"),
-    ("+ bias[BLOCK_Z * length + key]", ""),
-    ("bias[BLOCK_Z * length + key]", "bias[key]"),
-    ("sum += LANE_XOR(sum, 4);", ""),
-    ("key += THREADS / SIZE", "key += THREADS"),
-    ("halves[i * SIZE + column] +", ""),
-    ("/ sums[i]", "/ sums[0]"),
-    ("2 * width + column", "width + column"),
-    ("most = fmaxf(most, row[key])", "most = 100.0f"),
-]
-
-
-@pytest.mark.parametrize(("words", "instead"), MISTAKES)
-def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert words in KERNEL.body
-    monkeypatch.setattr(relative_attention, "launch", launcher("cuda", change=(words, instead)))
-    with pytest.raises(AssertionError):
-        compare(inputs(37, 2, 64, [37, 30]))
 
 
 def test_it_is_metal(program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:

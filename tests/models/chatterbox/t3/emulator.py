@@ -45,34 +45,28 @@ def bits(array: mx.array) -> npt.NDArray[np.uint16]:
     return np.array(mx.view(array.astype(mx.bfloat16), mx.uint16))
 
 
-def kernel_step(kind: ModuleType, fused: Callable[..., Any], device: Device, **options: Any) -> Step:
-    """(token, place, position, caches) -> logits; writes into the caches as the kernels of module `kind` do.
-
-    `options` are those of `launcher`.
-    """
+def kernel_step(kind: ModuleType, fused: Callable[..., Any], device: Device, *, backward: bool) -> Step:
+    """(token, place, position, caches) -> logits; writes into the caches as the kernels of module `kind` do."""
 
     def step(token: int, place: int, position: int, caches: list[npt.NDArray[np.uint16]]) -> Logits:
         given = [mx.zeros(array.shape, dtype=mx.bfloat16) for array in caches]
         written = {id(each): array for each, array in zip(given, caches, strict=True)}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kind, "launch", launcher(device, written=written, **options))
+            patch.setattr(kind, "launch", launcher(device, written=written, backward=backward))
             logits, _ = fused(mx.array([token]), mx.array([place, position]), [(each,) for each in given])
         return np.array(logits)[:, 0]
 
     return step
 
 
-def emulated(model: T3, batch: int, *, blocks: int, warps: int, **options: Any) -> Step:
+def emulated(model: T3, *, blocks: int, warps: int, backward: bool = False) -> Step:
     """The step as one CUDA kernel of `blocks` of `warps`."""
-    fused = CudaStep(model, 512, blocks, warps)
-    words = options.get("change", ("", ""))[0]
-    assert words in fused._kernel(batch).header
-    return kernel_step(cuda, fused, "cuda", **options)
+    return kernel_step(cuda, CudaStep(model, 512, blocks, warps), "cuda", backward=backward)
 
 
-def phased(model: T3, **options: Any) -> Step:
+def phased(model: T3, *, backward: bool = False) -> Step:
     """The step as Metal's kernels."""
-    return kernel_step(metal, MetalStep(model, 512), "metal", **options)
+    return kernel_step(metal, MetalStep(model, 512), "metal", backward=backward)
 
 
 @cache

@@ -19,13 +19,11 @@ from models.layers.kernels import agreement
 from models.layers.kernels.device import Device
 from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, network
 from tests.models.chatterbox.t3.test_decoder import request, tokens
-from tests.models.emulator import DEVICES, launcher
+from tests.models.emulator import launcher
 from tests.models.metal import checker
 
 pytestmark = pytest.mark.slow
-
-# Heads, n, the cache's room, rows.
-SIZES = [(3, 70, 128, 2), (1, 1, 64, 1), (2, 64, 192, 2), (1, 150, 192, 1)]
+proof = pytest.mark.proof
 
 
 @pytest.fixture
@@ -81,10 +79,20 @@ def compare(attend: Attend, sizes: tuple[int, ...], rotary: bool) -> None:
         assert (apart <= 0.01 * np.linalg.norm(expected, axis=-1)).all()
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("rotary", [False, True])
-@pytest.mark.parametrize("sizes", SIZES)
+# Heads, n, the cache's room, rows.
+@pytest.mark.parametrize(
+    ("sizes", "rotary", "backward", "device"),
+    [
+        ((2, 150, 192, 2), True, False, "cuda"),
+        ((3, 70, 128, 2), False, True, "metal"),
+        pytest.param((2, 150, 192, 2), False, False, "cuda", marks=proof),
+        pytest.param((3, 70, 128, 2), True, True, "cuda", marks=proof),
+        pytest.param((1, 1, 64, 1), True, False, "metal", marks=proof),
+        pytest.param((1, 1, 64, 1), False, True, "cuda", marks=proof),
+        pytest.param((2, 64, 192, 2), True, True, "metal", marks=proof),
+        pytest.param((2, 64, 192, 2), False, False, "metal", marks=proof),
+    ],
+)
 def test_equals_plain_operations(
     emulated: Callable[..., Attend], sizes: tuple[int, ...], rotary: bool, backward: bool, device: Device
 ) -> None:
@@ -92,33 +100,6 @@ def test_equals_plain_operations(
     seen = list[str]()
     compare(emulated(device, backward=backward, seen=seen), sizes, rotary)
     assert seen == [prefill.KERNEL.name]
-
-
-MISTAKES = [
-    (True, "1.0f / of.wavelengths[d + i]", "of.wavelengths[d + i]"),
-    (True, "x[i] * c - y[i] * s", "x[i] * c + y[i] * s"),
-    (True, "turn(of, place, d, k, k + 1);", ""),
-    (True, "turn(of, place, d, q + i, q + i + 8);", ""),
-    (True, "if (!of.rotary) return;", "return;"),
-    (False, "if (!of.rotary) return;", ""),
-    (False, "<= row + i / 2 * 8 ?", "<= row ?"),
-    (False, "scores[n][i] * 0.125f", "scores[n][i]"),
-    (False, "sum[j] *= kept;", ""),
-    (False, "y[d][2 * j + 1] *= kept;", ""),
-    (False, "sum[j] += LANE_XOR(sum[j], 2);", ""),
-    (False, "from <= first; from += TILE", "from < TILE; from += TILE"),
-    (False, "from == first, keys, values", "from == 0, keys, values"),
-    (False, "(kept + of.behind) = v[half]", "(kept + of.behind) = k[half]"),
-    (False, "2 * row * behind", "row * behind"),
-    (False, "(long)row * count * HEADS * HEAD + head * HEAD, shared", "head * HEAD, shared"),
-    (False, "values[(e + 1) * VALUE_PITCH + row] = (ushort)(v[half] >> 16);", ""),
-]
-
-
-@pytest.mark.parametrize(("rotary", "words", "instead"), MISTAKES)
-def test_a_mistake_shows(emulated: Callable[..., Attend], rotary: bool, words: str, instead: str) -> None:
-    with pytest.raises(AssertionError):
-        compare(emulated(change=(words, instead)), (2, 150, 192, 2), rotary)
 
 
 @pytest.mark.parametrize("config", [ENGLISH.t3, TURBO.t3])
@@ -131,7 +112,7 @@ def test_it_is_metal(program: Callable[[str], str], config: T3Config, monkeypatc
 
 
 @pytest.mark.usefixtures("by_operations")
-@pytest.mark.parametrize("kind", list(CONFIGS))
+@pytest.mark.parametrize("kind", ["llama", pytest.param("gpt2", marks=proof)])
 def test_the_decoder_says_the_same(emulated: Callable[..., Attend], kind: str) -> None:
     """A launch for each layer of the prompt, and none in the steps after it."""
     config = replace(CONFIGS[kind], hidden=128, heads=2)
@@ -187,7 +168,7 @@ def test_the_given_cache_is_never_filled(emulated: Callable[..., Attend]) -> Non
     assert mx.get_active_memory() - before < empty.nbytes // 2
 
 
-@pytest.mark.parametrize("config", [LLAMA, GPT2])
+@pytest.mark.parametrize("config", [pytest.param(LLAMA, marks=proof), GPT2])
 def test_it_is_chosen_where_it_agrees(
     emulated: Callable[..., Attend], config: T3Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:

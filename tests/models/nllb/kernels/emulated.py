@@ -56,16 +56,13 @@ def _quantized(weight: mx.array, bits: int) -> tuple[mx.array, ...]:
     return packed, *(array.astype(mx.float32) for array in shared)
 
 
-def gpu(
-    monkeypatch: Any, device: Device = "cuda", *, backward: bool = False, change: tuple[str, str] = ("", "")
-) -> list[str]:
-    """Turn the emulated GPU on; `change` puts words in the place of others. Return the names of what is launched."""
+def gpu(monkeypatch: Any, device: Device = "cuda", *, backward: bool = False) -> list[str]:
+    """Turn the emulated GPU on. Return the names of what is launched."""
     launched: list[str] = []
     monkeypatch.setitem(emulator.SHARED_LIMIT, "cuda", 227 << 10)  # asked for at the launch
-    run = emulator.launcher(device, backward=backward, change=change, seen=launched)
+    run = emulator.launcher(device, backward=backward, seen=launched)
 
     def launch(kernel: Kernel, *given: Any, **more: Any) -> list[mx.array]:
-        assert change[0] in kernel.header + kernel.body or device == "metal"
         own = "SHARED_ARRAY(float4, room_, SHARED_FLOATS / 4); float *shared = (float *)room_;"
         result: list[mx.array] = run(replace(kernel, body=kernel.body.replace(cuda.ROOM, own)), *given, **more)
         return result

@@ -16,6 +16,7 @@ from tests.models.nllb.kernels.emulated import ENCODER, cuda_step, error, gpu, n
 from tests.models.nllb.kernels.test_step import half
 
 pytestmark = pytest.mark.slow
+proof = pytest.mark.proof
 
 # Keys and values are rounded to bfloat16 once more than a step's outputs, which have 1e-2.
 TOLERANCE = 1.5e-2
@@ -31,12 +32,13 @@ def cuda_encoder(model: Nllb, blocks: int = 3) -> CudaEncoder:
 @pytest.mark.parametrize(
     ("sentences", "length", "blocks", "bits", "backward"),
     [
-        (1, 4, 1, 0, False),
-        (1, 32, 5, 0, True),
-        (2, 16, 3, 0, False),
-        (3, 7, 40, 0, True),
-        (2, 5, 3, 8, True),
-        (1, 9, 3, 4, False),
+        (2, 6, 3, 0, False),
+        pytest.param(1, 4, 1, 0, False, marks=proof),
+        pytest.param(1, 32, 5, 0, True, marks=proof),
+        pytest.param(2, 16, 3, 0, False, marks=proof),
+        pytest.param(3, 7, 40, 0, True, marks=proof),
+        pytest.param(2, 5, 3, 8, True, marks=proof),
+        pytest.param(1, 9, 3, 4, False, marks=proof),
     ],
 )
 def test_the_kernel_equals_the_plain_encoder(
@@ -49,38 +51,13 @@ def test_the_kernel_equals_the_plain_encoder(
     assert launched == ["nightingale_nllb_encoder"]
 
 
+@proof
 def test_an_encoder_at_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = {"d_model": 1024, "encoder_attention_heads": 16, "decoder_attention_heads": 16}
     model = network(replace(ENCODER, **changes, encoder_ffn_dim=4096, decoder_ffn_dim=4096, encoder_layers=1))
     encoder = cuda_encoder(model, 5)
     gpu(monkeypatch)
     assert encoder_difference(encoder, model, 1, 24) < TOLERANCE
-
-
-@pytest.mark.parametrize(
-    ("words", "instead"),
-    [
-        ("WAIT(at.index, at.blocks, counters, &met, &failed)", "((void)0)"),
-        ("? FETCH(to.x + row", "? 0.0f * FETCH(to.x + row"),
-        ("v[i].x * inverse * low_half(gain[0])", "v[i].x * inverse"),
-        ("ACTIVATE(sum)", "sum"),
-        ("live && mask && at.lane", "live && 0 && at.lane"),
-        ("float sum = widened(ahead->bias[i]);", "float sum = 0.0f;"),
-        ("AT_ENCODER_FC1, 2 * HIDDEN", "AT_ENCODER_FC1, 0"),
-        ("AT_ENCODER_FC2 (AT_ENCODER_FC1 + INNER)", "AT_ENCODER_FC2 (AT_ENCODER_FC1 + HIDDEN)"),
-        ("last + 2 * HIDDEN, to, &ahead, shared", "last, to, &ahead, shared"),
-        ("layer * (to.rows / to.each) + row / to.each", "layer * (to.rows / to.each)"),
-    ],
-)
-def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = network(ENCODER)
-    encoder = cuda_encoder(model)
-    for each in model.encoder.layers:
-        assert float(np.std(np.array(each.fc1.bias))) > 0
-    gpu(monkeypatch)
-    assert encoder_difference(encoder, model, 2, 6) < TOLERANCE
-    gpu(monkeypatch, change=(words, instead))
-    assert not encoder_difference(encoder, model, 2, 6) < 2 * TOLERANCE
 
 
 def test_more_rows_than_a_kernel_has(monkeypatch: pytest.MonkeyPatch) -> None:
