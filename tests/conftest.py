@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import re
@@ -65,12 +66,15 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def pytest_configure() -> None:
     """Undo what depends on the machine: an ignored SIGINT, a proxy, and a client that gives up after five seconds.
 
-    A shell hands SIGINT down ignored to what it starts in the background; the programs under test must hear it.
+    httpx.get() and its like load the certificates of authorities at each call, which takes longer than most answers do.
+    Here they are loaded once. A shell hands SIGINT down ignored to what it starts in the background; the programs under
+    test must hear it.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
     patience = httpx._config.DEFAULT_TIMEOUT_CONFIG
     patience.connect = patience.read = patience.write = patience.pool = PATIENCE
+    httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_context)
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,9 @@ import httpx
 from tests.processes import PATIENCE, Process, metric
 
 PARAGRAPH = "The last bus was late again. We walked along the river instead."
-BOOK = "".join(f"Chapter {number}\n\n" + f"{PARAGRAPH}\n\n" * 24 for number in (1, 2))
-TOTAL = 50  # with the titles
-KILL_AT = 28  # in the second chapter
+BOOK = "".join(f"Chapter {number}\n\n" + f"{PARAGRAPH}\n\n" * 16 for number in (1, 2))
+TOTAL = 34  # with the titles
+KILL_AT = 20  # in the second chapter
 
 
 def chapters(book: bytes) -> list[tuple[str, int]]:

@@ -1,0 +1,1 @@
+"""A package, so that its fixtures end when the tests of another folder begin."""
