@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seconds = {name: float(number) for name, _, number in (line.partition("\t") for line in lines)}
     items.sort(key=lambda item: -seconds.get(item.nodeid.partition("::")[0], UNKNOWN_SECONDS))
     for item in items:
-        if "house_server" in getattr(item, "fixturenames", ()):
+        if "house" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(START_SECONDS + 600))
 
 

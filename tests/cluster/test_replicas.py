@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, ConnectionClosedError, Inval
 from websockets.frames import Close, Frame, Opcode
 from websockets.sync.client import connect
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 SENTENCES = (
     "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm. "
