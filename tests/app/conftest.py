@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
+import logging
 import re
 import signal
 import socket
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.request import urlopen
 
 import httpx
 import pytest
@@ -30,6 +33,9 @@ from tests.app.standins import Ear, Parrot, Shout, Tone
 
 # Seconds to wait for what must come, on a machine that is as busy as can be.
 PATIENCE = 60.0
+
+# Each `httpx.get` makes a client, and each client reads all certificates, for 50 ms. Nothing here is encrypted.
+httpx._transports.default.create_ssl_context = functools.cache(httpx._config.create_ssl_context)
 
 
 @dataclass(frozen=True)
@@ -150,13 +156,17 @@ class Running:
     ear: Ear
     server: uvicorn.Server
     thread: threading.Thread
+    # Port on which it listens for Wyoming's clients, if it does.
+    wyoming_port: int = 0
 
     @property
     def websocket_url(self) -> str:
         return self.url.replace("http", "ws", 1) + "/v1/audio/stream"
 
     def metrics(self) -> str:
-        return httpx.get(self.url + "/metrics").raise_for_status().text
+        # A client of httpx takes longer to be made than the metrics.
+        with urlopen(self.url + "/metrics", timeout=PATIENCE) as answer:
+            return str(answer.read().decode())
 
     def call(self, function: Callable[[], object]) -> None:
         """Call `function` in the event loop of the server."""
@@ -176,18 +186,31 @@ class Running:
             assert httpx.get(self.url + "/livez").status_code == 200
 
 
+class WyomingPort(logging.Handler):
+    """The port that the log of a server names for Wyoming's clients."""
+
+    port = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if found := re.search(r"Wyoming listens on tcp://127\.0\.0\.1:(\d+)", record.getMessage()):
+            self.port = int(found.group(1))
+
+
 def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Running:
     """Serve until `stop`; with `ready`, wait until every model is warm."""
     config = configure(create_app(settings, catalog), settings.model_copy(update={"port": 0}))
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
+    wyoming, log = WyomingPort(), logging.getLogger("app.server.compat.wyoming.server")
+    log.setLevel(logging.INFO)
+    log.addHandler(wyoming)
     thread.start()
     assert wait_until(lambda: server.started), "the server did not start"
+    log.removeHandler(wyoming)
     port = server.servers[0].sockets[0].getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    running = Running(
-        url, catalog.tone, catalog.second, catalog.shout, catalog.parrot, catalog.ear, server=server, thread=thread
-    )
+    models = (catalog.tone, catalog.second, catalog.shout, catalog.parrot, catalog.ear)
+    running = Running(url, *models, server, thread, wyoming.port)
     deadline = time.monotonic() + PATIENCE
     answer = ""
     while time.monotonic() < deadline:
@@ -270,7 +293,7 @@ def start_server() -> Iterator[StartServer]:
 @pytest.fixture(scope="session")
 def shared_server() -> Iterator[Running]:
     """One server for tests that leave no trace in it."""
-    running = start(Settings(max_input_characters=2_000, max_body_bytes=65_536), ToneCatalog())
+    running = start(Settings(max_input_characters=2_000, max_body_bytes=65_536, wyoming_port=0), ToneCatalog())
     yield running
     stop(running)
 
@@ -305,9 +328,20 @@ def translating(shared_translating_server: Running) -> Running:
 
 @pytest.fixture(scope="session")
 def shared_hearing_server() -> Iterator[Running]:
-    """One server whose default recognizer is `ear`, without a gate: tones are heard. For tests that leave no trace."""
-    settings = Settings(recognition_gate=False, recognition_seconds=60.0, max_recording_bytes=4 << 20)
-    running = start(settings, ToneCatalog(recognizer="ear"))
+    """One server whose default recognizer is `ear`, without a gate: tones are heard. For tests that leave no trace.
+
+    Its default translator is `shout`, and it has the limits of `shared_server`.
+    """
+    settings = Settings(
+        recognition_gate=False,
+        recognition_seconds=60.0,
+        max_recording_bytes=4 << 20,
+        max_input_characters=2_000,
+        max_body_bytes=65_536,
+        preload=("parrot",),
+        wyoming_port=0,
+    )
+    running = start(settings, ToneCatalog(recognizer="ear", translator="shout"))
     yield running
     stop(running)
 
@@ -315,11 +349,14 @@ def shared_hearing_server() -> Iterator[Running]:
 @pytest.fixture
 def hearing(shared_hearing_server: Running) -> Running:
     """The shared hearing server at rest, its counters cleared."""
-    rest(shared_hearing_server)
-    shared_hearing_server.ear.requests.clear()
-    shared_hearing_server.ear.says.clear()
-    shared_hearing_server.ear.gate.clear()
-    return shared_hearing_server
+    running = shared_hearing_server
+    rest(running)
+    for records in (running.ear.requests, running.ear.says, running.tone.begun, running.tone.computed):
+        records.clear()
+    running.shout.batches.clear()
+    for model in (running.ear, running.tone, running.shout):
+        model.gate.clear()
+    return running
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,386 @@
+"""What every surface of the server promises, whatever its protocol: one rule a test, one surface a case.
+
+Files of single surfaces test what is theirs alone. `LEFT_OUT` names the surfaces that a rule does not hold for, and why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.config import Settings
+from tests.app.conftest import Running, ToneCatalog, WaitUntil, start, stop, wait_until
+from tests.app.server.surfaces import SURFACES, BrokenOffError, Conversation, Refused, Surface
+
+LEFT_OUT = {
+    "ok": {
+        "elevenlabs listening socket": "its sessions have no end: each is counted as cancelled",
+        "realtime": "its sessions have no end: each is counted as cancelled",
+    },
+    "rejected": dict.fromkeys(
+        ("deepgram socket", "deepgram listening socket", "elevenlabs listening socket", "realtime"),
+        "it refuses a handshake, or an event of an open session: that is not counted",
+    ),
+    "failed": {"realtime": "a failure concerns one item: the session is not counted as failed"},
+}
+
+
+def surfaces(*kinds: str, rule: str = "", socket: bool | None = None) -> pytest.MarkDecorator:
+    """Return a mark that runs a test once for each surface of these kinds, of all if none is named."""
+    chosen = [each for each in SURFACES if not kinds or each.kind in kinds]
+    chosen = [each for each in chosen if socket in (None, each.socket) and each.name not in LEFT_OUT.get(rule, {})]
+    return pytest.mark.parametrize("surface", chosen, ids=str)
+
+
+def counted(server: Running, surface: Surface, *outcomes: str) -> float:
+    """Return the number of requests of this surface and of its model, or of none, that ended so."""
+    pattern = rf'^nightingale_requests_total{{model="(?:{surface.model}|none)",outcome="(\w+)",[^}}]*'
+    found = re.findall(rf'{pattern}surface="{surface.label}"}} (\S+)$', server.metrics(), re.MULTILINE)
+    return sum(float(value) for outcome, value in found if not outcomes or outcome in outcomes)
+
+
+def idle(server: Running) -> bool:
+    waiting = re.findall(r"^nightingale_(?:active_streams|queue_depth)\S* (\S+)$", server.metrics(), re.MULTILINE)
+    return not any(map(float, waiting))
+
+
+def answer(server: Running, surface: Surface) -> bytes:
+    server.tone.begun.clear()
+    with surface.ask(server) as conversation:
+        return conversation.answer()
+
+
+def refusal(conversation: Conversation) -> Refused:
+    with pytest.raises(Refused) as caught:
+        conversation.answer()
+    return caught.value
+
+
+def check_end(surface: Surface, conversation: Conversation, refused: Refused, status: int, close: int) -> None:
+    """Check the HTTP status, or the code of the close."""
+    if refused.status or not surface.socket:
+        assert refused.status == status
+    elif not surface.stays:
+        assert conversation.end() in (close, 0)
+
+
+@surfaces(rule="ok")
+def test_an_answer_is_counted_once(hearing: Any, surface: Surface) -> None:
+    good, all_ = counted(hearing, surface, "ok"), counted(hearing, surface)
+    assert answer(hearing, surface)
+    assert wait_until(lambda: counted(hearing, surface, "ok") == good + 1)
+    assert counted(hearing, surface) == all_ + 1
+
+
+@pytest.mark.parametrize("abrupt", [False, True], ids=["closes", "breaks off"])
+@surfaces()
+def test_the_work_of_a_client_who_left_ends(hearing: Any, surface: Surface, abrupt: bool) -> None:
+    cancelled = counted(hearing, surface, "cancelled")
+    with surface.ask(hearing, "held") as conversation:
+        assert wait_until(lambda: surface.begun(hearing))
+        if abrupt:
+            conversation.break_off()
+    # It waits at a gate that nobody opens: only giving up can end it.
+    assert wait_until(lambda: idle(hearing))
+    assert wait_until(lambda: counted(hearing, surface, "cancelled") == cancelled + 1)
+    spoken, heard, translated = (len(each) for each in (hearing.tone.begun, hearing.ear.requests, hearing.shout.batches))
+    assert hearing.tone.computed == []
+    for model in (hearing.tone, hearing.ear, hearing.shout):
+        model.gate.set()
+    # The model thread takes what is still queued before the second of two later requests.
+    for _ in range(2):
+        assert answer(hearing, SURFACES[0])
+    assert hearing.tone.computed == 2 * ["This is the first sentence.", "Here comes the second one."]
+    assert spoken <= 1 and (len(hearing.ear.requests), len(hearing.shout.batches)) == (heard, translated)
+
+
+@surfaces(rule="failed")
+def test_a_model_that_fails_is_told_and_the_surface_serves_on(hearing: Any, surface: Surface) -> None:
+    failed = counted(hearing, surface, "failed")
+    with surface.ask(hearing, "fails") as conversation:
+        refused = refusal(conversation)
+        assert (refused.code or "model_failed") == "model_failed"
+        assert refused.status in (500, 0)
+        assert "failed" in refused.message
+    assert wait_until(lambda: counted(hearing, surface, "failed") == failed + 1)
+    assert answer(hearing, surface)
+
+
+# Answers that are sent when they are whole.
+WHOLE = ("elevenlabs whole", "translate", "libretranslate", "transcriptions", "translations", "deepgram listening",
+         "elevenlabs listening")  # fmt: skip
+
+
+@surfaces()
+def test_a_failure_in_the_middle_breaks_the_answer_off_or_is_told(hearing: Any, surface: Surface) -> None:
+    with surface.ask(hearing, "half fails") as conversation:
+        if not (surface.socket or surface.name in WHOLE or getattr(surface, "events", False)):
+            with pytest.raises(BrokenOffError):
+                conversation.answer()
+        else:
+            refused = refusal(conversation)
+            assert (refused.code or "model_failed", refused.status in (500, 0)) == ("model_failed", True)
+    assert answer(hearing, surface)
+
+
+@surfaces()
+def test_a_client_that_sends_nothing_more_hears_the_first_piece_before_the_rest(hearing: Any, surface: Surface) -> None:
+    if surface.name in WHOLE or surface.name == "deepgram listening socket":
+        pytest.skip("its answer comes when it is whole")
+    with surface.ask(hearing, "half") as conversation:
+        conversation.first()
+        hearing.tone.gate.set()
+        hearing.ear.gate.set()
+        hearing.shout.gate.set()
+        assert conversation.answer()
+
+
+# Requests that cannot be served.
+
+ABSENT = {"speech": "absent", "translation": "absent-translator", "recognition": "absent-ear"}
+
+
+@surfaces(*ABSENT)
+def test_a_model_that_is_not_installed_is_refused_with_the_command_that_installs_it(
+    hearing: Any, server: Any, surface: Surface
+) -> None:
+    name = ABSENT[surface.kind]
+    # By its name; and because nothing else is installed.
+    asked = [(hearing, {"model": name})] + [(server, {})] * (surface.kind != "speech")
+    for running, choice in asked:
+        rejected = counted(running, surface, "rejected")
+        with surface.ask(running, **choice) as conversation:
+            refused = refusal(conversation)
+            assert (refused.code or "model_not_installed") == "model_not_installed"
+            assert f"nightingale models pull {name}" in refused.message
+            check_end(surface, conversation, refused, 503, 1013)
+        if surface.name not in LEFT_OUT["rejected"]:
+            assert wait_until(lambda running=running, number=rejected: counted(running, surface, "rejected") == number + 1)
+
+
+OTHER_KIND = {"speech": "shout", "translation": "tone", "recognition": "tone", "interpretation": "ear"}
+# What is wrong: the kinds of surfaces that it concerns, the choice, the code, the HTTP status, and words of the message.
+FAULTS: dict[str, tuple[tuple[str, ...], dict[str, object], str, int, str]] = {
+    "unknown model": (tuple(OTHER_KIND), {"model": "nobody"}, "model_not_found", 404, "accepted are"),
+    "model of another kind": (tuple(OTHER_KIND), {}, "wrong_model_kind", 400, ""),
+    "unknown voice": (("speech", "interpretation"), {"voice": "nobody"}, "unknown_voice", 400, "silky"),
+    "unknown language": (("speech",), {"language": "tlh"}, "unsupported_language", 400, "en-us"),
+    "unknown target": (("translation", "interpretation"), {"target": "Frnch"}, "unsupported_language", 400, "French"),
+    "unknown source": (("translation", "interpretation"), {"source": "Klingon"}, "unsupported_language", 400, "Klingon"),
+    "unknown speech": (("recognition",), {"language": "xx"}, "unsupported_language", 400, "xx"),
+    "unknown format": (("speech", "interpretation"), {"format": "midi"}, "unsupported_format", 400, ""),
+    "unknown option": (tuple(OTHER_KIND), {"sead": 1}, "invalid_request", 400, "sead"),
+    "speed out of range": (("speech", "interpretation"), {"speed": 9}, "invalid_request", 400, "speed"),
+    "nothing to speak": (("speech",), {"text": "?!"}, "nothing_to_speak", 400, ""),
+    "no text": (("speech", "translation"), {"text": " "}, "empty_input", 400, ""),
+    "long text": (("speech",), {"text": "a" * 2_001}, "text_too_long", 400, "2000"),
+    "long translation": (("translation",), {"text": "a" * 700}, "text_too_long", 400, "550"),
+    "outside coverage": (("translation",), {"text": "A quark here."}, "outside_coverage", 400, "'A quark here.'"),
+    "long prompt": (("recognition",), {"prompt": "endless"}, "text_too_long", 400, ""),
+    "no recording": (("recognition",), {"recording": b"not audio" * 100}, "unusable_recording", 400, "cannot be read"),
+    "large recording": (("recognition",), {"recording": bytes((4 << 20) + 1)}, "body_too_large", 413, ""),
+}
+ELEVENLABS = {each.name for each in SURFACES if each.label == "elevenlabs"}
+SOCKETS = {each.name for each in SURFACES if each.socket}
+# Surfaces on which a fault cannot be asked for, or is none.
+NO_FAULT: dict[str, set[str]] = {
+    "unknown language": ELEVENLABS | {"deepgram", "deepgram socket"},
+    "unknown option": ELEVENLABS | {each.name for each in SURFACES if each.label in ("deepgram", "wyoming", "libretranslate")},
+    "unknown format": {"wyoming"},
+    "speed out of range": ELEVENLABS | {"wyoming"},
+    "no recording": SOCKETS,
+    "large recording": SOCKETS,
+    # Spoken text that has no words is passed over.
+    "nothing to speak": {"elevenlabs socket", "elevenlabs contexts"},
+    "no text": SOCKETS - {"wyoming"},
+    "long prompt": {"elevenlabs listening socket", "deepgram listening socket", "realtime"},
+}
+ASKED = [
+    pytest.param(surface, fault, id=f"{surface}: {fault}")
+    for fault, (kinds, *_) in FAULTS.items()
+    for surface in SURFACES
+    if surface.kind in kinds and surface.name not in NO_FAULT.get(fault, ())
+]
+
+
+@pytest.mark.parametrize(("surface", "fault"), ASKED)
+def test_what_cannot_be_served_is_refused_in_the_surface_s_shape(hearing: Any, surface: Surface, fault: str) -> None:
+    _, choice, code, status, says = FAULTS[fault]
+    if fault == "model of another kind":
+        choice = {"model": OTHER_KIND[surface.kind]}
+    elif fault == "unknown model" and surface.name in ("deepgram", "deepgram socket"):
+        choice = {"voice": "nobody/steady"}
+    with surface.ask(hearing, **choice) as conversation:
+        refused = refusal(conversation)
+        if code == "unknown_voice" and surface.label == "elevenlabs":
+            code, status = "voice_not_found", 404
+        if surface.socket and code == "invalid_request":
+            assert refused.code in (code, "protocol_error")
+        else:
+            assert refused.code in (code, "")
+        assert says in refused.message
+        assert len(refused.message) < 1_000
+        if surface.name not in ("stream", "deepgram socket"):
+            check_end(surface, conversation, refused, status, 1008)
+    assert hearing.tone.computed == []
+
+
+JSON = tuple(each for each in SURFACES if each.kind in ("speech", "translation") and not each.socket)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b"[" * 20_000, b'{"\\ud800": 1}', b"a" * 70_000, b"x" * 2_000_000],
+    ids=["empty", "half", "list", "text", "no text", "deep", "surrogate", "large", "larger"],
+)  # fmt: skip
+@pytest.mark.parametrize("surface", JSON, ids=str)
+def test_a_body_that_cannot_be_read_is_refused(hearing: Any, surface: Surface, body: bytes) -> None:
+    with surface.ask(hearing, content=body) as conversation:
+        refused = refusal(conversation)
+    large = len(body) > 65_536
+    assert refused.code in ("body_too_large" if large else "invalid_request", "")
+    assert refused.status == (413 if large else 400)
+    assert hearing.tone.begun == []
+
+
+@pytest.mark.parametrize(
+    "frame", ["{", "[]", "{}", '{"type": "sing"}', '{"a":' * 5_000, b"\x00", "x" * 1_100_000],
+    ids=["half", "list", "empty", "kind", "deep", "binary", "large"],
+)  # fmt: skip
+@surfaces(socket=True)
+def test_a_message_that_cannot_be_read_ends_the_socket(hearing: Any, surface: Surface, frame: str | bytes) -> None:
+    if surface.label == "wyoming" or (isinstance(frame, bytes) and surface.name == "deepgram listening socket"):
+        pytest.skip("test_server.py sends it what it does not understand; the other takes bytes as audio")
+    with surface.opened(hearing) as conversation:
+        conversation.send(frame)
+        if len(frame) > 1_000_000:
+            with contextlib.suppress(Refused):
+                conversation.answer()
+            assert conversation.end() == 1009
+            return
+        refused = refusal(conversation)
+        if surface.stays:
+            conversation.send("{")
+            assert refusal(conversation).code == refused.code
+        else:
+            assert (refused.code, conversation.end()) == ("protocol_error", 1008)
+    assert hearing.tone.begun == []
+
+
+# The end of a client's patience, of its reading, and of the server. All surfaces wait at the same time.
+
+
+@contextlib.contextmanager
+def serving(**settings: object) -> Iterator[Running]:
+    """A server like the shared one, with settings of its own."""
+    chosen = {"recognition_gate": False, "preload": ("parrot",), "wyoming_port": 0} | settings
+    running = start(Settings.model_validate(chosen), ToneCatalog(recognizer="ear", translator="shout"))
+    yield running
+    stop(running)
+
+
+@pytest.fixture(scope="module")
+def silent() -> Iterator[dict[str, Conversation]]:
+    """A conversation of each socket, on which nothing is sent."""
+    with serving(idle_seconds=0.4) as running, contextlib.ExitStack() as stack:
+        yield {str(each): stack.enter_context(each.opened(running)) for each in SURFACES if each.socket}
+
+
+@surfaces(socket=True)
+def test_a_client_that_is_silent_is_told_and_ended(silent: dict[str, Conversation], surface: Surface) -> None:
+    refused = refusal(silent[surface.name])
+    assert refused.code == "idle_timeout"
+    assert silent[surface.name].end() in (1008, 0)
+
+
+@pytest.fixture(scope="module")
+def full() -> Iterator[Running]:
+    """A server whose one place is taken."""
+    with serving(max_streams=1) as running, SURFACES[0].ask(running, "held"):
+        assert wait_until(lambda: bool(running.tone.begun))
+        yield running
+
+
+@surfaces()
+def test_a_client_without_a_place_is_refused_early(full: Running, surface: Surface) -> None:
+    with surface.ask(full) as conversation:
+        refused = refusal(conversation)
+        assert refused.code in ("overloaded", "")
+        check_end(surface, conversation, refused, 503, 1013)
+    assert len(full.tone.begun) == 1
+
+
+@pytest.fixture(scope="module")
+def deaf() -> Iterator[tuple[Running, list[Conversation]]]:
+    """Clients of all surfaces of speech, none of which reads its answer of many megabytes."""
+    limits = {"max_input_characters": 100_000, "max_frame_bytes": 200_000, "stall_seconds": 1.0}
+    text = " ".join(f"This is sentence number {n}, which is long enough to fill the buffers." for n in range(150))
+    with serving(**limits) as running, contextlib.ExitStack() as stack:
+        asked = [each for each in SURFACES if each.kind == "speech"]
+        yield running, [stack.enter_context(each.ask(running, text=text)) for each in asked]
+
+
+def test_clients_that_read_nothing_stop_their_own_work(deaf: tuple[Running, list[Conversation]]) -> None:
+    running, clients = deaf
+    assert wait_until(lambda: idle(running))
+    # It was not all computed: the buffers are smaller than that.
+    assert len(running.tone.computed) < 150 * len(clients) // 2
+    assert answer(running, SURFACES[0])
+
+
+Ending = tuple[dict[str, Conversation], dict[str, bytes]]
+
+
+@contextlib.contextmanager
+def ending(abort: bool) -> Iterator[Ending]:
+    """Conversations whose work waits while the server ends, and the answers that those of a calm server have."""
+    with serving() as running, contextlib.ExitStack() as stack:
+        calm = {str(each): answer(running, each) for each in SURFACES}
+        running.tone.begun.clear()
+        held = {str(each): stack.enter_context(each.ask(running, "held")) for each in SURFACES}
+        assert wait_until(lambda: f"nightingale_active_streams {len(held)}.0" in running.metrics())
+        admission = running.server.config.app.state.services.admission
+        running.call(admission.drain)
+        if abort:
+            running.call(admission.abort)
+        else:
+            for surface in SURFACES:
+                with surface.ask(running) as late:
+                    refused = refusal(late)
+                    assert refused.code in ("draining", ""), surface
+                    check_end(surface, late, refused, 503, 1012)
+            for model in (running.tone, running.ear, running.shout):
+                model.gate.set()
+        yield held, calm
+
+
+@pytest.fixture(scope="module")
+def drained() -> Iterator[Ending]:
+    with ending(abort=False) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def aborted() -> Iterator[Ending]:
+    with ending(abort=True) as found:
+        yield found
+
+
+@surfaces()
+def test_a_server_that_drains_finishes_what_was_asked_for(drained: Ending, surface: Surface) -> None:
+    held, calm = drained
+    assert len(held[surface.name].answer()) > 0
+    if surface.socket:
+        refused = refusal(held[surface.name])
+        assert (refused.code, held[surface.name].end() in (1012, 0)) == ("draining", True)
+
+
+@surfaces()
+def test_a_server_that_waits_no_longer_breaks_off_with_a_reason(aborted: Ending, surface: Surface) -> None:
+    held, _ = aborted
+    refused = refusal(held[surface.name])
+    assert refused.code in ("draining", "")
+    check_end(surface, held[surface.name], refused, 503, 1012)
