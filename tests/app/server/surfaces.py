@@ -42,51 +42,57 @@ VOICES = {
     "steady": "steady", "held": "gated", "half": "gated_second", "fails": "broken", "half fails": "breaks_second",
 }  # fmt: skip
 TEXTS = {
-    "steady": "First one. Second one.", "held": "A gated one. Second one.", "half": "First one. Second gated one.",
-    "fails": "A broken one.", "half fails": "First one. A broken one.",
-}  # fmt: skip
+    # More than a batch.
+    "held": "A gated one. " + " ".join(f"Number {n}." for n in range(40)),
+    "steady": "First one. Second one.",
+    "half": "First one. Second gated one.",
+    "fails": "A broken one.",
+    "half fails": "First one. A broken one.",
+}
 PROMPTS = {"steady": "", "held": "gated", "half": "gated", "fails": "broken", "half fails": "broken"}
 
 
-class Refused(Exception):
-    """The answer is an error: its code in small letters, its words, and the HTTP status or the code of the close."""
+class RefusedError(Exception):
+    """The answer is an error: its code in small letters, its words, the parameter, and the HTTP status."""
 
-    def __init__(self, code: str, message: str, status: int = 0) -> None:
-        super().__init__(f"{code} ({status}): {message}")
-        self.code, self.message, self.status = code.lower(), message, status
+    status = 0
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code, self.message, self.param = code.lower(), message, param
 
 
 class BrokenOffError(Exception):
     """The connection ended in the middle of an answer."""
 
 
-def openai_error(body: dict[str, Any]) -> Refused:
+def openai_error(body: dict[str, Any]) -> RefusedError:
     assert set(body["error"]) == {"message", "type", "param", "code", "request_id"}, body
     assert body["error"]["request_id"]
-    return Refused(body["error"]["code"], body["error"]["message"])
+    return RefusedError(body["error"]["code"], body["error"]["message"], body["error"]["param"])
 
 
-def elevenlabs_error(body: dict[str, Any]) -> Refused:
+def elevenlabs_error(body: dict[str, Any]) -> RefusedError:
     detail = body["detail"]
     assert {"status", "message", "param", "request_id"} <= set(detail)
-    return Refused(detail["status"], detail["message"])
+    return RefusedError(detail["status"], detail["message"])
 
 
-def deepgram_error(body: dict[str, Any]) -> Refused:
+def deepgram_error(body: dict[str, Any]) -> RefusedError:
     assert set(body) == {"err_code", "err_msg", "request_id"}
     assert body["request_id"]
-    return Refused(body["err_code"], body["err_msg"])
+    return RefusedError(body["err_code"], body["err_msg"])
 
 
-def libretranslate_error(body: dict[str, Any]) -> Refused:
-    assert set(body) == {"error"}
-    return Refused("", body["error"])
+def libretranslate_error(body: dict[str, Any]) -> RefusedError:
+    assert set(body) == {"error"} and isinstance(body["error"], str)
+    return RefusedError("", body["error"])
 
 
 class Conversation:
     """One request under way, or one that was refused before it began."""
 
-    def __init__(self, refused: Refused | None = None) -> None:
+    def __init__(self, refused: RefusedError | None = None) -> None:
         self._refused = refused
 
     def first(self) -> None:
@@ -94,7 +100,7 @@ class Conversation:
         self._check()
 
     def answer(self) -> bytes:
-        """Return the whole answer. Raises Refused, and BrokenOffError."""
+        """Return the whole answer. Raises RefusedError, and BrokenOffError."""
         self._check()
         return b""
 
@@ -172,7 +178,9 @@ class Surface:
 class HttpConversation(Conversation):
     """One request on a connection of its own, which is as slow as its reader."""
 
-    def __init__(self, request: httpx.Request, error: Callable[[dict[str, Any]], Refused], *, events: bool) -> None:
+    def __init__(
+        self, request: httpx.Request, error: Callable[[dict[str, Any]], RefusedError], *, events: bool
+    ) -> None:
         super().__init__()
         self._error, self._events = error, events
         self.connection = sockets.socket()
@@ -189,10 +197,7 @@ class HttpConversation(Conversation):
         if self._begun:
             return
         self._begun = True
-        try:
-            self.response.begin()
-        except (OSError, http.client.HTTPException) as error:
-            raise BrokenOffError from error
+        self.response.begin()
         if self.response.status >= 400:
             refused = self._error(json.loads(self.response.read()))
             refused.status = self.response.status
@@ -200,8 +205,8 @@ class HttpConversation(Conversation):
 
     def first(self) -> None:
         self._begin()
-        self._received += self.response.read1(1_000)
-        assert self._received
+        while len(self._received) <= 44:  # more than the header of a WAV file
+            self._received += self.response.read1(1_000)
 
     def answer(self) -> bytes:
         self._begin()
@@ -209,12 +214,13 @@ class HttpConversation(Conversation):
             self._received += self.response.read()
         except http.client.IncompleteRead as error:
             self._received += error.partial
+            assert self._received
             if self._events:
                 raise self._last_event() from error
             raise BrokenOffError from error
         return self._received
 
-    def _last_event(self) -> Refused:
+    def _last_event(self) -> RefusedError:
         """Return the error that the last event of a broken stream tells."""
         event = json.loads(self._received.decode().strip().split("\n\n")[-1].removeprefix("data: "))
         return openai_error({"error": event["error"] | {"request_id": "none"}})
@@ -227,7 +233,7 @@ class HttpConversation(Conversation):
 class Http(Surface):
     """A request with an answer. `body` writes it from the options; `query` are the options of the address."""
 
-    error: Callable[[dict[str, Any]], Refused] = openai_error
+    error: Callable[[dict[str, Any]], RefusedError] = openai_error
     body: Callable[[dict[str, Any]], dict[str, Any]] = lambda options: {"json": options}
     query: tuple[str, ...] = ()
     events: bool = False
@@ -261,7 +267,10 @@ def with_lines(voice: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def with_recording(**more: object) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    return lambda options: {"data": {**more, **options}, "files": {"file": ("a.wav", options.pop("recording", RECORDING))}}
+    return lambda options: {
+        "data": {**more, **options},
+        "files": {"file": ("a.wav", options.pop("recording", RECORDING))},
+    }
 
 
 def with_bare_recording(options: dict[str, Any]) -> dict[str, Any]:
@@ -319,14 +328,14 @@ class WebSocket(Surface):
     """A socket on which a whole request is sent at once."""
 
     query: tuple[str, ...] = ()
-    error: Callable[[dict[str, Any]], Refused] = openai_error
+    error: Callable[[dict[str, Any]], RefusedError] = openai_error
     socket: ClassVar[bool] = True
 
     def send(self, conversation: SocketConversation, options: dict[str, Any]) -> None:
         raise NotImplementedError
 
     def read(self, message: Any) -> str | None:
-        """Return `piece` or `end`, or None for a message that is neither. Raises Refused."""
+        """Return `piece` or `end`, or None for a message that is neither. Raises RefusedError."""
         raise NotImplementedError
 
     @contextmanager
@@ -380,7 +389,7 @@ class Native(WebSocket):
         if isinstance(message, bytes):
             return "piece"
         if message["type"] == "error":
-            raise Refused(message["error"]["code"], message["error"]["message"])
+            raise RefusedError(message["error"]["code"], message["error"]["message"])
         return "end" if message["type"] == "done" else None
 
 
@@ -394,7 +403,7 @@ class ElevenLabs(WebSocket):
 
     def read(self, message: Any) -> str | None:
         if message.get("error"):
-            raise Refused(message["error"], message["message"])
+            raise RefusedError(message["error"], message["message"])
         return "end" if message["isFinal"] else "piece"
 
 
@@ -409,9 +418,9 @@ class DeepgramSpeech(WebSocket):
         if isinstance(message, bytes):
             return "piece"
         if message["type"] == "Error":
-            raise Refused(message["err_code"], message["err_msg"])
+            raise RefusedError(message["err_code"], message["err_msg"])
         if message["type"] == "Warning":
-            raise Refused(message["warn_code"], message["warn_msg"])
+            raise RefusedError(message["warn_code"], message["warn_msg"])
         return "end" if message["type"] == "Flushed" else None
 
 
@@ -424,7 +433,7 @@ class DeepgramListening(WebSocket):
 
     def read(self, message: Any) -> str | None:
         if message["type"] == "Error":
-            raise Refused(message["err_code"], message["description"])
+            raise RefusedError(message["err_code"], message["description"])
         return {"Results": "piece", "Metadata": "end"}.get(message["type"])
 
 
@@ -432,8 +441,10 @@ class ElevenLabsListening(WebSocket):
     """ElevenLabs' `WS /v1/speech-to-text/realtime`, whose errors are kinds of messages."""
 
     CODES: ClassVar[dict[str, str]] = {
-        "transcriber_error": "model_failed", "resource_exhausted": "draining", "session_time_limit_exceeded": "idle_timeout",
-    }  # fmt: skip
+        "input_error": "protocol_error",
+        "session_time_limit_exceeded": "idle_timeout",
+        "transcriber_error": "model_failed",
+    }
 
     def send(self, conversation: SocketConversation, options: dict[str, Any]) -> None:
         audio = base64.b64encode(PCM).decode()
@@ -442,7 +453,9 @@ class ElevenLabsListening(WebSocket):
     def read(self, message: Any) -> str | None:
         kind = message["message_type"]
         if "error" in message:
-            raise Refused(self.CODES.get(kind, kind), message["error"])
+            if kind == "resource_exhausted":
+                kind = "draining" if "shutting down" in message["error"] else "overloaded"
+            raise RefusedError(self.CODES.get(kind, kind), message["error"])
         return "end" if kind == "committed_transcript" else "piece" if kind == "partial_transcript" else None
 
 
@@ -458,7 +471,7 @@ class Realtime(WebSocket):
 
     def read(self, message: Any) -> str | None:
         if message.get("error"):
-            raise Refused(message["error"]["code"], message["error"]["message"])
+            raise RefusedError(message["error"]["code"], message["error"]["message"])
         _, _, last = message["type"].rpartition("input_audio_transcription.")
         return {"delta": "piece", "completed": "end"}.get(last)
 
@@ -479,7 +492,7 @@ class Interpretation(WebSocket):
         if isinstance(message, bytes):
             return "piece"
         if message.get("error"):
-            raise Refused(message["error"]["code"], message["error"]["message"])
+            raise RefusedError(message["error"]["code"], message["error"]["message"])
         return "end" if message["type"] == "done" else None
 
 
@@ -498,7 +511,7 @@ class WyomingConversation(Conversation):
         if event is None:
             raise BrokenOffError
         if event.type == "error":
-            raise Refused(event.data["code"], event.data["text"])
+            raise RefusedError(event.data["code"], event.data["text"])
         return event
 
     def first(self) -> None:
@@ -535,10 +548,12 @@ class Wyoming(Surface):
         options = self.chosen(manner, choice)
         with connected(server.wyoming_port) as client:
             if self.kind == "speech":
-                voice = {"language": options["language"]} if "language" in options else {}
-                if model := options.get("model"):
-                    options["voice"] = f"{model}/{options['voice']}"
-                client.send("synthesize", text=options["text"], voice={"name": options["voice"], **voice})
+                voice = {"name": options["voice"]}
+                if "model" in options:
+                    voice = {"name": f"{options['model']}/{options['voice']}"}
+                if "language" in options:
+                    voice = {"language": options["language"]}
+                client.send("synthesize", text=options["text"], voice=voice)
             else:
                 client.send("transcribe", transcript_terms=[options.pop("prompt")], **options)
                 form = {"rate": RATE, "width": 2, "channels": 1}
@@ -560,7 +575,9 @@ SURFACES: tuple[Surface, ...] = (
          body=with_json(stream_format="sse"), events=True),
     Http("dialogue", "speech", "openai", "/v1/audio/dialogue", OPENAI | {"text": "text"}, body=with_lines("voice")),
     Native("stream", "speech", "websocket", "/v1/audio/stream", OPENAI | {"text": "text", "format": "format"}),
-    Http("elevenlabs", "speech", "elevenlabs", "/v1/text-to-speech/{voice}/stream", ELEVENLABS,
+    Http("elevenlabs", "speech", "elevenlabs", "/v1/text-to-speech/{voice}", ELEVENLABS,
+         error=elevenlabs_error, query=("output_format",)),
+    Http("elevenlabs stream", "speech", "elevenlabs", "/v1/text-to-speech/{voice}/stream", ELEVENLABS,
          error=elevenlabs_error, query=("output_format",)),
     Http("elevenlabs times", "speech", "elevenlabs", "/v1/text-to-speech/{voice}/stream/with-timestamps", ELEVENLABS,
          error=elevenlabs_error, query=("output_format",)),
@@ -572,7 +589,8 @@ SURFACES: tuple[Surface, ...] = (
                query=("output_format", "model_id")),
     ElevenLabs("elevenlabs contexts", "speech", "elevenlabs", "/v1/text-to-speech/{voice}/multi-stream-input",
                ELEVENLABS, query=("output_format", "model_id")),
-    Http("deepgram", "speech", "deepgram", "/v1/speak", DEEPGRAM, error=deepgram_error, query=("model", "encoding")),
+    Http("deepgram", "speech", "deepgram", "/v1/speak", DEEPGRAM, error=deepgram_error,
+         query=("model", "encoding", "speed")),
     DeepgramSpeech("deepgram socket", "speech", "deepgram", "/v1/speak", DEEPGRAM, error=deepgram_error,
                    query=("model", "encoding", "speed")),
     Wyoming("wyoming", "speech", "wyoming", "audio-stop"),
@@ -592,9 +610,10 @@ SURFACES: tuple[Surface, ...] = (
                       query=("model", "keyterm", "language")),
     Http("elevenlabs listening", "recognition", "elevenlabs", "/v1/speech-to-text", HEARING,
          error=elevenlabs_error, body=with_recording(model_id="scribe_v1")),
-    ElevenLabsListening("elevenlabs listening socket", "recognition", "elevenlabs", 
-                        "/v1/speech-to-text/realtime?model_id=scribe_v2_realtime", HEARING, error=elevenlabs_error, query=("model_id", "keyterms", "language_code")),
-    Realtime("realtime", "recognition", "openai", "/v1/realtime?intent=transcription"),
+    ElevenLabsListening("elevenlabs listening socket", "recognition", "elevenlabs",
+                        "/v1/speech-to-text/realtime?model_id=scribe_v2_realtime", HEARING,
+                        error=elevenlabs_error, query=("model_id", "keyterms", "language_code")),
+    Realtime("realtime", "recognition", "openai", "/v1/realtime?intent=transcription", stays=True),
     Wyoming("wyoming listening", "recognition", "wyoming", "transcript", {"model": "name"}),
     Interpretation("interpret", "interpretation", "interpret", "/v1/audio/interpret"),
 )  # fmt: skip
