@@ -1,6 +1,6 @@
-"""What each surface of the server promises, whatever its protocol: a test for each rule, a case for each surface.
+"""What each surface of the server promises, whatever its protocol: a test for a rule, a case for a surface.
 
-Files of single surfaces test what is theirs alone. `LEFT_OUT` names the surfaces that a rule does not hold for, and why.
+Files of single surfaces test what is theirs alone. `LEFT_OUT` names the surfaces that a rule does not hold for and why.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,15 +23,7 @@ def int16(pcm: np.ndarray) -> bytes:
     return (np.clip(pcm, -1, 1) * 32_767).astype("<i2").tobytes()
 
 
-@pytest.fixture(scope="module")
-def voice() -> np.ndarray:
-    """5.6 seconds of speech with a pause in the middle."""
-    pcm, rate = soundfile.read(Path(__file__).parents[4] / "golden" / "spoken.ogg", dtype="float32")
-    assert rate == RATE
-    return pcm
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def speech(voice: np.ndarray) -> bytes:
     """The same as bytes, with a second of silence before and after."""
     return int16(np.pad(voice, RATE))
@@ -244,9 +235,6 @@ def test_channels_are_mixed(hearing: Any, voice: np.ndarray) -> None:
         ({"channels": "0"}, 400, "INVALID_REQUEST"),
         ({"endpointing": "soon"}, 400, "INVALID_REQUEST"),
         ({"utterance_end_ms": "-1"}, 400, "INVALID_REQUEST"),
-        ({"model": "nobody"}, 404, "MODEL_NOT_FOUND"),
-        ({"model": "tone"}, 400, "WRONG_MODEL_KIND"),
-        ({"language": "xx"}, 400, "UNSUPPORTED_LANGUAGE"),
         ({"diarize": "true"}, 400, "INVALID_REQUEST"),
         ({"multichannel": "true"}, 400, "INVALID_REQUEST"),
         ({"callback": "http://127.0.0.1/"}, 400, "INVALID_REQUEST"),
@@ -260,26 +248,15 @@ def test_handshakes_are_refused(hearing: Any, query: dict[str, Any], status: int
     assert response.headers["dg-error"]
 
 
-def test_without_a_recognizer_the_handshake_says_how_to_install_one(server: Any) -> None:
-    with pytest.raises(InvalidStatus) as caught, listening(server):
-        pass
-    assert caught.value.response.status_code == 503
-    assert "nightingale models pull absent-ear" in json.loads(caught.value.response.body)["err_msg"]
-
-
 @pytest.mark.parametrize(
     ("frame", "code", "close"),
     [
-        ("not json", "PROTOCOL_ERROR", 1008),
-        ("[]", "PROTOCOL_ERROR", 1008),
-        ('{"type": "Speak"}', "PROTOCOL_ERROR", 1008),
-        ('{"a":' * 5_000, "PROTOCOL_ERROR", 1008),
         ('{"type": "Configure", "keyterms": 5}', "PROTOCOL_ERROR", 1008),
         ('{"type": "Configure", "keyterms": ["\\ud800"]}', "PROTOCOL_ERROR", 1008),
         (bytes((1 << 20) + 1), "BODY_TOO_LARGE", 1009),
         ("x" * 70_000, "BODY_TOO_LARGE", 1009),
     ],
-    ids=["text", "list", "kind", "deep", "keyterms", "surrogate", "bytes", "characters"],
+    ids=["keyterms", "surrogate", "bytes", "characters"],
 )
 def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, code: str, close: int) -> None:
     with listening(hearing) as socket:
@@ -287,13 +264,6 @@ def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, 
         (error,) = rest(socket)
         assert (error["type"], error["variant"], error["err_code"], socket.close_code) == ("Error", code, code, close)
         assert error["description"]
-
-
-def test_a_failure_of_the_model_is_told(hearing: Any, voice: np.ndarray) -> None:
-    with listening(hearing, keyterm="broken") as socket:
-        say(socket, int16(np.pad(voice[: 3 * RATE], (0, RATE))))
-        told = rest(socket)
-        assert (told[-1]["type"], told[-1]["err_code"], socket.close_code) == ("Error", "MODEL_FAILED", 1011)
 
 
 def test_silence_of_a_client_ends_the_socket(start_server: Any, wait_until: Any) -> None:
@@ -324,9 +294,8 @@ def test_clients_that_leave_at_any_moment_leave_nothing(hearing: Any, speech: by
     assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())
 
 
-def test_a_client_that_sends_faster_than_it_is_heard_waits(start_server: Any, voice: np.ndarray) -> None:
-    server = start_server(recognizer="ear", recognition_gate=False)
-    with listening(server) as socket:
+def test_a_client_that_sends_faster_than_it_is_heard_waits(hearing: Any, voice: np.ndarray) -> None:
+    with listening(hearing) as socket:
         say(socket, int16(np.tile(voice, 20)), 1 << 20)
         send(socket, "CloseStream")
         *told, metadata = rest(socket)

@@ -150,18 +150,12 @@ def test_voices(server: Any) -> None:
 @pytest.mark.parametrize(
     ("status", "code", "told", "changes"),
     [
-        (404, "voice_not_found", "silky", {"voice": "nobody"}),
-        (404, "model_not_found", "tone", {"model_id": "nothing"}),
         (400, "unsupported_format", "output_format", {"output": "mp3"}),
         (400, "unsupported_format", "output_format", {"output": "pcm_24000_128"}),
         (400, "unsupported_format", "8000", {"output": "pcm_96000"}),
         (400, "unsupported_format", "22050", {"output": "mp3_1234_64"}),
         (400, "invalid_request", "speed", {"voice_settings": {"speed": 9}}),
         (400, "invalid_request", "text", {"text": None}),
-        (400, "empty_input", "'text'", {"text": " "}),
-        (400, "text_too_long", "2000", {"text": "a" * 2_001}),
-        (400, "nothing_to_speak", "", {"text": "..."}),
-        (500, "model_failed", "", {"voice": "broken"}),
     ],
 )
 def test_refusals_have_elevenlabs_shape(
@@ -176,33 +170,6 @@ def test_refusals_have_elevenlabs_shape(
 
 def test_other_refusals_have_it_too(server: Any) -> None:
     url = server.url + "/v1/text-to-speech/steady"
-    assert httpx.post(url, content=b"{").json()["detail"]["status"] == "invalid_request"
     assert httpx.get(url).json()["detail"]["status"] == "method_not_allowed"
-    assert httpx.post(url, content=b"a" * 100_000).json()["detail"]["status"] == "body_too_large"
     assert httpx.get(server.url + "/v1/voices/nobody").json()["detail"]["status"] == "voice_not_found"
     assert httpx.get(server.url + "/v1/text-to-speech/a/b").json()["detail"]["status"] == "not_found"
-
-
-@pytest.mark.parametrize("path", ["/stream", "/stream/with-timestamps"])
-def test_a_failure_in_the_middle_breaks_the_connection(server: Any, path: str) -> None:
-    with pytest.raises(httpx.RemoteProtocolError):
-        post(server, "breaks_second", path)
-
-
-def test_what_is_sent_whole_fails_whole(server: Any) -> None:
-    reply = post(server, "breaks_second", "/with-timestamps")
-    assert (reply.status_code, reply.json()["detail"]["status"]) == (500, "model_failed")
-
-
-def test_a_client_that_goes_stops_its_speech(server: Any, wait_until: Any, leave: Any) -> None:
-    long = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
-    for path in ("/stream", "/with-timestamps", "/stream/with-timestamps"):
-        server.tone.begun.clear()
-        leave(f"{server.url}/v1/text-to-speech/gated{path}", {"text": long}, lambda: server.tone.begun)
-        assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
-        assert 1 <= len(server.tone.begun) <= 3
-
-
-def test_counted_by_surface(server: Any, wait_until: Any) -> None:
-    post(server)
-    assert wait_until(lambda: 'surface="elevenlabs"' in server.metrics())
