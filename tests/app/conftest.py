@@ -252,6 +252,17 @@ def rest(running: Running) -> None:
     assert wait_until(idle), running.metrics()
 
 
+def fresh(running: Running) -> Running:
+    """Return a shared server at rest, whose models remember nothing, with its gates shut."""
+    rest(running)
+    tone, shout, ear = running.tone, running.shout, running.ear
+    for records in (tone.begun, tone.computed, shout.batches, ear.requests, ear.says, running.parrot.requests):
+        records.clear()
+    for model in (tone, shout, ear):
+        model.gate.clear()
+    return running
+
+
 StartServer = Callable[..., Running]
 WaitUntil = Callable[..., bool]
 Leave = Callable[..., None]
@@ -300,12 +311,8 @@ def shared_server() -> Iterator[Running]:
 
 @pytest.fixture
 def server(shared_server: Running) -> Running:
-    """The shared server at rest, its counters cleared."""
-    rest(shared_server)
-    shared_server.tone.begun.clear()
-    shared_server.tone.computed.clear()
-    shared_server.tone.gate.clear()
-    return shared_server
+    """The shared server, for one test."""
+    return fresh(shared_server)
 
 
 @pytest.fixture(scope="session")
@@ -319,11 +326,8 @@ def shared_translating_server() -> Iterator[Running]:
 
 @pytest.fixture
 def translating(shared_translating_server: Running) -> Running:
-    """The shared translating server at rest, its counters cleared."""
-    rest(shared_translating_server)
-    shared_translating_server.shout.batches.clear()
-    shared_translating_server.shout.gate.clear()
-    return shared_translating_server
+    """The shared translating server, for one test."""
+    return fresh(shared_translating_server)
 
 
 @pytest.fixture(scope="session")
@@ -348,15 +352,8 @@ def shared_hearing_server() -> Iterator[Running]:
 
 @pytest.fixture
 def hearing(shared_hearing_server: Running) -> Running:
-    """The shared hearing server at rest, its counters cleared."""
-    running = shared_hearing_server
-    rest(running)
-    for records in (running.ear.requests, running.ear.says, running.tone.begun, running.tone.computed):
-        records.clear()
-    running.shout.batches.clear()
-    for model in (running.ear, running.tone, running.shout):
-        model.gate.clear()
-    return running
+    """The shared hearing server, for one test."""
+    return fresh(shared_hearing_server)
 
 
 @pytest.fixture(scope="session")
@@ -369,10 +366,8 @@ def shared_cloning_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def cloning(shared_cloning_server: Running) -> Running:
-    """The shared cloning server at rest, its records cleared."""
-    rest(shared_cloning_server)
-    shared_cloning_server.parrot.requests.clear()
-    return shared_cloning_server
+    """The shared cloning server, for one test."""
+    return fresh(shared_cloning_server)
 
 
 @pytest.fixture(name="wait_until")

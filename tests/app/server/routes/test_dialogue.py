@@ -263,7 +263,6 @@ def test_phonemes_of_a_voice_that_reads_text_are_an_error(both: Any) -> None:
 
 
 def test_each_line_is_translated_and_spoken_in_its_voice(translating: Any) -> None:
-    translating.tone.computed.clear()
     lines = [line("Good morning.", "steady"), line("Good evening.", "silky")]
     assert post(translating, inputs=lines, translate_to="fr", source="en").status_code == 200
     assert say(translating, "Yes. [voice:silky] No.", translate_to="fr", source="en").status_code == 200

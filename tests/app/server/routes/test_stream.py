@@ -220,18 +220,6 @@ def test_nothing_to_speak_is_said_and_not_fatal(server: Any) -> None:
         assert until_answer(socket)[2]["type"] == "done"
 
 
-def test_a_failing_model_fails_one_set(server: Any) -> None:
-    with session(server, voice="broken") as socket, session(server) as other:
-        send(socket, "text", text="Hello there.")
-        send(socket, "flush")
-        event = until_answer(socket)[2]
-        assert event["error"]["code"] == "model_failed"
-        assert not event["fatal"]
-        send(other, "text", text="Hello there.")
-        send(other, "flush")
-        assert until_answer(other)[2]["type"] == "done"
-
-
 def test_silence_closes_the_socket(start_server: Any) -> None:
     running = start_server(idle_seconds=IDLE)
     begin = time.monotonic()

@@ -22,9 +22,6 @@ SECONDS_PER_PHONEME = 0.02
 
 @pytest.fixture
 def server(translating: Any) -> Any:
-    translating.tone.begun.clear()
-    translating.tone.computed.clear()
-    translating.tone.gate.clear()
     return translating
 
 
