@@ -196,8 +196,8 @@ def test_clients_that_leave_as_it_ends_give_their_slots_back(tone_server: Any, w
     assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
 
 
-def test_silence_closes(start_wyoming: Any) -> None:
-    _, port = start_wyoming(idle_seconds=0.3)
+def test_silence_closes(start_server: Any) -> None:
+    port = start_server(wyoming_port=0, idle_seconds=0.3).wyoming_port
     with connected(port) as client:
         client.send("synthesize-start")
         assert error_of(client)["code"] == "idle_timeout"
@@ -214,9 +214,9 @@ def test_silence_closes(start_wyoming: Any) -> None:
     ids=["silent", "half", "long", "many"],
 )
 def test_floods_and_half_events_end_their_connection(
-    start_wyoming: Any, head_seconds: float, sent: bytes, code: str
+    start_server: Any, head_seconds: float, sent: bytes, code: str
 ) -> None:
-    _, port = start_wyoming(head_seconds=head_seconds, idle_seconds=30, messages_per_second=20)
+    port = start_server(wyoming_port=0, head_seconds=head_seconds, idle_seconds=30, messages_per_second=20).wyoming_port
     with connected(port) as client:
         # It answers while it is still being sent.
         with suppress(ConnectionError):
@@ -225,8 +225,8 @@ def test_floods_and_half_events_end_their_connection(
             assert error_of(client)["code"] == code
 
 
-def test_a_client_that_sends_nothing_more_hears_the_rest(start_wyoming: Any) -> None:
-    _, port = start_wyoming()
+def test_a_client_that_sends_nothing_more_hears_the_rest(tone_server: Any) -> None:
+    _, port = tone_server
     with connected(port) as client:
         client.send("synthesize", text=TWO, voice={"name": "slow"})
         client.socket.shutdown(socket.SHUT_WR)

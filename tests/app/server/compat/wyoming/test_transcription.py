@@ -118,9 +118,9 @@ def test_no_audio_has_no_text(hearing_port: Any, audio: bytes) -> None:
     assert server.ear.requests == []
 
 
-def test_silence_has_no_text(start_wyoming: Any) -> None:
-    server, port = start_wyoming(recognizer="ear")
-    with connected(port) as client:
+def test_silence_has_no_text(start_server: Any) -> None:
+    server = start_server(wyoming_port=0, recognizer="ear")
+    with connected(server.wyoming_port) as client:
         say(client, bytes(64_000))
         assert client.until("transcript")[-1].data == {"text": ""}
     assert server.ear.requests == []
@@ -171,25 +171,25 @@ ERRORS = [
 ]
 
 
-def test_what_cannot_be_served_ends_with_an_error(start_wyoming: Any) -> None:
-    server, port = start_wyoming(recognizer="ear", recognition_gate=False, idle_seconds=1.0)
+def test_what_cannot_be_served_ends_with_an_error(start_server: Any) -> None:
+    server = start_server(wyoming_port=0, recognizer="ear", recognition_gate=False, idle_seconds=1.0)
     for sent, code in ERRORS:
-        with connected(port) as client:
+        with connected(server.wyoming_port) as client:
             client.socket.sendall(sent)
             data = error_of(client)
             assert (data["code"], bool(data["text"])) == (code, True), sent
     assert "nightingale_active_streams 0.0" in server.metrics()
 
 
-def test_a_recording_that_never_stops_is_refused(start_wyoming: Any) -> None:
-    _, port = start_wyoming(recognizer="ear", recognition_seconds=2.0)
+def test_a_recording_that_never_stops_is_refused(start_server: Any) -> None:
+    port = start_server(wyoming_port=0, recognizer="ear", recognition_seconds=2.0).wyoming_port
     with connected(port) as client:
         client.send("audio-start", **FORMAT)
         for _ in range(3):
             client.send("audio-chunk", SECOND, **FORMAT)
         data = error_of(client)
         assert (data["code"], "at most 2 seconds" in data["text"]) == ("unusable_recording", True)
-    _, port = start_wyoming(recognizer="ear", max_recording_bytes=64_000)
+    port = start_server(wyoming_port=0, recognizer="ear", max_recording_bytes=64_000).wyoming_port
     with connected(port) as client:
         client.send("audio-start", **FORMAT)
         for _ in range(3):
@@ -197,9 +197,9 @@ def test_a_recording_that_never_stops_is_refused(start_wyoming: Any) -> None:
         assert error_of(client)["code"] == "body_too_large"
 
 
-def test_tiny_chunks_are_read_slowly_and_not_lost(start_wyoming: Any) -> None:
-    server, port = start_wyoming(recognizer="ear", recognition_gate=False, messages_per_second=200)
-    with connected(port) as client:
+def test_tiny_chunks_are_read_slowly_and_not_lost(start_server: Any) -> None:
+    server = start_server(wyoming_port=0, recognizer="ear", recognition_gate=False, messages_per_second=200)
+    with connected(server.wyoming_port) as client:
         # More than ten seconds' worth of events.
         say(client, SECOND[: 2 * 2_150], size=2)
         client.until("transcript-stop")
