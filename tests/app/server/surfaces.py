@@ -277,6 +277,12 @@ def with_bare_recording(options: dict[str, Any]) -> dict[str, Any]:
     return {"content": options.pop("recording", RECORDING), "headers": {"content-type": "audio/wav"}}
 
 
+def pieces(options: dict[str, Any], size: int = 4_095) -> Iterator[bytes]:
+    """Take the recording of a request apart, in the middle of samples, too."""
+    data = options.pop("recording", PCM)
+    yield from (data[start : start + size] for start in range(0, len(data), size))
+
+
 # WebSockets.
 
 
@@ -428,7 +434,8 @@ class DeepgramListening(WebSocket):
     """Deepgram's `WS /v1/listen`."""
 
     def send(self, conversation: SocketConversation, options: dict[str, Any]) -> None:
-        conversation.send(PCM)
+        for piece in pieces(options):
+            conversation.send(piece)
         conversation.send({"type": "CloseStream"})
 
     def read(self, message: Any) -> str | None:
@@ -447,8 +454,9 @@ class ElevenLabsListening(WebSocket):
     }
 
     def send(self, conversation: SocketConversation, options: dict[str, Any]) -> None:
-        audio = base64.b64encode(PCM).decode()
-        conversation.send({"message_type": "input_audio_chunk", "audio_base_64": audio, "commit": True})
+        for piece in (*pieces(options), b""):
+            audio = base64.b64encode(piece).decode()
+            conversation.send({"message_type": "input_audio_chunk", "audio_base_64": audio, "commit": not piece})
 
     def read(self, message: Any) -> str | None:
         kind = message["message_type"]
@@ -463,10 +471,12 @@ class Realtime(WebSocket):
     """OpenAI's `WS /v1/realtime` for transcriptions."""
 
     def send(self, conversation: SocketConversation, options: dict[str, Any]) -> None:
-        chosen = {"turn_detection": None, "transcription": options}
+        coding = {"format": options.pop("coding")} if "coding" in options else {}
+        audio = [base64.b64encode(piece).decode() for piece in pieces(options)]
+        chosen = {"turn_detection": None, "transcription": options, **coding}
         conversation.send({"type": "session.update", "session": {"type": "transcription", "audio": {"input": chosen}}})
-        audio = base64.b64encode(PCM).decode()
-        conversation.send({"type": "input_audio_buffer.append", "audio": audio})
+        for piece in audio:
+            conversation.send({"type": "input_audio_buffer.append", "audio": piece})
         conversation.send({"type": "input_audio_buffer.commit"})
 
     def read(self, message: Any) -> str | None:
@@ -484,8 +494,10 @@ class Interpretation(WebSocket):
             "type": "start", "target": "fr", "source": "en", "recognition_model": "ear", "translate_model": "shout",
             "pause": None, "partials": False, "anticipate": False,
         }  # fmt: skip
+        audio = list(pieces(options))
         conversation.send(start | options)
-        conversation.send(PCM)
+        for piece in audio:
+            conversation.send(piece)
         conversation.send({"type": "end"})
 
     def read(self, message: Any) -> str | None:
@@ -497,6 +509,8 @@ class Interpretation(WebSocket):
 
 
 # Wyoming.
+
+FORM = {"rate": RATE, "width": 2, "channels": 1}
 
 
 class WyomingConversation(Conversation):
@@ -555,10 +569,12 @@ class Wyoming(Surface):
                     voice = {"language": options["language"]}
                 client.send("synthesize", text=options["text"], voice=voice)
             else:
+                audio = list(pieces(options, 12_288))  # whole samples
+                form = {name: options.pop(name, usual) for name, usual in FORM.items()}
                 client.send("transcribe", transcript_terms=[options.pop("prompt")], **options)
-                form = {"rate": RATE, "width": 2, "channels": 1}
                 client.send("audio-start", **form)
-                client.send("audio-chunk", PCM, **form)
+                for piece in audio:
+                    client.send("audio-chunk", piece, **form)
                 client.send("audio-stop")
             yield WyomingConversation(client, self.path)
 
@@ -567,6 +583,8 @@ OPENAI = {"text": "input", "format": "response_format", "language": "lang"}
 ELEVENLABS = {"model": "model_id", "format": "output_format"}
 DEEPGRAM = {"voice": "model", "format": "encoding"}
 HEARING = {"model": "model_id", "language": "language_code", "prompt": "keyterms"}
+SPEAK = ("model", "encoding", "speed", "sample_rate")
+LISTEN = ("model", "keyterm", "language", "encoding", "sample_rate", "channels")
 TO_FRENCH = with_json(source="en", target="fr")
 
 SURFACES: tuple[Surface, ...] = (
@@ -590,9 +608,9 @@ SURFACES: tuple[Surface, ...] = (
     ElevenLabs("elevenlabs contexts", "speech", "elevenlabs", "/v1/text-to-speech/{voice}/multi-stream-input",
                ELEVENLABS, query=("output_format", "model_id")),
     Http("deepgram", "speech", "deepgram", "/v1/speak", DEEPGRAM, error=deepgram_error,
-         query=("model", "encoding", "speed")),
+         query=SPEAK),
     DeepgramSpeech("deepgram socket", "speech", "deepgram", "/v1/speak", DEEPGRAM, error=deepgram_error,
-                   query=("model", "encoding", "speed")),
+                   query=SPEAK),
     Wyoming("wyoming", "speech", "wyoming", "audio-stop"),
     Http("translate", "translation", "translate", "/v1/translate", body=TO_FRENCH),
     Http("translate events", "translation", "translate", "/v1/translate",
@@ -604,15 +622,15 @@ SURFACES: tuple[Surface, ...] = (
          body=with_recording(stream="true"), events=True),
     Http("translations", "recognition", "openai", "/v1/audio/translations", body=with_recording()),
     Http("deepgram listening", "recognition", "deepgram", "/v1/listen", {"prompt": "keyterm"},
-         error=deepgram_error, body=with_bare_recording, query=("model", "keyterm", "language")),
+         error=deepgram_error, body=with_bare_recording, query=LISTEN),
     DeepgramListening("deepgram listening socket", "recognition", "deepgram",
-                      f"/v1/listen?encoding=linear16&sample_rate={RATE}", {"prompt": "keyterm"}, error=deepgram_error,
-                      query=("model", "keyterm", "language")),
+                      f"/v1/listen?encoding=linear16&sample_rate={RATE}&endpointing=5000", {"prompt": "keyterm"},
+                      error=deepgram_error, query=LISTEN),
     Http("elevenlabs listening", "recognition", "elevenlabs", "/v1/speech-to-text", HEARING,
          error=elevenlabs_error, body=with_recording(model_id="scribe_v1")),
     ElevenLabsListening("elevenlabs listening socket", "recognition", "elevenlabs",
                         "/v1/speech-to-text/realtime?model_id=scribe_v2_realtime", HEARING,
-                        error=elevenlabs_error, query=("model_id", "keyterms", "language_code")),
+                        error=elevenlabs_error, query=("model_id", "keyterms", "language_code", "audio_format")),
     Realtime("realtime", "recognition", "openai", "/v1/realtime?intent=transcription", stays=True),
     Wyoming("wyoming listening", "recognition", "wyoming", "transcript", {"model": "name"}),
     Interpretation("interpret", "interpretation", "interpret", "/v1/audio/interpret"),

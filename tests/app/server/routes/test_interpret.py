@@ -329,21 +329,6 @@ def test_every_sentence_is_one_stream_of_its_format(session: Any) -> None:
         assert audio.count(b"RIFF") == 1
 
 
-@pytest.mark.parametrize("rate", [8_000, 24_000, 48_000])
-def test_audio_comes_at_any_rate_and_cut_anywhere(session: Any, hearing: Any, rate: int) -> None:
-    hearing.ear.requests.clear()
-    data = (np.sin(np.arange(2 * rate) / 10) * 8_000).astype("<i2").tobytes()
-    with session("one.", input_rate=rate) as client:
-        client.until("ready")
-        for start in range(0, len(data), 3_333):  # odd: samples are cut in two
-            client.send(data[start : start + 3_333])
-        client.send({"type": "end"})
-        client.rest()
-    assert client.of("done")[0]["input_duration"] == pytest.approx(2.0, abs=0.01)
-    assert hearing.ear.requests[-1].pcm.size == pytest.approx(2 * RATE, abs=200)
-    assert client.of("sentence_done")[0]["ending"] == "spoken"
-
-
 @pytest.mark.parametrize(
     ("message", "code", "part"),
     [

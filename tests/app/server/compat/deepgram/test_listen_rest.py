@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
 from tests.app.audio.recordings import tone, written
@@ -90,35 +89,6 @@ def test_utterances_end_at_pauses(hearing: Any) -> None:
     assert (whole["start"], whole["end"], whole["transcript"], whole["channel"]) == (0.0, 2.5, TEXT, 0)
     parts = post(hearing, utterances="true", utt_split="0").json()["results"]["utterances"]
     assert len(parts) == 9
-
-
-WAVE = 0.5 * np.sin(2 * np.pi * 440 * np.arange(16_000) / 8_000)
-
-
-@pytest.mark.parametrize(
-    ("encoding", "body"),
-    [
-        ("linear16", (WAVE * 32_767).astype("<i2").tobytes()),
-        ("linear32", WAVE.astype("<f4").tobytes()),
-        ("mulaw", written(WAVE, 8_000, codec="ULAW")[-16_000:]),
-        ("alaw", written(WAVE, 8_000, codec="ALAW")[-16_000:]),
-    ],
-)
-def test_recordings_without_a_container(hearing: Any, encoding: str, body: bytes) -> None:
-    response = post(hearing, body, encoding=encoding, sample_rate="8000")
-    assert response.json()["metadata"]["duration"] == 2.0
-    heard = hearing.ear.requests[0].pcm
-    assert heard.size == 32_000
-    assert np.argmax(np.abs(np.fft.rfft(heard))) == 880
-    assert np.abs(heard[1_000:-1_000]).max() == pytest.approx(0.5, abs=0.03)
-
-
-def test_channels_are_mixed(hearing: Any) -> None:
-    both = np.stack([0.5 * np.ones(16_000), 0.25 * np.ones(16_000)], axis=1)
-    body = (both * 32_767).astype("<i2").tobytes()
-    response = post(hearing, body, encoding="linear16", sample_rate="16000", channels="2")
-    assert response.json()["metadata"]["duration"] == 1.0
-    assert hearing.ear.requests[0].pcm == pytest.approx(0.375, abs=1e-3)
 
 
 def test_a_container_wins_over_its_name(hearing: Any) -> None:

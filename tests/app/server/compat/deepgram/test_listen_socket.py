@@ -1,7 +1,6 @@
 """Deepgram's `WS /v1/listen` over real sockets: its messages, its errors, and the end of its work."""
 
 import hashlib
-import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +9,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-import soundfile
-import soxr
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -190,39 +187,6 @@ def test_configure_says_what_it_can_do(hearing: Any) -> None:
         (failure,) = until(socket, "ConfigureFailure")
         assert failure["code"] == "CONFIGURE_KEYTERMS_NOT_SUPPORTED"
         assert failure["description"]
-
-
-@pytest.mark.parametrize(
-    ("encoding", "rate"), [("linear16", 48_000), ("linear32", 16_000), ("mulaw", 8_000), ("alaw", 8_000)]
-)
-def test_encodings_and_rates(hearing: Any, voice: np.ndarray, encoding: str, rate: int) -> None:
-    samples = soxr.resample(voice[: 2 * RATE], RATE, rate)
-    if encoding.startswith("linear"):
-        audio = int16(samples) if encoding == "linear16" else samples.astype("<f4").tobytes()
-    else:
-        file = io.BytesIO()
-        soundfile.write(file, samples, rate, format="RAW", subtype="ULAW" if encoding == "mulaw" else "ALAW")
-        audio = file.getvalue()
-    with listening(hearing, encoding=encoding, sample_rate=rate) as socket:
-        # Cut anywhere: samples, too.
-        say(socket, audio, 4_095)
-        send(socket, "CloseStream")
-        *told, metadata = rest(socket)
-    assert metadata["duration"] == pytest.approx(2.0, abs=0.01)
-    heard = np.concatenate([request.pcm for request in hearing.ear.requests[-len(results(told)) :]])
-    assert np.sqrt(np.mean(heard**2)) == pytest.approx(float(np.sqrt(np.mean(voice[: 2 * RATE] ** 2))), rel=0.25)
-
-
-def test_channels_are_mixed(hearing: Any, voice: np.ndarray) -> None:
-    both = np.stack([voice[: 2 * RATE], np.zeros(2 * RATE, np.float32)], axis=1)
-    with listening(hearing, channels=2) as socket:
-        say(socket, int16(both), 4_099)
-        send(socket, "CloseStream")
-        metadata = rest(socket)[-1]
-    assert metadata["duration"] == pytest.approx(2.0, abs=0.01)
-    assert float(np.abs(hearing.ear.requests[0].pcm).max()) == pytest.approx(
-        float(np.abs(voice[: 2 * RATE]).max()) / 2, rel=0.05
-    )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
 from tests.app.audio.recordings import tone, written
@@ -69,12 +68,6 @@ def test_other_forms(hearing: Any) -> None:
     assert (srt["requested_format"], srt["file_extension"], srt["is_base64_encoded"]) == ("srt", "srt", False)
     assert srt["content"].startswith("1\n00:00:00,000 --> ")
     assert (txt["content_type"], txt["content"]) == ("text/plain", TEXT)
-
-
-def test_samples_without_a_header(hearing: Any) -> None:
-    raw = (tone(1.0, 16_000) * 32_767).astype("<i2").tobytes()
-    assert post(hearing, raw, file_format="pcm_s16le_16").json()["audio_duration_secs"] == 1.0
-    assert np.abs(hearing.ear.requests[0].pcm).max() == pytest.approx(0.5, abs=0.01)
 
 
 def test_silence_has_no_words(hearing: Any) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-import soxr
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -114,25 +113,6 @@ def test_the_text_before_is_a_prompt(hearing: Any, voice: np.ndarray) -> None:
     prompt = hearing.ear.requests[-1].prompt
     assert "We spoke of birds." in prompt
     assert "Nightingale" in prompt
-
-
-@pytest.mark.parametrize("form", ["pcm_8000", "pcm_22050", "pcm_48000", "ulaw_8000"])
-def test_formats(hearing: Any, voice: np.ndarray, form: str) -> None:
-    name, rate = form.split("_")
-    samples = soxr.resample(voice[: 2 * RATE], RATE, int(rate))
-    audio = int16(samples)
-    if name == "ulaw":
-        magnitude = np.log1p(255 * np.abs(samples)) / np.log(256)
-        code = np.where(samples < 0, 0, 128) | (127 - np.clip(magnitude * 128, 0, 127)).astype(np.int64)
-        audio = code.astype(np.uint8).tobytes()
-    with listening(hearing, audio_format=form) as socket:
-        # Cut anywhere: samples, too.
-        say(socket, audio, 4_095)
-        send(socket, commit=True)
-        until(socket, "committed_transcript")
-    heard = hearing.ear.requests[-1].pcm
-    assert heard.size == pytest.approx(2 * RATE, rel=0.02)
-    assert np.sqrt(np.mean(heard**2)) == pytest.approx(float(np.sqrt(np.mean(voice[: 2 * RATE] ** 2))), rel=0.25)
 
 
 @pytest.mark.parametrize(
