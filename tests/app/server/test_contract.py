@@ -19,6 +19,7 @@ import soxr
 from app.config import Settings
 from tests.app.conftest import PATIENCE, Running, ToneCatalog, start, stop, wait_until
 from tests.app.server.surfaces import (
+    PCM,
     RATE,
     SPOKEN,
     SURFACES,
@@ -122,6 +123,16 @@ def test_the_work_of_a_client_who_left_ends(hearing: Any, surface: Surface, half
         assert answer(hearing, SURFACES[0])
     assert hearing.tone.computed == 2 * ["This is the first sentence.", "Here comes the second one."]
     assert (len(hearing.ear.requests), len(hearing.shout.batches)) == (heard, translated)
+
+
+@surfaces("recognition", "interpretation", socket=True)
+def test_clients_that_leave_while_they_speak_leave_nothing(hearing: Any, surface: Surface) -> None:
+    for part in range(6):
+        with surface.ask(hearing, recording=PCM[: part * RATE]) as conversation:
+            if part % 2:
+                conversation.break_off()
+    assert wait_until(lambda: idle(hearing))
+    assert answer(hearing, surface)
 
 
 # Sockets that a failure of the model ends; others tell of it, and go on.

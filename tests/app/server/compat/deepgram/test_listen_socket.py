@@ -238,26 +238,6 @@ def test_silence_of_a_client_ends_the_socket(start_server: Any, wait_until: Any)
     assert wait_until(lambda: 'outcome="rejected",streaming="true",surface="deepgram"}' in server.metrics())
 
 
-def test_clients_that_leave_at_any_moment_leave_nothing(hearing: Any, speech: bytes, wait_until: Any) -> None:
-    closed = hearing.ear.closed
-    with listening(hearing, keyterm="gated", interim_results="true") as socket:
-        say(socket, speech)
-        assert wait_until(lambda: hearing.ear.requests)
-    assert wait_until(lambda: hearing.ear.closed > closed)
-    for sent in range(0, len(speech), len(speech) // 8):
-        with listening(hearing, interim_results="true") as socket:
-            say(socket, speech[:sent])
-            if sent % 3:
-                send(socket, "Finalize")
-            if sent % 2:
-                send(socket, "CloseStream")
-    # Without the close frame, too.
-    with listening(hearing) as socket:
-        say(socket, speech)
-        socket.socket.close()
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())
-
-
 def test_a_client_that_sends_faster_than_it_is_heard_waits(hearing: Any, voice: np.ndarray) -> None:
     with listening(hearing) as socket:
         say(socket, int16(np.tile(voice, 20)), 1 << 20)

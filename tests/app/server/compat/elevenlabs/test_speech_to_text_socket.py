@@ -176,16 +176,3 @@ def test_a_server_that_drains_recognizes_what_came(start_server: Any, voice: np.
         assert socket.close_code == 1012
     kinds = [each["message_type"] for each in told if each["message_type"] != "partial_transcript"]
     assert kinds == ["committed_transcript", "resource_exhausted"]
-
-
-def test_clients_that_leave_leave_nothing(hearing: Any, voice: np.ndarray, wait_until: Any) -> None:
-    closed = hearing.ear.closed
-    with listening(hearing, keyterms="gated") as socket:
-        say(socket, int16(voice))
-        assert wait_until(lambda: hearing.ear.requests)
-    assert wait_until(lambda: hearing.ear.closed > closed)
-    for seconds in range(5):
-        with listening(hearing) as socket:
-            send(socket, int16(voice[: seconds * RATE]), commit=seconds % 2 == 0)
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())
-    assert 'outcome="cancelled",streaming="true",surface="elevenlabs"' in hearing.metrics()

@@ -186,22 +186,6 @@ def test_a_client_that_leaves_stops_its_own_work(hearing_port: Any, wait_until: 
     assert len(server.ear.requests) == 1
 
 
-@pytest.mark.parametrize("sent", [1, 2, 3, 5])
-def test_clients_that_leave_while_they_speak_leave_nothing(hearing_port: Any, wait_until: Any, sent: int) -> None:
-    server, port = hearing_port
-    for _ in range(5):
-        with connected(port) as client:
-            client.send("transcribe")
-            client.send("audio-start", **FORMAT)
-            for _ in range(sent):
-                client.send("audio-chunk", SECOND[:4_000], **FORMAT)
-    with connected(port) as client:
-        say(client, SECOND)
-        client.until("transcript-stop")
-    assert len(server.ear.requests) == 1
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
-
-
 def test_a_client_that_sends_nothing_more_hears_the_rest(hearing_port: Any) -> None:
     _, port = hearing_port
     with connected(port) as client:
