@@ -267,10 +267,11 @@ def with_lines(voice: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def with_recording(**more: object) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    return lambda options: {
-        "data": {**more, **options},
-        "files": {"file": ("a.wav", options.pop("recording", RECORDING))},
-    }
+    def body(options: dict[str, Any]) -> dict[str, Any]:
+        recording = options.pop("recording", RECORDING)
+        return {"data": {**more, **options}, "files": {"file": ("a.wav", recording)}}
+
+    return body
 
 
 def with_bare_recording(options: dict[str, Any]) -> dict[str, Any]:
@@ -306,7 +307,7 @@ class SocketConversation(Conversation):
         message = self.receive()
         meaning = self._surface.read(message)
         if meaning == "piece":
-            self.answered += message if isinstance(message, bytes) else json.dumps(message).encode()
+            self.answered += self._surface.content(message)
         return meaning
 
     def first(self) -> None:
@@ -343,6 +344,10 @@ class WebSocket(Surface):
     def read(self, message: Any) -> str | None:
         """Return `piece` or `end`, or None for a message that is neither. Raises RefusedError."""
         raise NotImplementedError
+
+    def content(self, message: Any) -> bytes:
+        """Return the audio or the text of a piece."""
+        return message if isinstance(message, bytes) else json.dumps(message).encode()
 
     @contextmanager
     def _connected(self, server: Any, path: str, params: dict[str, object]) -> Iterator[ClientConnection]:
@@ -411,6 +416,9 @@ class ElevenLabs(WebSocket):
         if message.get("error"):
             raise RefusedError(message["error"], message["message"])
         return "end" if message["isFinal"] else "piece"
+
+    def content(self, message: Any) -> bytes:
+        return base64.b64decode(message["audio"])
 
 
 class DeepgramSpeech(WebSocket):
@@ -583,7 +591,7 @@ OPENAI = {"text": "input", "format": "response_format", "language": "lang"}
 ELEVENLABS = {"model": "model_id", "format": "output_format"}
 DEEPGRAM = {"voice": "model", "format": "encoding"}
 HEARING = {"model": "model_id", "language": "language_code", "prompt": "keyterms"}
-SPEAK = ("model", "encoding", "speed", "sample_rate")
+SPEAK = ("model", "encoding", "speed", "sample_rate", "bit_rate", "container")
 LISTEN = ("model", "keyterm", "language", "encoding", "sample_rate", "channels")
 TO_FRENCH = with_json(source="en", target="fr")
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import soundfile
@@ -23,8 +24,10 @@ from tests.app.server.surfaces import (
     RATE,
     SPOKEN,
     SURFACES,
+    TEXT,
     BrokenOffError,
     Conversation,
+    HttpConversation,
     RefusedError,
     SocketConversation,
     Surface,
@@ -176,6 +179,78 @@ def test_the_first_piece_comes_before_the_rest_is_computed(hearing: Any, surface
         hearing.ear.gate.set()
         hearing.shout.gate.set()
         assert conversation.answer()
+
+
+# The surface, its name of a form of audio, the media type, the codec and the rate of what comes, and bits a second.
+# Without a codec there are samples alone, of so many bytes.
+OUTPUTS: list[tuple[str, dict[str, object], str, str | int, int, int]] = [
+    ("openai", {"format": "wav"}, "audio/wav", "pcm_s16le", 24_000, 0),
+    ("openai", {"format": "flac"}, "audio/flac", "flac", 24_000, 0),
+    ("openai", {"format": "mp3"}, "audio/mpeg", "mp3float", 24_000, 0),
+    ("openai", {"format": "opus"}, "audio/ogg", "opus", 48_000, 0),
+    ("openai", {"format": "aac"}, "audio/aac", "aac", 24_000, 0),
+    ("openai", {"format": "pcm", "sample_rate": 12_000}, "audio/pcm", 2, 12_000, 0),
+    ("openai", {"format": "mulaw"}, "audio/basic", 1, 8_000, 0),
+    ("openai", {"format": "alaw", "sample_rate": 16_000}, "audio/PCMA", 1, 16_000, 0),
+    ("deepgram", {}, "audio/mpeg", "mp3float", 24_000, 0),
+    ("deepgram", {"bit_rate": 32_000}, "audio/mpeg", "mp3float", 24_000, 32_000),
+    ("deepgram", {"bit_rate": "64000.0"}, "audio/mpeg", "mp3float", 24_000, 64_000),
+    ("deepgram", {"format": "linear16"}, "audio/wav", "pcm_s16le", 24_000, 0),
+    ("deepgram", {"format": "linear16", "container": "wav", "sample_rate": 8_000}, "audio/wav", "pcm_s16le", 8_000, 0),
+    ("deepgram", {"format": "mulaw"}, "audio/wav", "pcm_mulaw", 8_000, 0),
+    ("deepgram", {"format": "alaw", "sample_rate": 16_000}, "audio/wav", "pcm_alaw", 16_000, 0),
+    ("deepgram", {"format": "opus"}, "audio/ogg", "opus", 48_000, 0),
+    ("deepgram", {"format": "flac", "sample_rate": 22_050}, "audio/flac", "flac", 22_050, 0),
+    ("deepgram", {"format": "aac"}, "audio/aac", "aac", 24_000, 0),
+    ("deepgram socket", {}, "", 2, 24_000, 0),
+    ("deepgram socket", {"format": "mulaw"}, "", 1, 8_000, 0),
+    ("deepgram socket", {"format": "alaw", "sample_rate": 16_000}, "", 1, 16_000, 0),
+    ("deepgram socket", {"format": "linear16", "sample_rate": 8_000}, "", 2, 8_000, 0),
+    ("deepgram socket", {"format": "linear16", "sample_rate": 48_000}, "", 2, 48_000, 0),
+    ("deepgram socket", {"sample_rate": 44_100}, "", 2, 44_100, 0),
+    ("elevenlabs", {}, "audio/mpeg", "mp3float", 44_100, 128_000),
+    ("elevenlabs", {"format": "mp3_22050_32"}, "audio/mpeg", "mp3float", 22_050, 32_000),
+    ("elevenlabs stream", {"format": "mp3_24000_48"}, "audio/mpeg", "mp3float", 24_000, 48_000),
+    ("elevenlabs stream", {"format": "mp3_44100_192"}, "audio/mpeg", "mp3float", 44_100, 192_000),
+    ("elevenlabs", {"format": "opus_48000_64"}, "audio/ogg", "opus", 48_000, 0),
+    ("elevenlabs", {"format": "wav_16000"}, "audio/wav", "pcm_s16le", 16_000, 0),
+    ("elevenlabs", {"format": "wav_44100"}, "audio/wav", "pcm_s16le", 44_100, 0),
+    ("elevenlabs", {"format": "pcm_8000"}, "audio/pcm", 2, 8_000, 0),
+    ("elevenlabs", {"format": "pcm_16000"}, "audio/pcm", 2, 16_000, 0),
+    ("elevenlabs stream", {"format": "pcm_22050"}, "audio/pcm", 2, 22_050, 0),
+    ("elevenlabs stream", {"format": "pcm_44100"}, "audio/pcm", 2, 44_100, 0),
+    ("elevenlabs", {"format": "pcm_48000"}, "audio/pcm", 2, 48_000, 0),
+    ("elevenlabs", {"format": "ulaw_8000"}, "audio/basic", 1, 8_000, 0),
+    ("elevenlabs", {"format": "alaw_8000"}, "audio/PCMA", 1, 8_000, 0),
+    ("elevenlabs socket", {"format": "mp3_44100_32"}, "", "mp3float", 44_100, 32_000),
+    ("elevenlabs socket", {"format": "mp3_44100_128"}, "", "mp3float", 44_100, 128_000),
+    ("elevenlabs socket", {"format": "mp3_44100_192"}, "", "mp3float", 44_100, 192_000),
+]
+
+
+@pytest.mark.parametrize("text", ["Hello world.", TEXT], ids=["one sentence", "two"])
+@pytest.mark.parametrize(
+    ("name", "choice", "media", "codec", "rate", "bits"), OUTPUTS, ids=[f"{name}: {each[0]}" for name, *each in OUTPUTS]
+)
+def test_audio_is_what_its_form_says(
+    hearing: Any, name: str, choice: dict[str, object], media: str, codec: str | int, rate: int, bits: int, text: str
+) -> None:
+    (surface,) = (each for each in SURFACES if each.name == name)
+    with SURFACES[0].ask(hearing, text=text, format="pcm") as conversation:
+        seconds = len(conversation.answer()) / 48_000
+    with surface.ask(hearing, text=text, **choice) as conversation:
+        audio = conversation.answer()
+    if isinstance(conversation, HttpConversation):
+        assert conversation.response.getheader("content-type") == media
+    if isinstance(codec, int):
+        assert len(audio) / codec / rate == pytest.approx(seconds, abs=0.001)
+        return
+    with av.open(io.BytesIO(audio)) as container:
+        stream = container.streams.audio[0]
+        assert (stream.codec.name, stream.rate) == (codec, rate)
+        assert not bits or stream.codec_context.bit_rate == bits
+        decoded = sum(frame.samples for frame in container.decode(audio=0)) / rate
+    assert seconds - 0.01 <= decoded <= seconds + 0.2
 
 
 # Samples without a container: the surface, its name of their form, the form, the rate, and the number of channels.

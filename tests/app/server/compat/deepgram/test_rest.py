@@ -1,11 +1,8 @@
 """Deepgram's `POST /v1/speak`: encodings, containers, rates and errors."""
 
-import io
 from typing import Any
 
-import av
 import httpx
-import numpy as np
 import pytest
 
 TWO = "Hello there, everybody. This is the second sentence."
@@ -21,42 +18,11 @@ def post(server: Any, text: object = TWO, **query: object) -> httpx.Response:
     return httpx.post(server.url + "/v1/speak", params=params, json={"text": text}, timeout=60)
 
 
-@pytest.mark.parametrize(
-    ("query", "media_type", "codec", "rate"),
-    [
-        ({}, "audio/mpeg", "mp3float", 24_000),
-        ({"encoding": "linear16"}, "audio/wav", "pcm_s16le", 24_000),
-        ({"encoding": "linear16", "container": "wav", "sample_rate": 8000}, "audio/wav", "pcm_s16le", 8_000),
-        ({"encoding": "mulaw"}, "audio/wav", "pcm_mulaw", 8_000),
-        ({"encoding": "alaw", "sample_rate": 16000}, "audio/wav", "pcm_alaw", 16_000),
-        ({"encoding": "opus"}, "audio/ogg", "opus", 48_000),
-        ({"encoding": "flac", "sample_rate": 22050}, "audio/flac", "flac", 22_050),
-        ({"encoding": "aac"}, "audio/aac", "aac", 24_000),
-    ],
-)
-@pytest.mark.parametrize("text", ["Hello world.", TWO])
-def test_the_rest_call(
-    server: Any, text: str, query: dict[str, object], media_type: str, codec: str, rate: int
-) -> None:
-    seconds = len(reference(server, text)) / 48_000
-    response = post(server, text, model="aura-asteria-en", **query)
-    assert response.status_code == 200, response.text
-    assert response.headers["content-type"] == media_type
+def test_headers_name_the_model_and_count_the_characters(server: Any) -> None:
+    response = post(server, model="aura-asteria-en")
     assert response.headers["dg-model-name"] == "tone"
-    assert response.headers["dg-char-count"] == str(len(text))
+    assert response.headers["dg-char-count"] == str(len(TWO))
     assert response.headers["dg-request-id"] == response.headers["x-request-id"]
-    with av.open(io.BytesIO(response.content)) as container:
-        stream = container.streams.audio[0]
-        assert stream.codec.name == codec
-        assert stream.rate == rate
-        decoded = np.concatenate([frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)])
-    assert seconds - 0.01 <= decoded.size / rate <= seconds + 0.2
-
-
-@pytest.mark.parametrize("bit_rate", [32_000, 48_000, "64000.0"])
-def test_mp3_has_the_bit_rate_asked_for(server: Any, bit_rate: object) -> None:
-    with av.open(io.BytesIO(post(server, bit_rate=bit_rate).content), format="mp3") as container:
-        assert container.streams.audio[0].codec_context.bit_rate == float(str(bit_rate))
 
 
 @pytest.mark.parametrize("encoding", ["opus", "aac"])

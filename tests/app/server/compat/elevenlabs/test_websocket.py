@@ -1,14 +1,12 @@
 """ElevenLabs' two websockets, without an SDK: order, times, contexts, silence, refusals, and clients that leave."""
 
 import base64
-import io
 import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import av
 import httpx
 import numpy as np
 import pytest
@@ -181,16 +179,6 @@ def test_mp3_is_the_usual_output(server: Any) -> None:
         messages = until_final(socket)
     assert audio(messages)[0] == 0xFF
     assert characters(messages) == TWO
-
-
-@pytest.mark.parametrize("kbits", [32, 128, 192])
-def test_mp3_has_the_bit_rate_of_its_name(server: Any, kbits: int) -> None:
-    with session(server, output=f"mp3_44100_{kbits}") as socket:
-        send(socket, text=TWO)
-        send(socket, text="")
-        data = audio(until_final(socket))
-    with av.open(io.BytesIO(data), format="mp3") as container:
-        assert container.streams.audio[0].codec_context.bit_rate == kbits * 1000
 
 
 def test_contexts_are_spoken_side_by_side(server: Any) -> None:
