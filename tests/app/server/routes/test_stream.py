@@ -193,33 +193,6 @@ def test_a_wrong_start_gets_an_error_and_a_close(server: Any, start: dict[str, o
         assert close_code(socket) == 1008
 
 
-def test_frames_are_bounded(server: Any) -> None:
-    with session(server) as socket:
-        send(socket, "text", text="a" * 70_000)
-        assert receive(socket)["error"]["code"] == "body_too_large"
-        assert close_code(socket) == 1009
-    with session(server) as socket:
-        send(socket, "text", text="a" * 2_000_000)
-        assert close_code(socket) == 1009
-    with session(server) as socket:
-        send(socket, "text", text="a " * 1_500)
-        assert receive(socket)["error"]["code"] == "text_too_long"
-        assert close_code(socket) == 1008
-
-
-def test_nothing_to_speak_is_said_and_not_fatal(server: Any) -> None:
-    with session(server) as socket:
-        send(socket, "text", text="?!")
-        send(socket, "flush")
-        _, audio, event = until_answer(socket)
-        assert event["error"]["code"] == "nothing_to_speak"
-        assert not event["fatal"]
-        assert audio == b""
-        send(socket, "text", text="Now something.")
-        send(socket, "flush")
-        assert until_answer(socket)[2]["type"] == "done"
-
-
 def test_silence_closes_the_socket(start_server: Any) -> None:
     running = start_server(idle_seconds=IDLE)
     begin = time.monotonic()
