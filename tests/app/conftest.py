@@ -168,6 +168,11 @@ class Running:
         with urlopen(self.url + "/metrics", timeout=PATIENCE) as answer:  # noqa: S310
             return str(answer.read().decode())
 
+    def count(self, series: str) -> float:
+        """Return the sum of all samples whose lines begin with `series`; all servers of this process share them."""
+        lines = (line.rpartition(" ") for line in self.metrics().splitlines())
+        return sum(float(value) for name, _, value in lines if name.startswith(series))
+
     def call(self, function: Callable[[], object]) -> None:
         """Call `function` in the event loop of the server."""
         done = threading.Event()

@@ -1,4 +1,4 @@
-"""A client of `WS /v1/audio/stream`."""
+"""A client of `WS /v1/audio/stream`, and what clients of all sockets do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 
@@ -45,3 +48,18 @@ def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], bytes,
         if event["type"] != "chunk":
             return chunks, audio, event
         chunks.append(event)
+
+
+def close_code(socket: ClientConnection) -> int:
+    """Return the code with which the server closes; what comes before is passed over."""
+    with pytest.raises(ConnectionClosed):
+        while True:
+            socket.recv(timeout=60)
+    assert socket.close_code is not None
+    return socket.close_code
+
+
+def reference(server: Any, text: str, **options: object) -> bytes:
+    """Return the samples of a text over the server's own surface."""
+    body = {"input": text, "response_format": "pcm", **options}
+    return httpx.post(server.url + "/v1/audio/speech", json=body).raise_for_status().content

@@ -141,15 +141,11 @@ def test_done_on_a_websocket_has_the_result(hearing: Any) -> None:
 
 
 def test_results_are_counted(hearing: Any) -> None:
-    def counted(name: str) -> float:
-        lines = httpx.get(f"{hearing.url}/metrics").text.splitlines()
-        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
-
     names = ("nightingale_verified_sentences_total{", "nightingale_verification_retries_total{")
-    before = [counted(name) for name in names]
+    before = [hearing.count(name) for name in names]
     hearing.ear.says[:] = [WORSE, GOOD]
     speak(hearing, model="parrot", verify="retry")
-    assert [counted(name) for name in names] == [before[0] + 1, before[1] + 1]
+    assert [hearing.count(name) for name in names] == [before[0] + 1, before[1] + 1]
 
 
 def test_another_mode_is_refused(hearing: Any) -> None:

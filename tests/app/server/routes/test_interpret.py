@@ -384,23 +384,19 @@ def test_a_failure_inside_the_speaking_model_is_told_and_the_session_goes_on(ses
 
 
 def test_the_metrics_tell_what_the_client_was_told(session: Any, hearing: Any) -> None:
-    def count(name: str) -> float:
-        lines = (line for line in hearing.metrics().splitlines() if line.startswith(name))
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
-
     names = [
         'nightingale_interpretation_sentences_total{ending="spoken",surface="interpret"}',
         'nightingale_interpretation_latency_seconds_count{surface="interpret",until="spoken"}',
         'nightingale_interpretation_latency_seconds_count{surface="interpret",until="heard"}',
         'nightingale_requests_total{model="tone",outcome="ok",streaming="true",surface="interpret"}',
     ]
-    before = [count(name) for name in names]
+    before = [hearing.count(name) for name in names]
     with session("one.") as client:
         client.until("ready")
         client.say()
         client.send({"type": "end"})
         client.rest()
-    assert [count(name) for name in names] == [number + 1 for number in before]
+    assert [hearing.count(name) for name in names] == [number + 1 for number in before]
 
 
 def pitches(events: list[dict[str, Any]], rate: int) -> list[int]:

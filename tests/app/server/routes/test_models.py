@@ -46,16 +46,10 @@ def metric(running: Any, line: str) -> bool:
     return line in running.metrics().splitlines()
 
 
-def count(running: Any, series: str) -> float:
-    """Return a counter, which all servers of this process share; 0 before its first sample."""
-    lines = (line.rpartition(" ") for line in running.metrics().splitlines())
-    return next((float(value) for name, _, value in lines if name == f"nightingale_{series}"), 0.0)
-
-
-REQUESTED = 'model_unloads_total{model="tone-two",reason="request"}'
-IDLE = 'model_unloads_total{model="tone-two",reason="idle"}'
-MEMORY = 'model_unloads_total{model="tone",reason="memory"}'
-LOADS = 'model_load_seconds_count{model="tone-two"}'
+REQUESTED = 'nightingale_model_unloads_total{model="tone-two",reason="request"}'
+IDLE = 'nightingale_model_unloads_total{model="tone-two",reason="idle"}'
+MEMORY = 'nightingale_model_unloads_total{model="tone",reason="memory"}'
+LOADS = 'nightingale_model_load_seconds_count{model="tone-two"}'
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +79,11 @@ def test_a_model_comes_and_goes(loads: Running) -> None:
     assert (answer.status_code, answer.json()["status"]) == (200, "ready")
     assert answer.headers["preference-applied"] == "wait=30"
     assert metric(running, "nightingale_models_loaded 2.0")
-    unloads = count(running, REQUESTED)
+    unloads = running.count(REQUESTED)
     answer = post(running, "unload", headers=WAIT)
     assert (answer.status_code, answer.json()["status"]) == (200, "available")
     assert metric(running, "nightingale_models_loaded 1.0")
-    assert count(running, REQUESTED) == unloads + 1
+    assert running.count(REQUESTED) == unloads + 1
     assert entry(running)["languages"], "it stays known"
     assert post(running, "unload", headers=WAIT).status_code == 200, "twice is no error"
 
@@ -129,7 +123,7 @@ def test_a_stream_ends_before_its_model_is_unloaded_and_who_waits_has_it_back(lo
 
 def test_a_socket_holds_its_model_while_it_is_silent(start_server: Any, wait_until: Any) -> None:
     running = start_server(idle_unload_seconds=0.3)
-    unloads = count(running, IDLE)
+    unloads = running.count(IDLE)
     with connect(running.websocket_url) as socket:
         socket.send(json.dumps({"type": "start", "model": "tone-two"}))
         while json.loads(socket.recv(timeout=60))["type"] != "ready":
@@ -139,7 +133,7 @@ def test_a_socket_holds_its_model_while_it_is_silent(start_server: Any, wait_unt
         held = entry(running)
         assert (held["status"], held["requests"], held["idle_unload_seconds"]) == ("ready", 1, 0.3)
     assert wait_until(lambda: entry(running)["status"] == "available")
-    assert count(running, IDLE) == unloads + 1
+    assert running.count(IDLE) == unloads + 1
 
 
 def test_a_server_stays_ready_without_its_default_model(loads: Running) -> None:
@@ -161,13 +155,13 @@ def test_the_limits_of_single_models_are_their_own(start_server: Any, wait_until
 
 def test_a_budget_holds_one_model_at_a_time(start_server: Any, wait_until: Any) -> None:
     running = start_server(memory_budget="1.5 MB")
-    unloads = count(running, MEMORY)
+    unloads = running.count(MEMORY)
     listed = httpx.get(running.url + "/v1/models").json()
     assert (listed["memory_used"], listed["memory_budget"]) == (1_000_000, 1_500_000)
     for model in ("tone-two", "tone", "tone-two"):
         assert speak(running, WAIT, model=model).status_code == 200
         assert httpx.get(running.url + "/v1/models").json()["memory_used"] == 1_000_000
-    assert count(running, MEMORY) == unloads + 2
+    assert running.count(MEMORY) == unloads + 2
 
 
 def test_a_budget_that_is_in_use_is_told(start_server: Any, wait_until: Any) -> None:
@@ -231,7 +225,7 @@ def test_who_leaves_while_a_model_loads_waits_no_more(loads: Running, wait_until
 
 def test_a_storm_of_requests_is_one_load_and_bounded(start_server: Any, wait_until: Any) -> None:
     running = start_server(queue_size=3)
-    loads = count(running, LOADS)
+    loads = running.count(LOADS)
     running.second.warm_gate = threading.Semaphore(0)
     with ThreadPoolExecutor(12) as pool:
         answers = [pool.submit(speak, running, WAIT) for _ in range(12)]
@@ -240,7 +234,7 @@ def test_a_storm_of_requests_is_one_load_and_bounded(start_server: Any, wait_unt
         running.second.warm_gate.release(3)
         statuses = sorted(each.result(60).status_code for each in answers)
     assert statuses == [200] * 3 + [503] * 9
-    assert count(running, LOADS) == loads + 1
+    assert running.count(LOADS) == loads + 1
 
 
 @pytest.fixture

@@ -10,23 +10,14 @@ import av
 import httpx
 import numpy as np
 import pytest
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
-from tests.app.server.streams import receive, send, session, until_answer
+from tests.app.server.streams import close_code, receive, send, session, until_answer
 
 TWO = "Hello there, everybody. This is the second sentence."
 # Seconds: longer than a busy machine takes from one message of a client to the next.
 IDLE = 2.5
 LONG = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
-
-
-def close_code(socket: ClientConnection) -> int:
-    with pytest.raises(ConnectionClosed):
-        while True:
-            socket.recv(timeout=60)
-    assert socket.close_code is not None
-    return socket.close_code
 
 
 def test_text_in_fragments_comes_back_as_audio_with_words(server: Any) -> None:

@@ -196,15 +196,11 @@ def test_a_failure_inside_the_translator_is_an_error_event(server: Any) -> None:
 
 
 def test_metrics_count_what_was_translated_for_speech(server: Any, wait_until: Any) -> None:
-    def counted() -> float:
-        pattern = r'translation_sentences_total\{model="shout",streaming="false",surface="openai"\} ([\d.]+)'
-        found = re.search(pattern, server.metrics())
-        return float(found.group(1)) if found else 0.0
-
-    before = counted()
+    series = 'nightingale_translation_sentences_total{model="shout",streaming="false",surface="openai"}'
+    before = server.count(series)
     post(server)
     # The client has the last byte before the server has counted.
-    assert wait_until(lambda: counted() == before + 3)
+    assert wait_until(lambda: server.count(series) == before + 3)
 
 
 # A language model's text.

@@ -5,12 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.app.server.streams import reference
+
 TWO = "Hello there, everybody. This is the second sentence."
-
-
-def reference(server: Any, text: str, **options: object) -> bytes:
-    body = {"input": text, "response_format": "pcm", **options}
-    return httpx.post(server.url + "/v1/audio/speech", json=body).raise_for_status().content
 
 
 def post(server: Any, text: object = TWO, **query: object) -> httpx.Response:

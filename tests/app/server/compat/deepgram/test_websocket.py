@@ -10,6 +10,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from tests.app.server.streams import close_code, reference
+
 TWO = "Hello there, everybody. This is the second sentence."
 LONG = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
 
@@ -41,18 +43,6 @@ def until(socket: ClientConnection, kind: str) -> tuple[bytes, list[dict[str, An
         told.append(json.loads(message))
         if told[-1]["type"] == kind:
             return audio, told
-
-
-def close_code(socket: ClientConnection) -> int | None:
-    with pytest.raises(ConnectionClosed):
-        while True:
-            socket.recv(timeout=60)
-    return socket.close_code
-
-
-def reference(server: Any, text: str, **options: object) -> bytes:
-    body = {"input": text, "response_format": "pcm", **options}
-    return httpx.post(server.url + "/v1/audio/speech", json=body).raise_for_status().content
 
 
 def test_text_in_pieces_comes_back_as_audio_and_flushed(server: Any) -> None:

@@ -4,10 +4,10 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.app.server.compat.wyoming.clients import Event, connected, error_of
+from tests.app.server.streams import reference
 
 TWO = "Hello there, everybody. This is the second sentence."
 LONG = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
@@ -21,11 +21,6 @@ def tone_server(server: Any) -> Any:
 
 def audio(events: list[Event]) -> bytes:
     return b"".join(event.payload for event in events if event.type == "audio-chunk")
-
-
-def reference(server: Any, text: str) -> bytes:
-    body = {"input": text, "response_format": "pcm"}
-    return httpx.post(server.url + "/v1/audio/speech", json=body).raise_for_status().content
 
 
 def test_synthesize_again_and_again_on_one_connection(tone_server: Any) -> None:
