@@ -257,11 +257,11 @@ def with_json(**more: object) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def with_lines(voice: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A dialogue whose speaker is named by `voice`."""
+    """A dialogue with a line for each sentence; its speaker is named by `voice`."""
 
     def body(options: dict[str, Any]) -> dict[str, Any]:
-        line = {"text": options.pop("text"), voice: options.pop("voice")}
-        return {"json": {"inputs": [line], **options}}
+        texts, speaker = str(options.pop("text")).replace(". ", ".\n").split("\n"), options.pop("voice")
+        return {"json": {"inputs": [{"text": text, voice: speaker} for text in texts], **options}}
 
     return body
 

@@ -198,6 +198,18 @@ def test_silence_closes(start_server: Any) -> None:
         assert error_of(client)["code"] == "idle_timeout"
 
 
+def test_more_clients_than_streams_are_refused(start_server: Any) -> None:
+    port = start_server(wyoming_port=0, max_streams=2).wyoming_port
+    with connected(port) as first, connected(port) as second:
+        for client in (first, second):
+            client.send("ping")
+            client.until("pong")
+        with connected(port) as third:
+            assert error_of(third)["code"] == "overloaded"
+        first.send("ping")
+        assert first.until("pong")
+
+
 @pytest.mark.parametrize(
     ("head_seconds", "sent", "code"),
     [
