@@ -34,7 +34,12 @@ from tests.app.server.surfaces import (
     openai_error,
 )
 
+# Answers that are sent when they are whole, or whose first piece waits for agreement on what was heard.
+WHOLE = ("elevenlabs whole", "translate", "libretranslate", "transcriptions", "translations", "deepgram listening",
+         "deepgram listening socket", "elevenlabs listening", "elevenlabs listening socket", "realtime")  # fmt: skip
+
 LEFT_OUT = {
+    "first piece": dict.fromkeys(WHOLE, "its answer comes when it is whole, or not before it is sure"),
     "ok": {
         "elevenlabs listening socket": "its sessions have no end: each is counted as cancelled",
         "realtime": "its sessions have no end: each is counted as cancelled",
@@ -93,11 +98,6 @@ def test_an_answer_is_counted_once(hearing: Any, surface: Surface) -> None:
     assert answer(hearing, surface)
     assert wait_until(lambda: counted(hearing, surface, "ok") == good + 1)
     assert counted(hearing, surface) == all_ + 1
-
-
-# Answers that are sent when they are whole, or whose first piece waits for agreement on what was heard.
-WHOLE = ("elevenlabs whole", "translate", "libretranslate", "transcriptions", "translations", "deepgram listening",
-         "deepgram listening socket", "elevenlabs listening", "elevenlabs listening socket", "realtime")  # fmt: skip
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["closes at once", "breaks off in the middle"])
@@ -169,10 +169,8 @@ def test_a_failure_in_the_middle_breaks_the_answer_off_or_is_told(hearing: Any, 
     assert answer(hearing, surface)
 
 
-@surfaces()
+@surfaces(rule="first piece")
 def test_the_first_piece_comes_before_the_rest_is_computed(hearing: Any, surface: Surface) -> None:
-    if surface.name in WHOLE:
-        pytest.skip("its answer comes when it is whole, or not before it is sure")
     with surface.ask(hearing, "half") as conversation:
         conversation.first()
         hearing.tone.gate.set()
@@ -447,16 +445,25 @@ def test_a_body_that_cannot_be_read_is_refused(hearing: Any, surface: Surface, b
     assert hearing.tone.begun == []
 
 
+FRAMES = {
+    "half": "{", "list": "[]", "empty": "{}", "kind": '{"type": "sing"}', "deep": '{"a":' * 5_000, "binary": b"\x00",
+    "large": "x" * 1_100_000,
+}  # fmt: skip
+# Bytes are audio to the one. All fields of the messages of the others may be absent.
+READABLE = [("deepgram listening socket", "binary")]
+READABLE += [(f"elevenlabs {name}", frame) for name in ("socket", "contexts") for frame in ("empty", "kind")]
+
+
 @pytest.mark.parametrize(
-    "frame", ["{", "[]", "{}", '{"type": "sing"}', '{"a":' * 5_000, b"\x00", "x" * 1_100_000],
-    ids=["half", "list", "empty", "kind", "deep", "binary", "large"],
-)  # fmt: skip
-@surfaces(socket=True)
+    ("surface", "frame"),
+    [
+        pytest.param(surface, frame, id=f"{surface}: {name}")
+        for name, frame in FRAMES.items()
+        for surface in SURFACES
+        if surface.socket and surface.label != "wyoming" and (str(surface), name) not in READABLE
+    ],
+)
 def test_a_message_that_cannot_be_read_ends_the_socket(hearing: Any, surface: Surface, frame: str | bytes) -> None:
-    if surface.label == "wyoming" or (frame == b"\x00" and surface.name == "deepgram listening socket"):
-        pytest.skip("Wyoming has messages of its own, and the other takes bytes as audio")
-    if frame in ("{}", '{"type": "sing"}') and surface.label == "elevenlabs" and surface.kind == "speech":
-        pytest.skip("all fields of its messages may be absent")
     with surface.opened(hearing) as conversation:
         conversation.send(frame)
         if len(frame) > 1_000_000:
