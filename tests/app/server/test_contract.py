@@ -1,4 +1,4 @@
-"""What each surface of the server promises, whatever its protocol: a test for a rule, a case for a surface.
+"""Promises that each surface of the server keeps, whatever its protocol: a test for a rule, a case for a surface.
 
 Files of single surfaces test what is theirs alone. `LEFT_OUT` names the surfaces that a rule does not hold for and why.
 """
