@@ -149,6 +149,7 @@ def test_info_names_the_voices(tone_server: Any) -> None:
         (b'{"type": "synthesize", "data": {"text": "\\ud800"}}\n', "protocol_error"),
         (b'{"type": "synthesize", "data": {"text": "Hi", "voice": "steady"}}\n', "protocol_error"),
         (b'{"type": "synthesize", "data": {"text": "Hi", "text_format": "ssml"}}\n', "invalid_request"),
+        (b'{"type": "synthesize", "data": {"text": " "}}\n', "empty_input"),
         (b'{"type": "synthesize-chunk", "data": {"text": "Hi"}}\n', "protocol_error"),
         (b'{"type": "synthesize-stop"}\n', "protocol_error"),
         (b'{"type": "synthesize-start"}\n{"type": "synthesize-start"}\n', "protocol_error"),
