@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
+import logging
 import re
 import signal
 import socket
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.request import urlopen
 
 import httpx
 import pytest
@@ -30,6 +33,9 @@ from tests.app.standins import Ear, Parrot, Shout, Tone
 
 # Seconds to wait for what must come, on a machine that is as busy as can be.
 PATIENCE = 60.0
+
+# Each `httpx.get` makes a client, and each client reads all certificates, for 50 ms. Nothing here is encrypted.
+httpx._transports.default.create_ssl_context = functools.cache(httpx._config.create_ssl_context)
 
 
 @dataclass(frozen=True)
@@ -150,13 +156,22 @@ class Running:
     ear: Ear
     server: uvicorn.Server
     thread: threading.Thread
+    # Port on which it listens for Wyoming's clients, if it does.
+    wyoming_port: int = 0
 
     @property
     def websocket_url(self) -> str:
         return self.url.replace("http", "ws", 1) + "/v1/audio/stream"
 
     def metrics(self) -> str:
-        return httpx.get(self.url + "/metrics").raise_for_status().text
+        # A client of httpx takes longer to be made than the metrics.
+        with urlopen(self.url + "/metrics", timeout=PATIENCE) as answer:  # noqa: S310
+            return str(answer.read().decode())
+
+    def count(self, series: str) -> float:
+        """Return the sum of all samples whose lines begin with `series`; all servers of this process share them."""
+        lines = (line.rpartition(" ") for line in self.metrics().splitlines())
+        return sum(float(value) for name, _, value in lines if name.startswith(series))
 
     def call(self, function: Callable[[], object]) -> None:
         """Call `function` in the event loop of the server."""
@@ -176,18 +191,31 @@ class Running:
             assert httpx.get(self.url + "/livez").status_code == 200
 
 
+class WyomingPort(logging.Handler):
+    """The port that the log of a server names for Wyoming's clients."""
+
+    port = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if found := re.search(r"Wyoming listens on tcp://127\.0\.0\.1:(\d+)", record.getMessage()):
+            self.port = int(found.group(1))
+
+
 def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Running:
     """Serve until `stop`; with `ready`, wait until every model is warm."""
     config = configure(create_app(settings, catalog), settings.model_copy(update={"port": 0}))
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
+    wyoming, log = WyomingPort(), logging.getLogger("app.server.compat.wyoming.server")
+    log.setLevel(logging.INFO)
+    log.addHandler(wyoming)
     thread.start()
     assert wait_until(lambda: server.started), "the server did not start"
+    log.removeHandler(wyoming)
     port = server.servers[0].sockets[0].getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    running = Running(
-        url, catalog.tone, catalog.second, catalog.shout, catalog.parrot, catalog.ear, server=server, thread=thread
-    )
+    models = (catalog.tone, catalog.second, catalog.shout, catalog.parrot, catalog.ear)
+    running = Running(url, *models, server, thread, wyoming.port)
     deadline = time.monotonic() + PATIENCE
     answer = ""
     while time.monotonic() < deadline:
@@ -227,6 +255,17 @@ def rest(running: Running) -> None:
         return not any(map(float, samples))
 
     assert wait_until(idle), running.metrics()
+
+
+def fresh(running: Running) -> Running:
+    """Return a shared server at rest, whose models remember nothing, with its gates shut."""
+    rest(running)
+    tone, shout, ear = running.tone, running.shout, running.ear
+    for records in (tone.begun, tone.computed, shout.batches, ear.requests, ear.says, running.parrot.requests):
+        records.clear()
+    for model in (tone, shout, ear):
+        model.gate.clear()
+    return running
 
 
 StartServer = Callable[..., Running]
@@ -270,19 +309,15 @@ def start_server() -> Iterator[StartServer]:
 @pytest.fixture(scope="session")
 def shared_server() -> Iterator[Running]:
     """One server for tests that leave no trace in it."""
-    running = start(Settings(max_input_characters=2_000, max_body_bytes=65_536), ToneCatalog())
+    running = start(Settings(max_input_characters=2_000, max_body_bytes=65_536, wyoming_port=0), ToneCatalog())
     yield running
     stop(running)
 
 
 @pytest.fixture
 def server(shared_server: Running) -> Running:
-    """The shared server at rest, its counters cleared."""
-    rest(shared_server)
-    shared_server.tone.begun.clear()
-    shared_server.tone.computed.clear()
-    shared_server.tone.gate.clear()
-    return shared_server
+    """The shared server, for one test."""
+    return fresh(shared_server)
 
 
 @pytest.fixture(scope="session")
@@ -296,30 +331,34 @@ def shared_translating_server() -> Iterator[Running]:
 
 @pytest.fixture
 def translating(shared_translating_server: Running) -> Running:
-    """The shared translating server at rest, its counters cleared."""
-    rest(shared_translating_server)
-    shared_translating_server.shout.batches.clear()
-    shared_translating_server.shout.gate.clear()
-    return shared_translating_server
+    """The shared translating server, for one test."""
+    return fresh(shared_translating_server)
 
 
 @pytest.fixture(scope="session")
 def shared_hearing_server() -> Iterator[Running]:
-    """One server whose default recognizer is `ear`, without a gate: tones are heard. For tests that leave no trace."""
-    settings = Settings(recognition_gate=False, recognition_seconds=60.0, max_recording_bytes=4 << 20)
-    running = start(settings, ToneCatalog(recognizer="ear"))
+    """One server whose default recognizer is `ear`, without a gate: tones are heard. For tests that leave no trace.
+
+    Its default translator is `shout`, and it has the limits of `shared_server`.
+    """
+    settings = Settings(
+        recognition_gate=False,
+        recognition_seconds=60.0,
+        max_recording_bytes=4 << 20,
+        max_input_characters=2_000,
+        max_body_bytes=65_536,
+        preload=("parrot",),
+        wyoming_port=0,
+    )
+    running = start(settings, ToneCatalog(recognizer="ear", translator="shout"))
     yield running
     stop(running)
 
 
 @pytest.fixture
 def hearing(shared_hearing_server: Running) -> Running:
-    """The shared hearing server at rest, its counters cleared."""
-    rest(shared_hearing_server)
-    shared_hearing_server.ear.requests.clear()
-    shared_hearing_server.ear.says.clear()
-    shared_hearing_server.ear.gate.clear()
-    return shared_hearing_server
+    """The shared hearing server, for one test."""
+    return fresh(shared_hearing_server)
 
 
 @pytest.fixture(scope="session")
@@ -332,10 +371,8 @@ def shared_cloning_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def cloning(shared_cloning_server: Running) -> Running:
-    """The shared cloning server at rest, its records cleared."""
-    rest(shared_cloning_server)
-    shared_cloning_server.parrot.requests.clear()
-    return shared_cloning_server
+    """The shared cloning server, for one test."""
+    return fresh(shared_cloning_server)
 
 
 @pytest.fixture(name="wait_until")

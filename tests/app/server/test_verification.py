@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -12,19 +11,12 @@ import pytest
 import soundfile
 from websockets.sync.client import connect
 
-CLIENT = httpx.Client(timeout=60)
 GOOD, BAD, WORSE = "hello there my friend", "hello their own fiend", "what is it now then yes"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def closing() -> Iterator[None]:
-    yield
-    CLIENT.close()
 
 
 def speak(server: Any, text: str = "Hello there, my friend.", **fields: object) -> httpx.Response:
     body = {"input": text, "verify": "report", **fields}
-    return CLIENT.post(f"{server.url}/v1/audio/speech", json=body, headers={"prefer": "wait"})
+    return httpx.post(f"{server.url}/v1/audio/speech", json=body, headers={"prefer": "wait"})
 
 
 def result(response: httpx.Response) -> tuple[str, int, int, int, str]:
@@ -82,8 +74,8 @@ def test_subtitles_tell_the_result_of_their_audio(hearing: Any) -> None:
 def test_a_client_that_leaves_ends_the_hearing(hearing: Any, wait_until: Any) -> None:
     body = {"input": "Hello there. " * 20, "voice": "slow", "verify": "report"}
     with pytest.raises(httpx.ReadTimeout):
-        CLIENT.post(f"{hearing.url}/v1/audio/speech", json=body, timeout=1.5)
-    wait_until(lambda: "nightingale_active_streams 0.0" in CLIENT.get(f"{hearing.url}/metrics").text)
+        httpx.post(f"{hearing.url}/v1/audio/speech", json=body, timeout=1.5)
+    wait_until(lambda: "nightingale_active_streams 0.0" in httpx.get(f"{hearing.url}/metrics").text)
     heard = len(hearing.ear.requests)
     assert heard <= 3  # a sentence takes a second
     speak(hearing, verify="off")
@@ -149,15 +141,11 @@ def test_done_on_a_websocket_has_the_result(hearing: Any) -> None:
 
 
 def test_results_are_counted(hearing: Any) -> None:
-    def counted(name: str) -> float:
-        lines = CLIENT.get(f"{hearing.url}/metrics").text.splitlines()
-        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
-
     names = ("nightingale_verified_sentences_total{", "nightingale_verification_retries_total{")
-    before = [counted(name) for name in names]
+    before = [hearing.count(name) for name in names]
     hearing.ear.says[:] = [WORSE, GOOD]
     speak(hearing, model="parrot", verify="retry")
-    assert [counted(name) for name in names] == [before[0] + 1, before[1] + 1]
+    assert [hearing.count(name) for name in names] == [before[0] + 1, before[1] + 1]
 
 
 def test_another_mode_is_refused(hearing: Any) -> None:
@@ -169,8 +157,8 @@ def test_another_mode_is_refused(hearing: Any) -> None:
 def test_deepgram_s_surface_tells_the_result(hearing: Any) -> None:
     hearing.ear.says[:] = [GOOD]
     url, body = f"{hearing.url}/v1/speak", {"text": "Hello there, my friend."}
-    assert result(CLIENT.post(url, params={"verify": "report"}, json=body)) == ("passed", 4, 0, 1, "ear")
-    refused = CLIENT.post(url, params={"verify": "perhaps"}, json=body)
+    assert result(httpx.post(url, params={"verify": "report"}, json=body)) == ("passed", 4, 0, 1, "ear")
+    refused = httpx.post(url, params={"verify": "perhaps"}, json=body)
     assert (refused.status_code, refused.json()["err_code"]) == (400, "INVALID_REQUEST")
     hearing.ear.says[:] = [WORSE]
     with connect(hearing.url.replace("http", "ws", 1) + "/v1/speak?verify=report") as socket:
@@ -184,6 +172,6 @@ def test_deepgram_s_surface_tells_the_result(hearing: Any) -> None:
 def test_elevenlabs_surface_tells_the_result(hearing: Any) -> None:
     hearing.ear.says[:] = [WORSE]
     url, body = f"{hearing.url}/v1/text-to-speech/steady/stream", {"text": "Hello there, my friend."}
-    assert result(CLIENT.post(url, params={"verify": "report"}, json=body)) == ("failed", 4, 6, 1, "ear")
-    refused = CLIENT.post(url, params={"verify": "perhaps"}, json=body)
+    assert result(httpx.post(url, params={"verify": "report"}, json=body)) == ("failed", 4, 6, 1, "ear")
+    refused = httpx.post(url, params={"verify": "perhaps"}, json=body)
     assert (refused.status_code, refused.json()["detail"]["param"]) == (400, "verify")

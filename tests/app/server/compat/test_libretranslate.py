@@ -121,15 +121,10 @@ def test_the_settings_its_web_clients_ask_for(translating: Any) -> None:
         ({"q": "Hi.", "target": ""}, 400, "missing target"),
         ({"q": "Hi.", "target": 5}, 400, "target must be a string"),
         ({"q": "Hi.", "target": "xx"}, 400, "'xx'"),
-        ({"q": "Hi.", "source": "Frnch"}, 400, "French"),
         ({"q": "Hi.", "format": "markdown"}, 400, "not supported"),
         ({"q": "Hi.", "alternatives": 8}, 400, "from 0 to 7"),
         ({"q": "Hi.", "alternatives": "many"}, 400, "from 0 to 7"),
         ({"q": "a " * 250_000}, 400, "400000"),
-        ({"q": "A quark here."}, 400, "'A quark here.'"),
-        ({"q": "Hi.", "model": "absent-translator"}, 503, "nightingale models pull absent-translator"),
-        ({"q": "a broken thing"}, 500, "failed"),
-        ({"q": "a " * 600_000}, 413, "too large"),
     ],
 )
 def test_errors_are_a_message(translating: Any, body: dict[str, object], status: int, says: str) -> None:
@@ -137,13 +132,6 @@ def test_errors_are_a_message(translating: Any, body: dict[str, object], status:
     assert response.status_code == status
     assert set(response.json()) == {"error"}
     assert says in response.json()["error"]
-
-
-@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b"[" * 20_000, b'{"q": "\\ud800", "target": "fr"}'])
-def test_bad_bodies_are_a_message(translating: Any, content: bytes) -> None:
-    response = httpx.post(translating.url + "/translate", content=content, headers={"content-type": "application/json"})
-    assert response.status_code == 400
-    assert isinstance(response.json()["error"], str)
 
 
 def test_bad_forms_are_a_message(translating: Any) -> None:
@@ -177,10 +165,3 @@ def test_without_an_installed_model_the_answer_is_how_to_install_it(server: Any)
     assert "nightingale models pull absent-translator" in post(server, q="Hi.").json()["error"]
     # Detection needs no translation model.
     assert client.detect("Bonjour, comment allez-vous ?")[0]["language"] == "fr"
-
-
-def test_its_requests_are_counted_under_its_name(client: LibreTranslateAPI, translating: Any, wait_until: Any) -> None:
-    client.translate("Hello there.", "en", "es")
-    series = 'nightingale_requests_total{model="shout",outcome="ok",streaming="false",surface="libretranslate"}'
-    # The request is recorded after its last byte.
-    assert wait_until(lambda: series in translating.metrics())

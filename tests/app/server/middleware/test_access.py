@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.app.server.middleware.keys import ADA, FILE, HASHED
@@ -122,13 +122,6 @@ def test_keys_change_while_the_server_runs(guarded: Any, keys_file: Path, wait_u
 def ready(socket: ClientConnection) -> bool:
     socket.send(json.dumps({"type": "start"}))
     return bool(json.loads(socket.recv(timeout=60))["type"] == "ready")
-
-
-def close_code(socket: ClientConnection) -> int | None:
-    with pytest.raises(ConnectionClosed):
-        while True:
-            socket.recv(timeout=60)
-    return socket.close_code
 
 
 @pytest.mark.parametrize("headers", [bearer(ADA), {"xi-api-key": ADA}, {"authorization": f"token {ADA}"}])

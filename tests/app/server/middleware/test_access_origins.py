@@ -155,6 +155,7 @@ SURFACES = {
     "/translate": {"q": "Hi.", "target": "fr"},
     "/detect": {"q": "Wo ist bitte der Bahnhof?"},
     "/v1/audio/voices": {"name": "a"},
+    "/v1/models/tone-two/unload": {},
 }
 FOREIGN = (
     {"origin": "http://evil.example"},

@@ -7,21 +7,15 @@ import time
 from contextlib import suppress
 from typing import Any
 
-import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
+
+from tests.app.server.streams import close_code
 
 
 def ready(socket: ClientConnection, voice: str = "steady") -> bool:
     socket.send(json.dumps({"type": "start", "voice": voice}))
     return bool(json.loads(socket.recv(timeout=60))["type"] == "ready")
-
-
-def close_code(socket: ClientConnection) -> int | None:
-    with pytest.raises(ConnectionClosed):
-        while True:
-            socket.recv(timeout=60)
-    return socket.close_code
 
 
 def test_too_many_messages_close_the_socket(start_server: Any, wait_until: Any) -> None:

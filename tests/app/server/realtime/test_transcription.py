@@ -166,16 +166,6 @@ def test_voices_end_utterances(hearing: Any, speech: np.ndarray) -> None:
     assert len(ids) == 2
 
 
-@pytest.mark.parametrize("kind", ["audio/pcmu", "audio/pcma"])
-def test_telephone_audio(hearing: Any, kind: str) -> None:
-    with session(hearing) as one:
-        one.update(format={"type": kind}, turn_detection=None)
-        one.append(bytes(range(256)) * 125)  # four seconds
-        one.send("input_audio_buffer.commit")
-        done = one.until(COMPLETED)[-1]
-    assert done["usage"]["input_token_details"]["audio_tokens"] == 40
-
-
 def test_g711_is_that_of_ffmpeg() -> None:
     import av
 
@@ -351,42 +341,6 @@ def test_a_frame_that_is_too_large_is_told(start_server: Any) -> None:
             one.next()
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1009
-
-
-def test_a_server_that_stops_gives_the_text_first(start_server: Any) -> None:
-    running = start_server(recognizer="ear", recognition_gate=False)
-    with session(running) as one:
-        one.update(turn_detection=None, transcription={"prompt": "gated"})
-        one.append(pcm(2))
-        one.send("input_audio_buffer.commit")
-        one.until("conversation.item.done")
-        running.call(services_of(running).admission.drain)
-        time.sleep(0.2)
-        running.ear.gate.set()
-        events = one.until("error")
-        assert COMPLETED in [event["type"] for event in events]
-        assert events[-1]["error"]["code"] == "draining"
-        with pytest.raises(ConnectionClosed) as closed:
-            one.next()
-        assert closed.value.rcvd is not None
-        assert closed.value.rcvd.code == 1012
-
-
-def test_a_silent_client_is_told(start_server: Any) -> None:
-    running = start_server(recognizer="ear", idle_seconds=0.3)
-    with session(running) as one:
-        assert one.until("error")[-1]["error"]["code"] == "idle_timeout"
-
-
-def test_work_for_a_client_that_left_is_dropped(hearing: Any, wait_until: Callable[..., bool]) -> None:
-    with session(hearing) as one:
-        one.update(turn_detection=None, transcription={"prompt": "gated"})
-        one.append(pcm(3))
-        one.send("input_audio_buffer.commit")
-        assert wait_until(lambda: bool(hearing.ear.requests))
-        closed = hearing.ear.closed
-    assert wait_until(lambda: hearing.ear.closed > closed)
-    assert 'outcome="cancelled"' in hearing.metrics()
 
 
 def test_a_client_that_reads_nothing_is_dropped(

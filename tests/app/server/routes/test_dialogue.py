@@ -3,6 +3,7 @@
 import io
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 import soundfile
 from websockets.sync.client import connect
 
+from tests.app.server.cloning import cloned
 from tests.app.standins import Parrot
 
 DIALOGUE = "/v1/audio/dialogue"
@@ -261,7 +263,6 @@ def test_phonemes_of_a_voice_that_reads_text_are_an_error(both: Any) -> None:
 
 
 def test_each_line_is_translated_and_spoken_in_its_voice(translating: Any) -> None:
-    translating.tone.computed.clear()
     lines = [line("Good morning.", "steady"), line("Good evening.", "silky")]
     assert post(translating, inputs=lines, translate_to="fr", source="en").status_code == 200
     assert say(translating, "Yes. [voice:silky] No.", translate_to="fr", source="en").status_code == 200
@@ -284,3 +285,30 @@ def test_a_speed_that_is_given_wins(server: Any) -> None:
     reply = say(server, "How are you today?", instructions="slowly", speed=1.0)
     assert reply.headers["x-ignored"] == "instruction slowly"
     assert reply.content == say(server, "How are you today?").content
+
+
+def test_events_of_a_dialogue_tell_its_failure(server: Any) -> None:
+    body = {"inputs": [line("One.", "steady"), line("Two.", "broken")], "stream_format": "sse"}
+    events: list[str] = []
+    with (
+        pytest.raises(httpx.RemoteProtocolError),
+        httpx.stream("POST", server.url + DIALOGUE, json=body, timeout=60) as reply,
+    ):
+        events += (json.loads(each[6:])["type"] for each in reply.iter_lines() if each)
+    assert events == ["speech.audio.delta", "error"]
+
+
+def test_a_cloned_voice_speaks_beside_a_model_s_own(start_server: Any, tmp_path: Path) -> None:
+    running = start_server(data_dir=str(tmp_path / "data"), preload=("parrot",), recognition_gate=False)
+    voice = cloned(running, 700.0)
+    spoken = [line("Hello there.", "own"), line("Good day.", f"parrot/{voice}"), line("Yes.", voice)]
+    reply = post(running, inputs=spoken, model="parrot")
+    assert reply.status_code == 200, reply.text
+    pitches = [None if each.conditioning is None else 1 for each in running.parrot.requests]
+    assert pitches == [None, 1, 1]
+    # A model that clones nobody cannot speak in it, and the line is named.
+    refused = post(running, inputs=[line("One.", "steady"), line("Two.", voice)])
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "inputs[1].voice")
+    # By chance the same mark stands in a text: it is read.
+    marked = say(running, f"One. [voice:{voice}] Two.", voice="steady")
+    assert marked.headers["x-ignored"] == f"voice {voice}"

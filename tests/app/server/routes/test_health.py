@@ -179,31 +179,6 @@ def test_one_request_is_recorded_once_and_agrees_with_its_header(server: Any, wa
     assert abs(added - (len(response.content) - 44) / 48_000) < 1e-6
 
 
-def test_outcomes_are_told_apart(server: Any, wait_until: Any, leave: Any) -> None:
-    def outcomes() -> dict[str, float]:
-        rejected = value(
-            server, "nightingale_requests_total", outcome="rejected", model="none", surface="openai", streaming="false"
-        )
-        named = {
-            outcome: value(server, "nightingale_requests_total", outcome=outcome, **OPENAI)
-            for outcome in ("cancelled", "failed", "ok")
-        }
-        return named | {"rejected": rejected}
-
-    before = outcomes()
-    speak(server, input="")
-    speak(server, input="Hi.", voice="broken")
-    begun = len(server.tone.begun)
-    body = {"input": "Hi.", "voice": "gated"}
-    leave(server.url + "/v1/audio/speech", body, lambda: len(server.tone.begun) > begun)
-    assert wait_until(lambda: outcomes()["cancelled"] == before["cancelled"] + 1)
-    after = outcomes()
-    assert after["rejected"] == before["rejected"] + 1
-    assert after["failed"] == before["failed"] + 1
-    assert after["ok"] == before["ok"]
-    assert wait_until(lambda: value(server, "nightingale_cancel_latency_seconds_count", model="tone") >= 1)
-
-
 def test_first_audible_counts_the_silence_before_it(server: Any, wait_until: Any) -> None:
     named = OPENAI | {"streaming": "true"}
 
@@ -232,13 +207,6 @@ def test_labels_never_carry_voices_or_text(server: Any) -> None:
     text = server.metrics()
     assert "silky" not in text
     assert "Supercali" not in text
-
-
-def test_probes_answer_during_synthesis(server: Any, leave: Any) -> None:
-    leave(server.url + "/v1/audio/speech", {"input": "Hi.", "voice": "gated"}, lambda: server.tone.begun)
-    # Nobody opens the gate: who waited for the model would wait for ever.
-    for path in ("/livez", "/readyz", "/metrics"):
-        assert httpx.get(server.url + path).status_code == 200
 
 
 def test_the_description_names_the_errors_that_are_sent(server: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from websockets.sync.client import connect
 
 from app.config import Settings, SettingsError
 from app.server.app import create_app
-from tests.app.conftest import ToneCatalog
+from tests.app.conftest import Running, ToneCatalog, start, stop
 from tests.app.server.middleware.keys import ADA, BOB, HASHED
 
 WAIT = {"prefer": "wait"}
@@ -45,37 +46,50 @@ def metric(running: Any, line: str) -> bool:
     return line in running.metrics().splitlines()
 
 
-def count(running: Any, series: str) -> float:
-    """Return a counter, which all servers of this process share; 0 before its first sample."""
-    lines = (line.rpartition(" ") for line in running.metrics().splitlines())
-    return next((float(value) for name, _, value in lines if name == f"nightingale_{series}"), 0.0)
+REQUESTED = 'nightingale_model_unloads_total{model="tone-two",reason="request"}'
+IDLE = 'nightingale_model_unloads_total{model="tone-two",reason="idle"}'
+MEMORY = 'nightingale_model_unloads_total{model="tone",reason="memory"}'
+LOADS = 'nightingale_model_load_seconds_count{model="tone-two"}'
 
 
-REQUESTED = 'model_unloads_total{model="tone-two",reason="request"}'
-IDLE = 'model_unloads_total{model="tone-two",reason="idle"}'
-MEMORY = 'model_unloads_total{model="tone",reason="memory"}'
-LOADS = 'model_load_seconds_count{model="tone-two"}'
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Running]:
+    running = start(Settings(), ToneCatalog())
+    yield running
+    stop(running)
 
 
-def test_a_model_comes_and_goes(start_server: Any, wait_until: Any) -> None:
-    running = start_server()
+@pytest.fixture
+def loads(shared: Running) -> Running:
+    """A server of this file, with its default model alone."""
+    shared.second.warm_gate = None
+    shared.second.begun.clear()
+    shared.second.gate.clear()
+    post(shared, "load", "tone", WAIT)
+    for name in ("tone-two", "corrupt"):
+        post(shared, "unload", name, WAIT)
+    return shared
+
+
+def test_a_model_comes_and_goes(loads: Running) -> None:
+    running = loads
     before = entry(running)
     assert (before["status"], before["languages"], before["progress"]) == ("available", None, None)
     answer = post(running, "load", headers=WAIT)
     assert (answer.status_code, answer.json()["status"]) == (200, "ready")
     assert answer.headers["preference-applied"] == "wait=30"
     assert metric(running, "nightingale_models_loaded 2.0")
-    unloads = count(running, REQUESTED)
+    unloads = running.count(REQUESTED)
     answer = post(running, "unload", headers=WAIT)
     assert (answer.status_code, answer.json()["status"]) == (200, "available")
     assert metric(running, "nightingale_models_loaded 1.0")
-    assert count(running, REQUESTED) == unloads + 1
+    assert running.count(REQUESTED) == unloads + 1
     assert entry(running)["languages"], "it stays known"
     assert post(running, "unload", headers=WAIT).status_code == 200, "twice is no error"
 
 
-def test_without_wait_the_answer_comes_at_once(start_server: Any, wait_until: Any) -> None:
-    running = start_server()
+def test_without_wait_the_answer_comes_at_once(loads: Running, wait_until: Any) -> None:
+    running = loads
     running.second.warm_gate = threading.Semaphore(0)
     try:
         answers = [post(running, "load") for _ in range(2)]
@@ -91,8 +105,8 @@ def test_without_wait_the_answer_comes_at_once(start_server: Any, wait_until: An
     assert wait_until(lambda: entry(running)["status"] == "available")
 
 
-def test_a_stream_ends_before_its_model_is_unloaded(start_server: Any, wait_until: Any) -> None:
-    running = start_server()
+def test_a_stream_ends_before_its_model_is_unloaded_and_who_waits_has_it_back(loads: Running, wait_until: Any) -> None:
+    running = loads
     post(running, "load", headers=WAIT)
     with ThreadPoolExecutor() as pool:
         speaking = pool.submit(speak, running, voice="gated")
@@ -101,18 +115,6 @@ def test_a_stream_ends_before_its_model_is_unloaded(start_server: Any, wait_unti
         assert (answer.status_code, answer.json()["status"]) == (202, "unloading")
         assert code(speak(running)) == (503, "model_loading")
         assert entry(running)["status"] == "unloading"
-        running.second.gate.set()
-        assert speaking.result(60).status_code == 200
-    assert wait_until(lambda: entry(running)["status"] == "available")
-
-
-def test_a_request_waits_until_the_model_is_gone_and_back(start_server: Any, wait_until: Any) -> None:
-    running = start_server()
-    post(running, "load", headers=WAIT)
-    with ThreadPoolExecutor() as pool:
-        speaking = pool.submit(speak, running, voice="gated")
-        assert wait_until(lambda: bool(running.second.begun))
-        post(running, "unload")
         waiting = pool.submit(speak, running, WAIT)
         assert wait_until(lambda: metric(running, "nightingale_model_load_waits 1.0"))
         running.second.gate.set()
@@ -121,7 +123,7 @@ def test_a_request_waits_until_the_model_is_gone_and_back(start_server: Any, wai
 
 def test_a_socket_holds_its_model_while_it_is_silent(start_server: Any, wait_until: Any) -> None:
     running = start_server(idle_unload_seconds=0.3)
-    unloads = count(running, IDLE)
+    unloads = running.count(IDLE)
     with connect(running.websocket_url) as socket:
         socket.send(json.dumps({"type": "start", "model": "tone-two"}))
         while json.loads(socket.recv(timeout=60))["type"] != "ready":
@@ -131,11 +133,11 @@ def test_a_socket_holds_its_model_while_it_is_silent(start_server: Any, wait_unt
         held = entry(running)
         assert (held["status"], held["requests"], held["idle_unload_seconds"]) == ("ready", 1, 0.3)
     assert wait_until(lambda: entry(running)["status"] == "available")
-    assert count(running, IDLE) == unloads + 1
+    assert running.count(IDLE) == unloads + 1
 
 
-def test_a_server_stays_ready_without_its_default_model(start_server: Any, wait_until: Any) -> None:
-    running = start_server()
+def test_a_server_stays_ready_without_its_default_model(loads: Running) -> None:
+    running = loads
     assert post(running, "unload", "tone", WAIT).status_code == 200
     ready = httpx.get(running.url + "/readyz")
     assert (ready.status_code, ready.json()["models"][0]["status"]) == (200, "idle")
@@ -153,13 +155,13 @@ def test_the_limits_of_single_models_are_their_own(start_server: Any, wait_until
 
 def test_a_budget_holds_one_model_at_a_time(start_server: Any, wait_until: Any) -> None:
     running = start_server(memory_budget="1.5 MB")
-    unloads = count(running, MEMORY)
+    unloads = running.count(MEMORY)
     listed = httpx.get(running.url + "/v1/models").json()
     assert (listed["memory_used"], listed["memory_budget"]) == (1_000_000, 1_500_000)
     for model in ("tone-two", "tone", "tone-two"):
         assert speak(running, WAIT, model=model).status_code == 200
         assert httpx.get(running.url + "/v1/models").json()["memory_used"] == 1_000_000
-    assert count(running, MEMORY) == unloads + 2
+    assert running.count(MEMORY) == unloads + 2
 
 
 def test_a_budget_that_is_in_use_is_told(start_server: Any, wait_until: Any) -> None:
@@ -186,8 +188,8 @@ def test_a_model_beyond_the_budget_is_refused(start_server: Any, monkeypatch: py
     assert entry(running)["status"] == "failed"
 
 
-def test_a_broken_file_is_told_and_tried_again(start_server: Any) -> None:
-    running = start_server()
+def test_a_broken_file_is_told_and_tried_again(loads: Running) -> None:
+    running = loads
     for _ in range(2):
         answer = post(running, "load", "corrupt", WAIT)
         assert code(answer) == (500, "model_failed") and "secret place" not in answer.text
@@ -209,13 +211,8 @@ def test_models_that_cannot_be_loaded(server: Any, name: str, expected: tuple[in
     assert code(post(server, "load", name)) == expected
 
 
-def test_other_methods_are_refused(server: Any) -> None:
-    answer = httpx.get(server.url + "/v1/models/tone/load")
-    assert code(answer) == (405, "method_not_allowed")
-
-
-def test_who_leaves_while_a_model_loads_waits_no_more(start_server: Any, wait_until: Any, leave: Any) -> None:
-    running = start_server()
+def test_who_leaves_while_a_model_loads_waits_no_more(loads: Running, wait_until: Any, leave: Any) -> None:
+    running = loads
     running.second.warm_gate = threading.Semaphore(0)
     try:
         url = running.url + "/v1/models/tone-two/load"
@@ -228,7 +225,7 @@ def test_who_leaves_while_a_model_loads_waits_no_more(start_server: Any, wait_un
 
 def test_a_storm_of_requests_is_one_load_and_bounded(start_server: Any, wait_until: Any) -> None:
     running = start_server(queue_size=3)
-    loads = count(running, LOADS)
+    loads = running.count(LOADS)
     running.second.warm_gate = threading.Semaphore(0)
     with ThreadPoolExecutor(12) as pool:
         answers = [pool.submit(speak, running, WAIT) for _ in range(12)]
@@ -237,7 +234,7 @@ def test_a_storm_of_requests_is_one_load_and_bounded(start_server: Any, wait_unt
         running.second.warm_gate.release(3)
         statuses = sorted(each.result(60).status_code for each in answers)
     assert statuses == [200] * 3 + [503] * 9
-    assert count(running, LOADS) == loads + 1
+    assert running.count(LOADS) == loads + 1
 
 
 @pytest.fixture
@@ -260,11 +257,6 @@ def test_a_server_for_others_without_keys_lets_nobody(start_server: Any) -> None
     for action in ("load", "unload"):
         answer = post(running, action)
         assert code(answer) == (403, "permission_denied") and "admin" in answer.json()["error"]["message"]
-
-
-def test_pages_of_other_sites_unload_nothing(server: Any) -> None:
-    answer = post(server, "unload", "tone", {"origin": "https://example.com"})
-    assert code(answer) == (403, "cross_site")
 
 
 def test_a_limit_of_a_model_that_does_not_exist_is_refused() -> None:

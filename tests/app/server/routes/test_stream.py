@@ -4,66 +4,20 @@ import io
 import itertools
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import av
 import httpx
 import numpy as np
 import pytest
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+
+from tests.app.server.streams import close_code, receive, send, session, until_answer
 
 TWO = "Hello there, everybody. This is the second sentence."
 # Seconds: longer than a busy machine takes from one message of a client to the next.
 IDLE = 2.5
 LONG = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
-
-
-@contextmanager
-def session(server: Any, **start: object) -> Iterator[ClientConnection]:
-    """Start a session, and receive `ready`."""
-    with connect(server.websocket_url) as socket:
-        send(socket, "start", **start)
-        ready = receive(socket)
-        assert ready["type"] == "ready", ready
-        yield socket
-
-
-def send(socket: ClientConnection, kind: str, **fields: object) -> None:
-    socket.send(json.dumps({"type": kind, **fields}))
-
-
-def receive(socket: ClientConnection) -> dict[str, Any]:
-    message = socket.recv(timeout=60)
-    assert isinstance(message, str)
-    found = json.loads(message)
-    assert isinstance(found, dict)
-    return found
-
-
-def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], bytes, dict[str, Any]]:
-    """Return (chunks, audio, done or error)."""
-    chunks: list[dict[str, Any]] = []
-    audio = b""
-    while True:
-        message = socket.recv(timeout=60)
-        if isinstance(message, bytes):
-            audio += message
-            continue
-        event = json.loads(message)
-        if event["type"] != "chunk":
-            return chunks, audio, event
-        chunks.append(event)
-
-
-def close_code(socket: ClientConnection) -> int:
-    with pytest.raises(ConnectionClosed):
-        while True:
-            socket.recv(timeout=60)
-    assert socket.close_code is not None
-    return socket.close_code
 
 
 def test_text_in_fragments_comes_back_as_audio_with_words(server: Any) -> None:
@@ -211,30 +165,11 @@ def test_cancel_stops_within_a_stage_and_the_session_goes_on(server: Any, wait_u
         assert len(server.tone.begun) == 2 + 2
 
 
-def test_leaving_cancels(server: Any, wait_until: Any) -> None:
-    with session(server, voice="gated_second") as socket:
-        send(socket, "text", text=LONG)
-        send(socket, "flush")
-        receive(socket)
-        assert wait_until(lambda: len(server.tone.begun) == 2)
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
-    # The model thread takes a sentence that is still queued before the second of two later requests.
-    for _ in range(2):
-        httpx.post(f"{server.url}/v1/audio/speech", json={"input": "Hi."}, timeout=60).raise_for_status()
-    assert len(server.tone.begun) == 2 + 2
-
-
 @pytest.mark.parametrize(
     ("start", "code", "says"),
     [
-        ({"voice": "nobody"}, "unknown_voice", "steady"),
-        ({"model": "hal"}, "model_not_found", "accepted are"),
-        ({"model": "absent"}, "model_not_installed", "nightingale models pull absent"),
-        ({"format": "midi"}, "unsupported_format", "wav, pcm"),
         ({"format": "opus", "sample_rate": 44_100}, "unsupported_format", "48000"),
         ({"sample_rate": 5}, "unsupported_format", "8000"),
-        ({"lang": "tlh"}, "unsupported_language", "en-us"),
-        ({"speed": 10}, "protocol_error", "speed"),
         ({"voise": "x"}, "protocol_error", "voise"),
     ],
 )
@@ -246,54 +181,7 @@ def test_a_wrong_start_gets_an_error_and_a_close(server: Any, start: dict[str, o
         assert event["fatal"]
         assert event["error"]["code"] == code
         assert says in event["error"]["message"]
-        assert close_code(socket) == (1013 if code == "model_not_installed" else 1008)
-
-
-@pytest.mark.parametrize("frame", ["{", "[]", b"\x00", '{"type":"sing"}', '{"type":"text","text":[]}'])
-def test_malformed_frames_get_an_error_and_a_close(server: Any, frame: str | bytes) -> None:
-    with session(server) as socket:
-        socket.send(frame)
-        assert receive(socket)["error"]["code"] == "protocol_error"
         assert close_code(socket) == 1008
-
-
-def test_frames_are_bounded(server: Any) -> None:
-    with session(server) as socket:
-        send(socket, "text", text="a" * 70_000)
-        assert receive(socket)["error"]["code"] == "body_too_large"
-        assert close_code(socket) == 1009
-    with session(server) as socket:
-        send(socket, "text", text="a" * 2_000_000)
-        assert close_code(socket) == 1009
-    with session(server) as socket:
-        send(socket, "text", text="a " * 1_500)
-        assert receive(socket)["error"]["code"] == "text_too_long"
-        assert close_code(socket) == 1008
-
-
-def test_nothing_to_speak_is_said_and_not_fatal(server: Any) -> None:
-    with session(server) as socket:
-        send(socket, "text", text="?!")
-        send(socket, "flush")
-        _, audio, event = until_answer(socket)
-        assert event["error"]["code"] == "nothing_to_speak"
-        assert not event["fatal"]
-        assert audio == b""
-        send(socket, "text", text="Now something.")
-        send(socket, "flush")
-        assert until_answer(socket)[2]["type"] == "done"
-
-
-def test_a_failing_model_fails_one_set(server: Any) -> None:
-    with session(server, voice="broken") as socket, session(server) as other:
-        send(socket, "text", text="Hello there.")
-        send(socket, "flush")
-        event = until_answer(socket)[2]
-        assert event["error"]["code"] == "model_failed"
-        assert not event["fatal"]
-        send(other, "text", text="Hello there.")
-        send(other, "flush")
-        assert until_answer(other)[2]["type"] == "done"
 
 
 def test_silence_closes_the_socket(start_server: Any) -> None:
@@ -314,33 +202,6 @@ def test_waiting_for_slow_audio_is_not_silence(start_server: Any, tone: Any) -> 
         time.sleep(IDLE + 0.5)
         tone.gate.set()
         assert until_answer(socket)[2]["type"] == "done"
-
-
-def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any, tone: Any, wait_until: Any) -> None:
-    running = start_server(tone=tone, stall_seconds=1.0)
-    text = " ".join(f"This is sentence number {n}, which is long enough to fill the buffers." for n in range(200))
-    with connect(running.websocket_url, max_queue=1, compression=None, ping_interval=None, close_timeout=0.2) as socket:
-        send(socket, "start", speed=0.25, sample_rate=48_000)
-        send(socket, "text", text=text)
-        send(socket, "flush")
-        assert wait_until(lambda: len(tone.computed) > 3)
-        assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
-    assert len(tone.computed) < 200
-    with session(running) as socket:
-        send(socket, "text", text="Still here.")
-        send(socket, "flush")
-        assert until_answer(socket)[2]["type"] == "done"
-
-
-def test_sockets_are_bounded(start_server: Any, wait_until: Any) -> None:
-    running = start_server(max_streams=1)
-    with session(running), connect(running.websocket_url) as second:
-        assert receive(second)["error"]["code"] == "overloaded"
-        assert close_code(second) == 1013
-    # The place is free when the server has noticed.
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
-    with session(running):
-        pass
 
 
 def test_a_model_that_speaks_in_pieces(server: Any) -> None:

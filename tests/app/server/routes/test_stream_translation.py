@@ -5,8 +5,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import httpx
@@ -14,15 +13,15 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from tests.app.server import streams
+from tests.app.server.streams import send, until_answer
+
 THREE = "Where is the station? It is near the bridge. Thank you very much."
 SECONDS_PER_PHONEME = 0.02
 
 
 @pytest.fixture
 def server(translating: Any) -> Any:
-    translating.tone.begun.clear()
-    translating.tone.computed.clear()
-    translating.tone.gate.clear()
     return translating
 
 
@@ -31,31 +30,8 @@ def post(server: Any, **body: object) -> httpx.Response:
     return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=60)
 
 
-@contextmanager
-def session(server: Any, **start: object) -> Iterator[ClientConnection]:
-    with connect(server.websocket_url) as socket:
-        send(socket, "start", **({"source": "en", "translate_to": "fr"} | start))
-        ready = json.loads(socket.recv(timeout=60))
-        assert ready["type"] == "ready", ready
-        yield socket
-
-
-def send(socket: ClientConnection, kind: str, **fields: object) -> None:
-    socket.send(json.dumps({"type": kind, **fields}))
-
-
-def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], int, dict[str, Any]]:
-    """Return (chunks, bytes of audio, done or error)."""
-    chunks: list[dict[str, Any]] = []
-    audio = 0
-    while True:
-        message = socket.recv(timeout=60)
-        if isinstance(message, bytes):
-            audio += len(message)
-        elif (event := json.loads(message))["type"] == "chunk":
-            chunks.append(event)
-        else:
-            return chunks, audio, event
+def session(server: Any, **start: object) -> AbstractContextManager[ClientConnection]:
+    return streams.session(server, **({"source": "en", "translate_to": "fr"} | start))
 
 
 def spoken(chunks: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
@@ -158,7 +134,7 @@ def test_events_carry_both_texts(server: Any) -> None:
     assert [chunk["start"] for chunk in chunks] == pytest.approx(
         [sum(chunk["duration"] for chunk in chunks[:k]) for k in range(3)]
     )
-    assert audio == 2 * round(done["audio_duration"] * 24_000)
+    assert len(audio) == 2 * round(done["audio_duration"] * 24_000)
     assert {"translate_encode", "translate_decode"} <= set(done["stages"])
 
 
@@ -193,7 +169,7 @@ def test_cancel_reaches_the_translator(server: Any, wait_until: Any) -> None:
         assert wait_until(lambda: server.shout.batches)
         send(socket, "cancel")
         _, audio, done = until_answer(socket)
-        assert (audio, done["cancelled"]) == (0, True)
+        assert (audio, done["cancelled"]) == (b"", True)
         assert wait_until(lambda: server.shout.closed == closed + 1)
         send(socket, "text", text="And on.")
         send(socket, "end")
@@ -220,15 +196,11 @@ def test_a_failure_inside_the_translator_is_an_error_event(server: Any) -> None:
 
 
 def test_metrics_count_what_was_translated_for_speech(server: Any, wait_until: Any) -> None:
-    def counted() -> float:
-        pattern = r'translation_sentences_total\{model="shout",streaming="false",surface="openai"\} ([\d.]+)'
-        found = re.search(pattern, server.metrics())
-        return float(found.group(1)) if found else 0.0
-
-    before = counted()
+    series = 'nightingale_translation_sentences_total{model="shout",streaming="false",surface="openai"}'
+    before = server.count(series)
     post(server)
     # The client has the last byte before the server has counted.
-    assert wait_until(lambda: counted() == before + 3)
+    assert wait_until(lambda: server.count(series) == before + 3)
 
 
 # A language model's text.

@@ -1,10 +1,8 @@
 """`POST /v1/translate` over a real socket, with a translator that writes capitals."""
 
-import html
 import json
 import re
-import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -120,24 +118,6 @@ def test_languages_have_many_names(translating: Any, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "source", "target", "expected"),
-    [
-        ("你好。世界很大。", "zh", "en", "你好。 世界很大。"),
-        ("Hello. World.", "en", "zh-Hant", "HELLO. WORLD."),
-        ("駅はどこですか。ありがとう。", "ja", "zh", "駅はどこですか。ありがとう。"),
-        ("مرحبا. كيف حالك؟", "ar", "he", "مرحبا. كيف حالك؟"),
-        ("שלום. מה שלומך?", "he", "en", "שלום. מה שלומך?"),
-        ("สวัสดีครับ ขอบคุณครับ", "th", "en", "สวัสดีครับ ขอบคุณครับ"),
-        ("नमस्ते। आप कैसे हैं?", "hi", "en", "नमस्ते। आप कैसे हैं?"),
-    ],
-)
-def test_right_to_left_and_unspaced_scripts(
-    translating: Any, given: str, source: str, target: str, expected: str
-) -> None:
-    assert texts(post(translating, text=given, source=source, target=target)) == [expected]
-
-
-@pytest.mark.parametrize(
     ("text_format", "given", "expected"),
     [
         (
@@ -188,30 +168,17 @@ def test_alternatives_come_with_scores(translating: Any) -> None:
     [
         ({"text": ""}, (400, "empty_input", "text", "no text")),
         ({"text": []}, (400, "empty_input", "text", "no text")),
-        ({"text": ["", " "]}, (400, "empty_input", "text", "no text")),
         ({"text": "a " * 250_000}, (400, "text_too_long", "text", "400000")),
-        ({"text": "Hi.", "target": "Frnch"}, (400, "unsupported_language", "target", "French (fra_Latn, fr)")),
         ({"text": "Hi.", "target": ""}, (400, "unsupported_language", "target", "Accepted are")),
-        ({"text": "Hi.", "source": "klingon"}, (400, "unsupported_language", "source", "klingon")),
         ({"text": "Hi.", "target": "x" * 10_000}, (400, "unsupported_language", "target", "Accepted are")),
         ({"text": "안녕.", "source": "ko"}, (400, "unsupported_language", "target", "Korean")),
-        ({"text": "Hi.", "model": "hal"}, (404, "model_not_found", "model", "accepted are")),
-        ({"text": "Hi.", "model": "tone"}, (400, "wrong_model_kind", "model", "'tone' speaks")),
-        (
-            {"text": "Hi.", "model": "absent-translator"},
-            (503, "model_not_installed", "model", "nightingale models pull"),
-        ),
-        ({"text": "Fine. A quark here."}, (400, "outside_coverage", "text", "'A quark here.'")),
         ({"text": ["Fine.", "A quark here."]}, (400, "outside_coverage", "text", "of text 1")),
-        ({"text": "a" * 3_500}, (400, "text_too_long", "text", "550")),
-        ({"text": "very broken thing"}, (500, "model_failed", None, "failed")),
         ({"text": "Hi.", "num_beams": 0}, (400, "invalid_request", "num_beams", "1")),
         ({"text": "Hi.", "num_beams": 9}, (400, "invalid_request", "num_beams", "8")),
         ({"text": "Hi.", "alternatives": 8}, (400, "invalid_request", "alternatives", "7")),
         ({"text": "Hi.", "format": "pdf"}, (400, "invalid_request", "format", "markdown")),
         ({"text": "Hi.", "glossary": {"": "x"}}, (400, "invalid_request", "glossary", "empty")),
         ({"text": "Hi.", "glossary": ["x"]}, (400, "invalid_request", "glossary", "dict")),
-        ({"text": "Hi.", "strem": True}, (400, "invalid_request", "strem", "Unknown parameter")),
         ({"text": 5}, (400, "invalid_request", "text", "string")),
         ({"text": "Hi.", "target": None}, (400, "invalid_request", "target", "string")),
     ],
@@ -232,24 +199,10 @@ def test_errors_have_openai_s_shape(
     assert post(translating, text="Hi.").status_code == 200
 
 
-def test_a_lone_surrogate_and_a_bad_body_are_refused(translating: Any) -> None:
-    for content in (b'{"text": "\\ud800", "target": "fr"}', b'{"text": "a", "target": "fr"', b"[" * 20_000):
-        response = httpx.post(
-            translating.url + TRANSLATE, content=content, headers={"content-type": "application/json"}, timeout=20
-        )
-        assert response.status_code == 400
-        assert response.json()["error"]["code"] == "invalid_request"
-
-
-def test_without_an_installed_model_the_answer_is_how_to_install_it(server: Any) -> None:
-    response = post(server, text="Hi.")
-    assert response.status_code == 503
-    assert response.json()["error"]["code"] == "model_not_installed"
-    assert "nightingale models pull absent-translator" in response.json()["error"]["message"]
-    entries = {entry["id"]: entry for entry in httpx.get(server.url + "/v1/models").json()["data"]}
-    assert entries["absent-translator"]["status"] == "absent"
-    # It is there, but nobody asked for it by name.
-    assert entries["shout"]["status"] == "available"
+def test_a_lone_surrogate_is_refused(translating: Any) -> None:
+    body, headers = b'{"text": "\\ud800", "target": "fr"}', {"content-type": "application/json"}
+    response = httpx.post(translating.url + TRANSLATE, content=body, headers=headers, timeout=20)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
 
 
 def test_a_translator_asked_for_by_name_is_loaded(start_server: Any) -> None:
@@ -283,64 +236,6 @@ def test_events_come_in_order_and_join_to_the_whole(translating: Any) -> None:
     assert done["usage"]["characters"] == sum(map(len, given))
     assert done["total"] >= seconds[-1]
     assert {"queue", "translate_encode", "translate_decode"} <= set(done["stages"])
-
-
-def test_the_first_sentence_comes_before_the_rest_is_translated(translating: Any) -> None:
-    body = {"text": "First one. Second gated one. Third one.", "source": "en", "target": "fr", "stream": True}
-    with httpx.stream("POST", translating.url + TRANSLATE, json=body, timeout=60) as response:
-        lines = (json.loads(line.removeprefix("data: ")) for line in response.iter_lines() if line)
-        assert next(lines)["translated_text"] == "FIRST ONE."
-        translating.shout.gate.set()
-        assert [event["type"] for event in lines] == ["translation.sentence"] * 2 + ["translation.done"]
-
-
-def test_a_failure_after_the_first_event_is_an_event_and_a_broken_stream(translating: Any) -> None:
-    body = {"text": "First one. A broken one.", "source": "en", "target": "fr", "stream": True}
-    received = b""
-    with (
-        pytest.raises(httpx.RemoteProtocolError),
-        httpx.stream("POST", translating.url + TRANSLATE, json=body, timeout=60) as response,
-    ):
-        for piece in response.iter_raw():
-            received += piece
-    last = json.loads(received.decode().strip().split("\n\n")[-1].removeprefix("data: "))
-    assert last["error"]["code"] == "model_failed"
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-def test_a_client_that_leaves_stops_its_own_work(translating: Any, wait_until: Any, leave: Any, streamed: bool) -> None:
-    given = [f"This gated line has number {number}." for number in range(200)]
-    closed = translating.shout.closed
-    body = {"text": given, "source": "en", "target": "fr", "stream": streamed}
-    leave(translating.url + TRANSLATE, body, lambda: translating.shout.batches)
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in translating.metrics())
-    assert wait_until(lambda: translating.shout.closed == closed + 1)
-    # One batch was begun; the others were dropped before they were computed.
-    assert len(translating.shout.batches) == 1
-    assert texts(post(translating, text="Hi.")) == ["HI."]
-
-
-def test_a_client_that_leaves_stops_the_splitting_of_its_text(
-    translating: Any, wait_until: Any, leave: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain, begun, ended = service.make_plan, threading.Event(), threading.Event()
-
-    def endless(texts: Sequence[str], *rest: Any) -> Generator[None, None, Any]:
-        try:
-            while texts[0] == "Endless.":
-                begun.set()
-                yield
-        finally:
-            if texts[0] == "Endless.":
-                ended.set()
-        return (yield from plain(texts, *rest))
-
-    monkeypatch.setattr(service, "make_plan", endless)
-    body = {"text": "Endless.", "source": "en", "target": "fr"}
-    leave(translating.url + TRANSLATE, body, begun.is_set)
-    assert ended.wait(60)
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in translating.metrics())
-    assert texts(post(translating, text="Hi.")) == ["HI."]
 
 
 def test_two_languages_at_once_and_speech_between_them(
@@ -381,8 +276,7 @@ def test_translations_are_counted(translating: Any, wait_until: Any) -> None:
     labels = 'model="shout",streaming="false",surface="translate"'
 
     def value(name: str, more: str = "") -> float:
-        found = re.search(rf"^{name}{{{more}{labels}}} ([\d.e+-]+)$", translating.metrics(), re.MULTILINE)
-        return float(found.group(1)) if found else 0.0
+        return float(translating.count(f"{name}{{{more}{labels}}}"))
 
     counters = {
         "nightingale_translation_sentences_total": 2,
@@ -401,96 +295,19 @@ def test_translations_are_counted(translating: Any, wait_until: Any) -> None:
     assert 'nightingale_translation_batch_size_bucket{le="2.0",model="shout"}' in translating.metrics()
 
 
-@pytest.mark.parametrize(
-    "bomb",
-    [
-        "<b>" * 70_000 + "word" + "</b>" * 40_000,
-        "<p " + "a='b' " * 60_000 + ">word</p>",
-        "<" * 390_000,
-        "&" * 200_000 + "word",
-        "<a href='" + "x" * 380_000,
-        "<p>word</p>" * 8_000,
-        "<table>" + "<tr><td>word" * 8_000,
-    ],
-    ids=["nested", "attributes", "open", "entities", "unclosed", "many", "cells"],
-)
-def test_html_bombs_are_translated_or_refused(translating: Any, bomb: str) -> None:
-    response = post(translating, text=bomb, format="html")
-    assert response.status_code == 200, response.text[:500]
-    (found,) = texts(response)
-    # Of a sentence that is written anew, a bare ampersand comes out as an entity.
-    assert html.unescape(found) == html.unescape(bomb.replace("word", "WORD"))
-    assert httpx.get(translating.url + "/livez").status_code == 200
-
-
-def test_a_body_that_is_too_large_is_refused(translating: Any) -> None:
-    response = post(translating, text="a " * 600_000)
-    assert (response.status_code, response.json()["error"]["code"]) == (413, "body_too_large")
-
-
-def test_draining_refuses_new_texts_and_finishes_the_old(start_server: Any, wait_until: Any) -> None:
-    running = start_server(translator="shout")
-    received: list[httpx.Response] = []
-    thread = threading.Thread(target=lambda: received.append(post(running, text="A gated line.")))
-    thread.start()
-    assert wait_until(lambda: running.shout.batches != [])
-    services = running.server.config.app.state.services
-    running.call(services.admission.drain)
-    refused = post(running, text="Hi.")
-    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "draining")
-    running.shout.gate.set()
-    thread.join(60)
-    assert texts(received[0]) == ["A GATED LINE."]
-
-
-def test_a_translation_is_broken_off_when_draining_takes_too_long(start_server: Any, wait_until: Any) -> None:
-    running = start_server(translator="shout")
-    received: list[httpx.Response] = []
-    thread = threading.Thread(target=lambda: received.append(post(running, text="A gated line.")))
-    thread.start()
-    assert wait_until(lambda: running.shout.batches != [])
-    services = running.server.config.app.state.services
-    running.call(services.admission.drain)
-    running.call(services.admission.abort)
-    thread.join(60)
-    assert (received[0].status_code, received[0].json()["error"]["code"]) == (503, "draining")
-    assert wait_until(lambda: running.shout.closed == 1)
-
-
-def test_health_is_quick_while_a_long_text_is_taken_apart(
-    translating: Any, wait_until: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain, answered, pauses = service.make_plan, threading.Event(), []
+def test_a_long_text_is_taken_apart_in_many_steps(translating: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have their turn between two of them."""
+    plain, steps = service.make_plan, []
 
     def counted(*given: Any) -> Generator[None, None, Any]:
         plan = plain(*given)
         while True:
             try:
-                next(plan)
+                steps.append(next(plan))
             except StopIteration as end:
                 return end.value
-            pauses.append(None)
-            # The first pause lasts until others were served.
             yield
-            while not answered.is_set():
-                yield
 
     monkeypatch.setattr(service, "make_plan", counted)
-    done = threading.Event()
-    given = "This is a sentence of a long text. " * 11_000
-
-    def run() -> None:
-        assert len(texts(post(translating, text=given))) == 1
-        done.set()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    assert wait_until(lambda: pauses)
-    for _ in range(5):
-        assert httpx.get(translating.url + "/livez").status_code == 200
-    answered.set()
-    assert done.wait(60)
-    thread.join()
-    # It gives way often while it takes this text apart.
-    print(f"\n{len(pauses)} pauses")
-    assert len(pauses) > 100
+    assert len(texts(post(translating, text="This is a sentence of a long text. " * 11_000))) == 1
+    assert len(steps) > 100

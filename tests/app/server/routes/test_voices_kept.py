@@ -18,10 +18,8 @@ from websockets.sync.client import connect
 
 from tests.app.server.cloning import TEXT, VOICES, cloned, error, pitch_of, speak, stored, upload
 
-
-def counted(server: Any, source: str) -> float:
-    found = re.search(rf'nightingale_voice_conditionings_total{{source="{source}"}} ([\d.]+)', server.metrics())
-    return float(found.group(1)) if found else 0.0
+MEMORY = 'nightingale_voice_conditionings_total{source="memory"}'
+DISK = 'nightingale_voice_conditionings_total{source="disk"}'
 
 
 def test_a_voice_is_made_ready_after_its_upload_and_once(running: Any, wait_until: Any, tmp_path: Path) -> None:
@@ -29,9 +27,9 @@ def test_a_voice_is_made_ready_after_its_upload_and_once(running: Any, wait_unti
     assert wait_until(lambda: f"{voice}.parrot.safetensors" in stored(tmp_path))
     # It is kept in memory after it is kept on the disk; then nothing is waited for.
     assert wait_until(lambda: "condition" not in speak(running, voice).headers["server-timing"])
-    before = counted(running, "memory")
+    before = running.count(MEMORY)
     assert "condition" not in speak(running, voice).headers["server-timing"]
-    assert counted(running, "memory") == before + 1
+    assert running.count(MEMORY) == before + 1
     assert len(running.parrot.heard) == 1
 
 
@@ -82,9 +80,9 @@ def test_what_does_not_fit_in_memory_comes_from_disk(start_server: Any, tmp_path
     running = start_server(data_dir=str(tmp_path / "data"), preload=("parrot",), voice_cache_bytes=0)
     voice = cloned(running, 700.0)
     speak(running, voice)
-    before = counted(running, "disk")
+    before = running.count(DISK)
     assert pitch_of(speak(running, voice).content) == pytest.approx(700, abs=5)
-    assert counted(running, "disk") == before + 1
+    assert running.count(DISK) == before + 1
     assert "nightingale_voice_cache_bytes 0.0" in running.metrics()
 
 

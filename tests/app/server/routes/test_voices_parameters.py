@@ -119,16 +119,11 @@ def test_models_say_what_they_hold_and_take(cloning: Any) -> None:
 
 
 def test_tokens_are_counted(cloning: Any, wait_until: Any) -> None:
-    def count(name: str) -> float:
-        # One line for each surface that spoke.
-        return sum(
-            map(float, re.findall(rf'nightingale_t3_{name}{{model="parrot"[^}}]*}} ([\d.]+)', cloning.metrics()))
-        )
-
-    before = count("tokens_total")
+    series = 'nightingale_t3_tokens_total{model="parrot"'  # one line for each surface that spoke
+    before = cloning.count(series)
     speak(cloning, "own")
     # The client has the last byte before the server has counted.
-    assert wait_until(lambda: count("tokens_total") == before + len(TEXT))
+    assert wait_until(lambda: cloning.count(series) == before + len(TEXT))
     metrics = cloning.metrics()
     for outcome, drafted in (("accepted", 4), ("rejected", 6)):
         found = re.search(rf'nightingale_t3_draft_tokens_total{{[^}}]*outcome="{outcome}"[^}}]*}} ([\d.]+)', metrics)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
 from tests.app.audio.recordings import tone, written
@@ -16,17 +15,10 @@ from tests.app.audio.recordings import tone, written
 PATH = "/v1/listen"
 RECORDING = written(tone(2.5, 16_000), 16_000)
 TEXT = "en second 0. en second 1. en second 2."
-CLIENT = httpx.Client(timeout=60)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def closing() -> Iterator[None]:
-    yield
-    CLIENT.close()
 
 
 def post(server: Any, body: Any = RECORDING, *, kind: str = "audio/wav", **query: Any) -> httpx.Response:
-    return CLIENT.post(server.url + PATH, content=body, params=query, headers={"content-type": kind})
+    return httpx.post(server.url + PATH, content=body, params=query, headers={"content-type": kind})
 
 
 def error(response: httpx.Response) -> tuple[int, str]:
@@ -60,7 +52,6 @@ def test_a_recording_has_metadata_and_words(hearing: Any) -> None:
         "confidence": 0.9,
         "punctuated_word": "0.",
     }
-    assert 'surface="deepgram"' in hearing.metrics()
 
 
 def test_the_options_reach_the_model(hearing: Any) -> None:
@@ -73,7 +64,7 @@ def test_the_options_reach_the_model(hearing: Any) -> None:
         ("diarize", "false"),
         ("callback", ""),
     ]
-    body = CLIENT.post(hearing.url + PATH, params=query, content=RECORDING).json()
+    body = httpx.post(hearing.url + PATH, params=query, content=RECORDING).json()
     (request,) = hearing.ear.requests
     assert (request.language, request.prompt) == ("fr", "Nightingale, MLX, Kokoro.")
     assert request.word_times
@@ -86,10 +77,10 @@ def test_languages_may_be_detected(hearing: Any) -> None:
         assert channel["detected_language"] == "en"
     # English is not one of these.
     query = [("detect_language", "de"), ("detect_language", "fr")]
-    body = CLIENT.post(hearing.url + PATH, params=query, content=RECORDING).json()
+    body = httpx.post(hearing.url + PATH, params=query, content=RECORDING).json()
     assert body["results"]["channels"][0]["detected_language"] == "de"
     hints = [("language", "multi"), ("language_hint", "fr"), ("language_hint", "en")]
-    body = CLIENT.post(hearing.url + PATH, params=hints, content=RECORDING).json()
+    body = httpx.post(hearing.url + PATH, params=hints, content=RECORDING).json()
     assert body["results"]["channels"][0]["detected_language"] == "en"
 
 
@@ -98,35 +89,6 @@ def test_utterances_end_at_pauses(hearing: Any) -> None:
     assert (whole["start"], whole["end"], whole["transcript"], whole["channel"]) == (0.0, 2.5, TEXT, 0)
     parts = post(hearing, utterances="true", utt_split="0").json()["results"]["utterances"]
     assert len(parts) == 9
-
-
-WAVE = 0.5 * np.sin(2 * np.pi * 440 * np.arange(16_000) / 8_000)
-
-
-@pytest.mark.parametrize(
-    ("encoding", "body"),
-    [
-        ("linear16", (WAVE * 32_767).astype("<i2").tobytes()),
-        ("linear32", WAVE.astype("<f4").tobytes()),
-        ("mulaw", written(WAVE, 8_000, codec="ULAW")[-16_000:]),
-        ("alaw", written(WAVE, 8_000, codec="ALAW")[-16_000:]),
-    ],
-)
-def test_recordings_without_a_container(hearing: Any, encoding: str, body: bytes) -> None:
-    response = post(hearing, body, encoding=encoding, sample_rate="8000")
-    assert response.json()["metadata"]["duration"] == 2.0
-    heard = hearing.ear.requests[0].pcm
-    assert heard.size == 32_000
-    assert np.argmax(np.abs(np.fft.rfft(heard))) == 880
-    assert np.abs(heard[1_000:-1_000]).max() == pytest.approx(0.5, abs=0.03)
-
-
-def test_channels_are_mixed(hearing: Any) -> None:
-    both = np.stack([0.5 * np.ones(16_000), 0.25 * np.ones(16_000)], axis=1)
-    body = (both * 32_767).astype("<i2").tobytes()
-    response = post(hearing, body, encoding="linear16", sample_rate="16000", channels="2")
-    assert response.json()["metadata"]["duration"] == 1.0
-    assert hearing.ear.requests[0].pcm == pytest.approx(0.375, abs=1e-3)
 
 
 def test_a_container_wins_over_its_name(hearing: Any) -> None:
@@ -145,9 +107,6 @@ def test_a_container_wins_over_its_name(hearing: Any) -> None:
         ({"redact": "pci"}, (400, "INVALID_REQUEST")),
         ({"summarize": "v2"}, (400, "INVALID_REQUEST")),
         ({"paragraphs": "true"}, (400, "INVALID_REQUEST")),
-        ({"model": "nobody"}, (404, "MODEL_NOT_FOUND")),
-        ({"model": "tone"}, (400, "WRONG_MODEL_KIND")),
-        ({"language": "xx"}, (400, "UNSUPPORTED_LANGUAGE")),
         ({"encoding": "g729"}, (400, "UNSUPPORTED_FORMAT")),
         ({"encoding": "linear16"}, (400, "INVALID_REQUEST")),
         ({"encoding": "linear16", "sample_rate": "x"}, (400, "INVALID_REQUEST")),
@@ -157,7 +116,6 @@ def test_a_container_wins_over_its_name(hearing: Any) -> None:
         ({"utt_split": "-1"}, (400, "INVALID_REQUEST")),
         ({"utt_split": "nan"}, (400, "INVALID_REQUEST")),
         ({"keyterm": ["x"] * 101}, (400, "INVALID_REQUEST")),
-        ({"keyterm": "endless"}, (400, "TEXT_TOO_LONG")),
     ],
 )
 def test_what_cannot_be_served_is_refused(hearing: Any, query: dict[str, Any], expected: tuple[int, str]) -> None:
@@ -173,10 +131,8 @@ def test_addresses_are_refused(hearing: Any) -> None:
 
 def test_bad_bodies_are_refused(hearing: Any) -> None:
     assert error(post(hearing, b"")) == (400, "INVALID_REQUEST")
-    assert error(post(hearing, b"not audio" * 100)) == (400, "UNUSABLE_RECORDING")
     long = written(tone(61.0, 8_000), 8_000)
     assert error(post(hearing, long)) == (400, "UNUSABLE_RECORDING")
-    assert error(post(hearing, bytes((4 << 20) + 1))) == (413, "BODY_TOO_LARGE")
 
     def pieces() -> Iterator[bytes]:
         for _ in range(5):
@@ -184,16 +140,3 @@ def test_bad_bodies_are_refused(hearing: Any) -> None:
 
     # Without a length that says so before.
     assert error(post(hearing, pieces())) == (413, "BODY_TOO_LARGE")
-
-
-def test_without_a_recognizer_the_answer_says_how_to_install_one(server: Any) -> None:
-    response = post(server)
-    assert error(response) == (503, "MODEL_NOT_INSTALLED")
-    assert "nightingale models pull absent-ear" in response.json()["err_msg"]
-
-
-def test_a_client_that_leaves_stops_its_work(hearing: Any, leave: Any, wait_until: Any) -> None:
-    closed = hearing.ear.closed
-    leave(hearing.url + PATH + "?keyterm=gated", RECORDING, lambda: hearing.ear.requests, "audio/wav")
-    assert wait_until(lambda: hearing.ear.closed == closed + 1)
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())

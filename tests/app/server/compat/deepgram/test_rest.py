@@ -1,19 +1,13 @@
 """Deepgram's `POST /v1/speak`: encodings, containers, rates and errors."""
 
-import io
 from typing import Any
 
-import av
 import httpx
-import numpy as np
 import pytest
 
+from tests.app.server.streams import reference
+
 TWO = "Hello there, everybody. This is the second sentence."
-
-
-def reference(server: Any, text: str, **options: object) -> bytes:
-    body = {"input": text, "response_format": "pcm", **options}
-    return httpx.post(server.url + "/v1/audio/speech", json=body).raise_for_status().content
 
 
 def post(server: Any, text: object = TWO, **query: object) -> httpx.Response:
@@ -21,42 +15,11 @@ def post(server: Any, text: object = TWO, **query: object) -> httpx.Response:
     return httpx.post(server.url + "/v1/speak", params=params, json={"text": text}, timeout=60)
 
 
-@pytest.mark.parametrize(
-    ("query", "media_type", "codec", "rate"),
-    [
-        ({}, "audio/mpeg", "mp3float", 24_000),
-        ({"encoding": "linear16"}, "audio/wav", "pcm_s16le", 24_000),
-        ({"encoding": "linear16", "container": "wav", "sample_rate": 8000}, "audio/wav", "pcm_s16le", 8_000),
-        ({"encoding": "mulaw"}, "audio/wav", "pcm_mulaw", 8_000),
-        ({"encoding": "alaw", "sample_rate": 16000}, "audio/wav", "pcm_alaw", 16_000),
-        ({"encoding": "opus"}, "audio/ogg", "opus", 48_000),
-        ({"encoding": "flac", "sample_rate": 22050}, "audio/flac", "flac", 22_050),
-        ({"encoding": "aac"}, "audio/aac", "aac", 24_000),
-    ],
-)
-@pytest.mark.parametrize("text", ["Hello world.", TWO])
-def test_the_rest_call(
-    server: Any, text: str, query: dict[str, object], media_type: str, codec: str, rate: int
-) -> None:
-    seconds = len(reference(server, text)) / 48_000
-    response = post(server, text, model="aura-asteria-en", **query)
-    assert response.status_code == 200, response.text
-    assert response.headers["content-type"] == media_type
+def test_headers_name_the_model_and_count_the_characters(server: Any) -> None:
+    response = post(server, model="aura-asteria-en")
     assert response.headers["dg-model-name"] == "tone"
-    assert response.headers["dg-char-count"] == str(len(text))
+    assert response.headers["dg-char-count"] == str(len(TWO))
     assert response.headers["dg-request-id"] == response.headers["x-request-id"]
-    with av.open(io.BytesIO(response.content)) as container:
-        stream = container.streams.audio[0]
-        assert stream.codec.name == codec
-        assert stream.rate == rate
-        decoded = np.concatenate([frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)])
-    assert seconds - 0.01 <= decoded.size / rate <= seconds + 0.2
-
-
-@pytest.mark.parametrize("bit_rate", [32_000, 48_000, "64000.0"])
-def test_mp3_has_the_bit_rate_asked_for(server: Any, bit_rate: object) -> None:
-    with av.open(io.BytesIO(post(server, bit_rate=bit_rate).content), format="mp3") as container:
-        assert container.streams.audio[0].codec_context.bit_rate == float(str(bit_rate))
 
 
 @pytest.mark.parametrize("encoding", ["opus", "aac"])
@@ -87,15 +50,9 @@ def test_without_a_container_there_are_only_samples(server: Any) -> None:
     ("text", "query", "status", "code"),
     [
         ("", {}, 400, "EMPTY_INPUT"),
-        ("?!", {}, 400, "NOTHING_TO_SPEAK"),
         (5, {}, 400, "INVALID_REQUEST"),
-        ("a " * 1_500, {}, 400, "TEXT_TOO_LONG"),
-        ("Hi", {"encoding": "midi"}, 400, "UNSUPPORTED_FORMAT"),
         ("Hi", {"encoding": "mp3", "container": "wav"}, 400, "UNSUPPORTED_FORMAT"),
         ("Hi", {"encoding": "opus", "sample_rate": 44_100}, 400, "UNSUPPORTED_FORMAT"),
-        ("Hi", {"model": "nobody"}, 400, "UNKNOWN_VOICE"),
-        ("Hi", {"model": "absent"}, 503, "MODEL_NOT_INSTALLED"),
-        ("Hi", {"speed": 5}, 400, "INVALID_REQUEST"),
         ("Hi", {"bit_rate": 50_000}, 400, "UNSUPPORTED_FORMAT"),
         ("Hi", {"bit_rate": 256_000, "sample_rate": 48_000, "encoding": "aac"}, 400, "UNSUPPORTED_FORMAT"),
         ("Hi", {"bit_rate": 650_000, "encoding": "opus"}, 400, "UNSUPPORTED_FORMAT"),
@@ -104,7 +61,6 @@ def test_without_a_container_there_are_only_samples(server: Any) -> None:
         ("Hi", {"bit_rate": 500}, 400, "INVALID_REQUEST"),
         ("Hi", {"bit_rate": -32_000}, 400, "INVALID_REQUEST"),
         ("Hi", {"callback": "http://127.0.0.1/"}, 400, "INVALID_REQUEST"),
-        ("Hi", {"model": "broken"}, 500, "MODEL_FAILED"),
     ],
 )
 def test_errors_have_deepgram_s_shape(

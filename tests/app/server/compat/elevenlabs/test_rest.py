@@ -27,30 +27,6 @@ def test_audio_is_that_of_the_servers_own_surface(server: Any, path: str) -> Non
     assert int(reply.headers["x-sample-rate"]) == 24_000
 
 
-def test_mp3_is_what_comes_unasked(server: Any) -> None:
-    reply = post(server, output=None)
-    assert reply.headers["content-type"] == "audio/mpeg"
-    with av.open(io.BytesIO(reply.content)) as container:
-        assert container.streams.audio[0].rate == 44_100
-        assert container.streams.audio[0].codec_context.name.startswith("mp3")
-
-
-@pytest.mark.parametrize(
-    ("output", "rate", "codec"),
-    [
-        ("mp3_22050_32", 22_050, "mp3"),
-        ("mp3_24000_48", 24_000, "mp3"),
-        ("opus_48000_64", 48_000, "opus"),
-        ("wav_16000", 16_000, "pcm_s16le"),
-        ("wav_44100", 44_100, "pcm_s16le"),
-    ],
-)
-def test_outputs_are_what_their_names_say(server: Any, output: str, rate: int, codec: str) -> None:
-    with av.open(io.BytesIO(post(server, output=output).content)) as container:
-        assert container.streams.audio[0].rate == rate
-        assert codec in container.streams.audio[0].codec_context.name
-
-
 @pytest.mark.parametrize("path", ["", "/stream", "/with-timestamps", "/stream/with-timestamps"])
 @pytest.mark.parametrize("output", ["mp3_22050_32", "mp3_44100_32", "mp3_44100_128", "mp3_44100_192"])
 def test_mp3_has_the_bit_rate_of_its_name(server: Any, output: str, path: str) -> None:
@@ -73,19 +49,6 @@ def test_a_bit_rate_that_does_not_exist_is_refused_with_those_that_do(server: An
         assert reply.status_code == 400
         assert reply.json()["detail"]["status"] == "unsupported_format"
         assert accepted in reply.json()["detail"]["message"]
-
-
-@pytest.mark.parametrize("output", ["pcm_8000", "pcm_16000", "pcm_22050", "pcm_44100", "pcm_48000"])
-def test_rates_keep_the_length(server: Any, output: str) -> None:
-    seconds = len(post(server).content) / 2 / 24_000
-    assert len(post(server, output=output).content) / 2 / int(output[4:]) == pytest.approx(seconds, abs=0.01)
-
-
-@pytest.mark.parametrize("output", ["ulaw_8000", "alaw_8000"])
-def test_telephones_get_a_byte_a_sample(server: Any, output: str) -> None:
-    reply = post(server, output=output)
-    seconds = len(post(server).content) / 2 / 24_000
-    assert len(reply.content) / 8_000 == pytest.approx(seconds, abs=0.01)
 
 
 def test_unknown_fields_of_newer_sdks_are_ignored(server: Any) -> None:
@@ -150,18 +113,12 @@ def test_voices(server: Any) -> None:
 @pytest.mark.parametrize(
     ("status", "code", "told", "changes"),
     [
-        (404, "voice_not_found", "silky", {"voice": "nobody"}),
-        (404, "model_not_found", "tone", {"model_id": "nothing"}),
         (400, "unsupported_format", "output_format", {"output": "mp3"}),
         (400, "unsupported_format", "output_format", {"output": "pcm_24000_128"}),
         (400, "unsupported_format", "8000", {"output": "pcm_96000"}),
         (400, "unsupported_format", "22050", {"output": "mp3_1234_64"}),
         (400, "invalid_request", "speed", {"voice_settings": {"speed": 9}}),
         (400, "invalid_request", "text", {"text": None}),
-        (400, "empty_input", "'text'", {"text": " "}),
-        (400, "text_too_long", "2000", {"text": "a" * 2_001}),
-        (400, "nothing_to_speak", "", {"text": "..."}),
-        (500, "model_failed", "", {"voice": "broken"}),
     ],
 )
 def test_refusals_have_elevenlabs_shape(
@@ -176,33 +133,6 @@ def test_refusals_have_elevenlabs_shape(
 
 def test_other_refusals_have_it_too(server: Any) -> None:
     url = server.url + "/v1/text-to-speech/steady"
-    assert httpx.post(url, content=b"{").json()["detail"]["status"] == "invalid_request"
     assert httpx.get(url).json()["detail"]["status"] == "method_not_allowed"
-    assert httpx.post(url, content=b"a" * 100_000).json()["detail"]["status"] == "body_too_large"
     assert httpx.get(server.url + "/v1/voices/nobody").json()["detail"]["status"] == "voice_not_found"
     assert httpx.get(server.url + "/v1/text-to-speech/a/b").json()["detail"]["status"] == "not_found"
-
-
-@pytest.mark.parametrize("path", ["/stream", "/stream/with-timestamps"])
-def test_a_failure_in_the_middle_breaks_the_connection(server: Any, path: str) -> None:
-    with pytest.raises(httpx.RemoteProtocolError):
-        post(server, "breaks_second", path)
-
-
-def test_what_is_sent_whole_fails_whole(server: Any) -> None:
-    reply = post(server, "breaks_second", "/with-timestamps")
-    assert (reply.status_code, reply.json()["detail"]["status"]) == (500, "model_failed")
-
-
-def test_a_client_that_goes_stops_its_speech(server: Any, wait_until: Any, leave: Any) -> None:
-    long = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
-    for path in ("/stream", "/with-timestamps", "/stream/with-timestamps"):
-        server.tone.begun.clear()
-        leave(f"{server.url}/v1/text-to-speech/gated{path}", {"text": long}, lambda: server.tone.begun)
-        assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
-        assert 1 <= len(server.tone.begun) <= 3
-
-
-def test_counted_by_surface(server: Any, wait_until: Any) -> None:
-    post(server)
-    assert wait_until(lambda: 'surface="elevenlabs"' in server.metrics())

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
 from tests.app.audio.recordings import tone, written
@@ -15,18 +13,11 @@ from tests.app.audio.recordings import tone, written
 PATH = "/v1/speech-to-text"
 RECORDING = written(tone(2.5, 16_000), 16_000)
 TEXT = "en second 0. en second 1. en second 2."
-CLIENT = httpx.Client(timeout=60)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def closing() -> Iterator[None]:
-    yield
-    CLIENT.close()
 
 
 def post(server: Any, recording: bytes = RECORDING, **fields: Any) -> httpx.Response:
     data = {"model_id": "scribe_v1"} | fields
-    return CLIENT.post(server.url + PATH, data=data, files={"file": ("a.wav", recording)})
+    return httpx.post(server.url + PATH, data=data, files={"file": ("a.wav", recording)})
 
 
 def error(response: httpx.Response) -> tuple[int, str, str | None]:
@@ -47,7 +38,6 @@ def test_words_and_spaces_join_to_the_text(hearing: Any) -> None:
     assert body["words"][0] == {"text": "en", "type": "word", "logprob": -0.1054, "start": 0.0, "end": 0.333}
     assert body["words"][1] == {"text": " ", "type": "spacing", "logprob": 0.0, "start": 0.333, "end": 0.333}
     assert "additional_formats" not in body
-    assert 'surface="elevenlabs"' in hearing.metrics()
 
 
 def test_times_as_asked_for(hearing: Any) -> None:
@@ -80,12 +70,6 @@ def test_other_forms(hearing: Any) -> None:
     assert (txt["content_type"], txt["content"]) == ("text/plain", TEXT)
 
 
-def test_samples_without_a_header(hearing: Any) -> None:
-    raw = (tone(1.0, 16_000) * 32_767).astype("<i2").tobytes()
-    assert post(hearing, raw, file_format="pcm_s16le_16").json()["audio_duration_secs"] == 1.0
-    assert np.abs(hearing.ear.requests[0].pcm).max() == pytest.approx(0.5, abs=0.01)
-
-
 def test_silence_has_no_words(hearing: Any) -> None:
     hearing.ear.says.append("")
     body = post(hearing).json()
@@ -96,9 +80,6 @@ def test_silence_has_no_words(hearing: Any) -> None:
     ("fields", "expected"),
     [
         ({"model_id": ""}, (400, "invalid_request", "model_id")),
-        ({"model_id": "nobody"}, (404, "model_not_found", "model")),
-        ({"model_id": "tone"}, (400, "wrong_model_kind", "model")),
-        ({"language_code": "xx"}, (400, "unsupported_language", "language")),
         ({"diarize": "true"}, (400, "invalid_request", "diarize")),
         ({"use_multi_channel": "True"}, (400, "invalid_request", "use_multi_channel")),
         ({"webhook": "true"}, (400, "invalid_request", "webhook")),
@@ -121,16 +102,8 @@ def test_what_cannot_be_served_is_refused(hearing: Any, fields: dict[str, Any], 
 
 
 def test_bad_bodies_are_refused(hearing: Any) -> None:
-    assert error(post(hearing, b"not audio" * 100)) == (400, "unusable_recording", "file")
-    no_file = CLIENT.post(hearing.url + PATH, files={"model_id": (None, "scribe_v1")})
+    no_file = httpx.post(hearing.url + PATH, files={"model_id": (None, "scribe_v1")})
     assert error(no_file) == (400, "invalid_request", "file")
-    text = CLIENT.post(hearing.url + PATH, files={"model_id": (None, "scribe_v1"), "file": (None, "text")})
+    text = httpx.post(hearing.url + PATH, files={"model_id": (None, "scribe_v1"), "file": (None, "text")})
     assert error(text) == (400, "invalid_request", "file")
-    assert error(post(hearing, bytes((4 << 20) + 1)))[:2] == (413, "body_too_large")
-    assert error(CLIENT.post(hearing.url + PATH, json={"model_id": "scribe_v1"}))[0] == 400
-
-
-def test_without_a_recognizer_the_answer_says_how_to_install_one(server: Any) -> None:
-    response = post(server)
-    assert error(response) == (503, "model_not_installed", "model")
-    assert "nightingale models pull absent-ear" in response.json()["detail"]["message"]
+    assert error(httpx.post(hearing.url + PATH, json={"model_id": "scribe_v1"}))[0] == 400

@@ -4,14 +4,11 @@ import base64
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-import soundfile
-import soxr
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -20,14 +17,6 @@ RATE = 16_000
 
 def int16(pcm: np.ndarray) -> bytes:
     return (np.clip(pcm, -1, 1) * 32_767).astype("<i2").tobytes()
-
-
-@pytest.fixture(scope="module")
-def voice() -> np.ndarray:
-    """5.6 seconds of speech with a pause in the middle."""
-    pcm, rate = soundfile.read(Path(__file__).parents[4] / "golden" / "spoken.ogg", dtype="float32")
-    assert rate == RATE
-    return pcm
 
 
 @contextmanager
@@ -126,36 +115,14 @@ def test_the_text_before_is_a_prompt(hearing: Any, voice: np.ndarray) -> None:
     assert "Nightingale" in prompt
 
 
-@pytest.mark.parametrize("form", ["pcm_8000", "pcm_22050", "pcm_48000", "ulaw_8000"])
-def test_formats(hearing: Any, voice: np.ndarray, form: str) -> None:
-    name, rate = form.split("_")
-    samples = soxr.resample(voice[: 2 * RATE], RATE, int(rate))
-    audio = int16(samples)
-    if name == "ulaw":
-        magnitude = np.log1p(255 * np.abs(samples)) / np.log(256)
-        code = np.where(samples < 0, 0, 128) | (127 - np.clip(magnitude * 128, 0, 127)).astype(np.int64)
-        audio = code.astype(np.uint8).tobytes()
-    with listening(hearing, audio_format=form) as socket:
-        # Cut anywhere: samples, too.
-        say(socket, audio, 4_095)
-        send(socket, commit=True)
-        until(socket, "committed_transcript")
-    heard = hearing.ear.requests[-1].pcm
-    assert heard.size == pytest.approx(2 * RATE, rel=0.02)
-    assert np.sqrt(np.mean(heard**2)) == pytest.approx(float(np.sqrt(np.mean(voice[: 2 * RATE] ** 2))), rel=0.25)
-
-
 @pytest.mark.parametrize(
     ("query", "status", "code"),
     [
         ({"model_id": ""}, 400, "invalid_request"),
-        ({"model_id": "nobody"}, 404, "model_not_found"),
-        ({"model_id": "tone"}, 400, "wrong_model_kind"),
         ({"audio_format": "opus"}, 400, "invalid_request"),
         ({"commit_strategy": "often"}, 400, "invalid_request"),
         ({"vad_threshold": "nan"}, 400, "invalid_request"),
         ({"vad_silence_threshold_secs": "9"}, 400, "invalid_request"),
-        ({"language_code": "xx"}, 400, "unsupported_language"),
         ({"keyterms": ["word"] * 51}, 400, "invalid_request"),
         ({"entity_detection": "all"}, 400, "invalid_request"),
         ({"token": "sutkn_1"}, 400, "invalid_request"),
@@ -173,18 +140,13 @@ def test_handshakes_are_refused(hearing: Any, query: dict[str, Any], status: int
 @pytest.mark.parametrize(
     ("frame", "kind", "close"),
     [
-        ("not json", "input_error", 1008),
-        ("[]", "input_error", 1008),
-        ('{"message_type": "hello"}', "input_error", 1008),
         ('{"message_type": "input_audio_chunk"}', "input_error", 1008),
         ('{"message_type": "input_audio_chunk", "audio_base_64": "?"}', "input_error", 1008),
         ('{"message_type": "input_audio_chunk", "audio_base_64": "", "commit": "yes"}', "input_error", 1008),
         ('{"message_type": "input_audio_chunk", "audio_base_64": "", "sample_rate": 8000}', "input_error", 1008),
-        ('{"a":' * 5_000, "input_error", 1008),
-        (b"\x00\x01", "input_error", 1008),
         ("x" * ((1 << 20) + 1), "chunk_size_exceeded", 1009),
     ],
-    ids=["text", "list", "kind", "no audio", "base64", "commit", "rate", "deep", "bytes", "large"],
+    ids=["no audio", "base64", "commit", "rate", "large"],
 )
 def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, kind: str, close: int) -> None:
     with listening(hearing) as socket:
@@ -192,13 +154,6 @@ def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, 
         _, error = rest(socket)
         assert (error["message_type"], socket.close_code) == (kind, close)
         assert error["error"]
-
-
-def test_a_failure_of_the_model_is_told(hearing: Any, voice: np.ndarray) -> None:
-    with listening(hearing, keyterms="broken") as socket:
-        send(socket, int16(voice[: 2 * RATE]), commit=True)
-        told = rest(socket)
-        assert (told[-1]["message_type"], socket.close_code) == ("transcriber_error", 1011)
 
 
 def test_what_is_never_committed_is_committed_in_time(
@@ -221,16 +176,3 @@ def test_a_server_that_drains_recognizes_what_came(start_server: Any, voice: np.
         assert socket.close_code == 1012
     kinds = [each["message_type"] for each in told if each["message_type"] != "partial_transcript"]
     assert kinds == ["committed_transcript", "resource_exhausted"]
-
-
-def test_clients_that_leave_leave_nothing(hearing: Any, voice: np.ndarray, wait_until: Any) -> None:
-    closed = hearing.ear.closed
-    with listening(hearing, keyterms="gated") as socket:
-        say(socket, int16(voice))
-        assert wait_until(lambda: hearing.ear.requests)
-    assert wait_until(lambda: hearing.ear.closed > closed)
-    for seconds in range(5):
-        with listening(hearing) as socket:
-            send(socket, int16(voice[: seconds * RATE]), commit=seconds % 2 == 0)
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())
-    assert 'outcome="cancelled",streaming="true",surface="elevenlabs"' in hearing.metrics()

@@ -1,14 +1,12 @@
 """ElevenLabs' two websockets, without an SDK: order, times, contexts, silence, refusals, and clients that leave."""
 
 import base64
-import io
 import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import av
 import httpx
 import numpy as np
 import pytest
@@ -181,16 +179,6 @@ def test_mp3_is_the_usual_output(server: Any) -> None:
         messages = until_final(socket)
     assert audio(messages)[0] == 0xFF
     assert characters(messages) == TWO
-
-
-@pytest.mark.parametrize("kbits", [32, 128, 192])
-def test_mp3_has_the_bit_rate_of_its_name(server: Any, kbits: int) -> None:
-    with session(server, output=f"mp3_44100_{kbits}") as socket:
-        send(socket, text=TWO)
-        send(socket, text="")
-        data = audio(until_final(socket))
-    with av.open(io.BytesIO(data), format="mp3") as container:
-        assert container.streams.audio[0].codec_context.bit_rate == kbits * 1000
 
 
 def test_contexts_are_spoken_side_by_side(server: Any) -> None:
@@ -426,29 +414,13 @@ def test_a_text_that_cannot_be_spoken_ends_its_context_only(server: Any) -> None
         assert (message["contextId"], characters([message])) == ("good", "Hello.")
 
 
-def test_a_failing_model_ends_its_context_or_the_socket(server: Any) -> None:
-    with session(server, "broken", multi=True) as socket:
-        send(socket, text="Hello.", context_id="a", flush=True)
-        assert receive(socket)["error"] == "model_failed"
-        assert receive(socket)["isFinal"]
-    with session(server, "broken") as socket:
-        send(socket, text="Hello.", flush=True)
-        message = receive(socket)
-        assert (message["error"], message["code"]) == ("model_failed", 1011)
-        assert closed(socket) == 1011
-
-
 @pytest.mark.parametrize(
     ("frame", "code", "error"),
     [
-        ("{", 1008, "protocol_error"),
-        ("[]", 1008, "protocol_error"),
-        (b"abc", 1008, "protocol_error"),
         ('{"text": 1}', 1008, "protocol_error"),
         ('{"text": "\\ud800"}', 1008, "protocol_error"),
         ('{"text": " ", "voice_settings": {"speed": 99}}', 1008, "protocol_error"),
         ('{"text": " ", "generation_config": {"chunk_length_schedule": [0]}}', 1008, "protocol_error"),
-        ("[" * 30_000, 1008, "protocol_error"),
         ('{"text": "' + "a" * 2_001 + '"}', 1008, "text_too_long"),
         ('{"text": "' + "a" * 70_000 + '"}', 1009, "body_too_large"),
     ],
@@ -468,11 +440,9 @@ def test_bad_frames_are_answered_in_their_shape(
 @pytest.mark.parametrize(
     ("voice", "output", "query", "error"),
     [
-        ("nobody", "pcm_24000", "", "voice_not_found"),
         ("steady", "pcm_1", "", "unsupported_format"),
         ("steady", "mp3_44100_100", "", "unsupported_format"),
         ("steady", "wav_16000", "", "unsupported_format"),
-        ("steady", "pcm_24000", "&model_id=nothing", "model_not_found"),
         ("steady", "pcm_24000", "&auto_mode=perhaps", "invalid_request"),
         ("steady", "pcm_24000", "&inactivity_timeout=nan", "invalid_request"),
         ("steady", "pcm_24000", "&inactivity_timeout=181", "invalid_request"),
@@ -501,23 +471,3 @@ def test_contexts_and_flushes_are_bounded(server: Any) -> None:
             send(socket, text="Hello.", flush=True, context_id=str(name))
             send(socket, close_context=True, context_id=str(name))
         assert "16 contexts" in receive(socket)["message"]
-
-
-def test_a_client_that_goes_stops_its_speech(server: Any, wait_until: Any) -> None:
-    for multi in (False, True):
-        server.tone.begun.clear()
-        with session(server, "gated", multi=multi) as socket:
-            send(socket, text=LONG, flush=True)
-            assert wait_until(lambda: server.tone.begun)
-        assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
-        assert len(server.tone.begun) <= 3
-
-
-def test_refused_when_full(start_server: Any) -> None:
-    running = start_server(max_streams=1)
-    with session(running) as first:
-        send(first, text="Hello", flush=True)
-        receive(first)
-        with session(running) as second:
-            assert receive(second)["error"] == "overloaded"
-            assert closed(second) == 1013
