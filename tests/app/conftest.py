@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
 import logging
@@ -33,9 +32,6 @@ from tests.app.standins import Ear, Parrot, Shout, Tone
 
 # Seconds to wait for what must come, on a machine that is as busy as can be.
 PATIENCE = 60.0
-
-# Each `httpx.get` makes a client, and each client reads all certificates, for 50 ms. Nothing here is encrypted.
-httpx._transports.default.create_ssl_context = functools.cache(httpx._config.create_ssl_context)
 
 
 @dataclass(frozen=True)
