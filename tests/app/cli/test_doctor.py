@@ -26,6 +26,7 @@ from app.config import Settings
 from app.engine.catalog import Catalog
 from loadtest.fake_checkpoints import small, write
 from models.backend import device_name, on_cpu
+from models.chatterbox.pipeline import ChatterboxSynthesizer
 from models.contract import Model, RecognitionRequest, RecognitionTask, RecognizedSegment
 from models.layers.kernels import agreement
 from models.layers.kernels.agreement import Finding
@@ -129,6 +130,7 @@ def test_a_model_of_tokens_speaks_a_known_number_of_them(tmp_path: Path, monkeyp
     monkeypatch.setattr(Catalog, "verify", lambda catalog, name: whole)  # random numbers have no pinned checksums
     monkeypatch.setattr(model_checks, "TIMED", model_checks.TIMED[:1])  # random numbers find no end of a sentence
     monkeypatch.setattr(model_checks, "SPOKEN", ())
+    monkeypatch.setitem(ChatterboxSynthesizer._stream.__kwdefaults__, "limit", 120)
     monkeypatch.setattr(model_checks, "_Ear", lambda _: SimpleNamespace(name=None))  # nobody listens to them
     checks = {check.model: check for check in check_models(Settings(data_dir=tmp_path), 0.2, lambda name: None)}
     assert "102 speech tokens" not in {times.work for times in checks["house"].times}
@@ -239,7 +241,9 @@ class OneRecognizer:
 def test_each_voice_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, wrong: int) -> None:
     parrot = OneRecognizer(text)
     monkeypatch.setattr(model_checks, "_Ear", lambda _, ear=model_checks._Ear: ear(parrot))
-    house = next(each for each in check_models(Settings(data_dir=tmp_path), 1, lambda name: None) if each.heard)
+    monkeypatch.setattr(model_checks, "TIMED", model_checks.TIMED[:1])
+    monkeypatch.setattr(model_checks, "SPOKEN", ())
+    house = next(each for each in check_models(Settings(data_dir=tmp_path), 0.1, lambda name: None) if each.heard)
     assert [(one.voice, one.text, one.words, one.errors) for one in house.heard] == [
         (voice, text, 9, wrong) for voice in ("rms", "slt")
     ]
