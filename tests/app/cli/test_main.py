@@ -105,12 +105,10 @@ def test_say_names_what_it_does_not_use_of_ssml(call, tmp_path):
 def test_say_writes_to_standard_output(run, call, recognize, given):
     done = (call if given else run)("say", SENTENCE, "-o", "-", *given)
     assert (done.returncode, done.stderr) == (0, b"")
-    pcm, rate = done.stdout, 24_000
+    assert done.stdout.startswith(b"RIFF") is not bool(given)
+    pcm, rate = done.stdout, None
     if given[1:] == ["pcm"]:
-        pcm = np.frombuffer(done.stdout, "<i2")
-    else:
-        assert given or done.stdout.startswith(b"RIFF")
-        rate = None
+        pcm, rate = np.frombuffer(done.stdout, "<i2"), 24_000
     assert "window" in recognize(pcm, rate).split()
 
 
