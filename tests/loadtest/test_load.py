@@ -11,7 +11,6 @@ import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -24,20 +23,27 @@ from loadtest.arrivals import LONG_TEXTS, TEXTS, Knee, arrivals, find_knee, mix
 from loadtest.clients import server_timing
 from loadtest.playback import Piece, Trace, play
 
-SCRIPT = Path(load.__file__)
-
 
 def parse(drawing: str) -> ET.Element:
     return ET.fromstring(drawing)  # noqa: S314  (our own)
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=300, check=False
-    )
+@pytest.fixture
+def run(capsys):
+    """`run(*arguments)`: the script in this process."""
+
+    def run_main(*arguments: str) -> subprocess.CompletedProcess[str]:
+        capsys.readouterr()
+        try:
+            status = load.main(arguments)
+        except SystemExit as end:
+            status = end.code
+        return subprocess.CompletedProcess(arguments, status, *capsys.readouterr())
+
+    return run_main
 
 
-def test_all_surfaces_are_measured(server, tmp_path):
+def test_all_surfaces_are_measured(run, server, tmp_path):
     done = run(
         "--url", server, "--clients", "2", "--requests", "6", "--surface", "all", "--json", "--save", str(tmp_path)
     )
@@ -140,7 +146,7 @@ def patient(server) -> Iterator[str]:
         thread.join()
 
 
-def test_an_open_loop_does_not_wait_for_answers(patient, tmp_path):
+def test_an_open_loop_does_not_wait_for_answers(run, patient, tmp_path):
     texts = tmp_path / "texts"
     texts.write_text("The kettle is on. The tea is ready.\n")
     options = ["--rate", "60", "--arrivals", "burst", "--burst", "3", "--requests", "6", "--texts", str(texts)]
@@ -151,7 +157,7 @@ def test_an_open_loop_does_not_wait_for_answers(patient, tmp_path):
     assert step["all"]["late"]["99"] >= 0
 
 
-def test_live_streams_take_as_long_as_they_sound(server, tmp_path):
+def test_live_streams_take_as_long_as_they_sound(run, server, tmp_path):
     texts = tmp_path / "texts"
     texts.write_text("Hello world.\n")
     done = run("--url", server, "--streams", "1", "--requests", "3", "--texts", str(texts), "--json")
@@ -160,9 +166,11 @@ def test_live_streams_take_as_long_as_they_sound(server, tmp_path):
     assert step["seconds"] >= step["all"]["audio"] > 2
 
 
-def test_requests_of_each_client_and_a_coarse_knee(server):
-    options = ["--clients", "2", "--each", "2", "--find-knee", "--precision", "0.9", "--surface", "websocket", "--long"]
-    done = run("--url", server, *options, "--requests", "1", "--json")
+def test_requests_of_each_client_and_a_coarse_knee(run, server, tmp_path):
+    texts = tmp_path / "texts"
+    texts.write_text("One. Two. Three.\n")
+    options = ["--clients", "2", "--each", "2", "--find-knee", "--precision", "0.9", "--surface", "websocket"]
+    done = run("--url", server, *options, "--texts", str(texts), "--requests", "1", "--json")
     result = json.loads(done.stdout)
     assert [step["requests"] for step in result["steps"]] == [2 * step["level"] for step in result["steps"]]
     # What was found so far stands on standard error, a line a level.
@@ -171,15 +179,17 @@ def test_requests_of_each_client_and_a_coarse_knee(server):
     assert all("served, p50 " in line for line in lines)
 
 
-def test_errors_are_counted_and_fail_the_run(server):
-    done = run("--url", server, "--clients", "2", "--requests", "4", "--voice", "nobody")
+def test_errors_are_counted_and_fail_the_run(run, server):
+    done = run("--url", server, "--clients", "2", "--requests", "4", "--voice", "nobody", "--long")
     assert done.returncode == 1
     assert "http: 2 x HTTP 400" in done.stdout
     assert "websocket: 2 x unknown_voice" in done.stdout
 
 
 def test_other_machines_are_refused():
-    done = run("--url", "http://192.0.2.1:8000")
+    """By the script itself, and its exit status."""
+    command = [sys.executable, load.__file__, "--url", "http://192.0.2.1:8000"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2
     assert "--allow-remote" in done.stderr
 
@@ -199,13 +209,13 @@ def test_other_machines_are_refused():
         ["--url", "ftp://127.0.0.1"],
     ],
 )
-def test_wrong_usage(arguments):
+def test_wrong_usage(run, arguments):
     done = run(*arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
-def test_no_server():
+def test_no_server(run):
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         done = run("--url", f"http://127.0.0.1:{bound.getsockname()[1]}")

@@ -1,11 +1,10 @@
-"""The command as a person uses it: real processes, their output, their exit status."""
+"""The command as a person uses it: its output, its exit status, and the processes that show both for real."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.util
 import json
-import os
 import re
 import shlex
 import signal
@@ -13,7 +12,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
@@ -27,6 +28,8 @@ from app.engine import catalog
 from app.lexicons.store import LexiconStore
 from app.server.lifecycle import invitation
 from app.text.lexicon import Lexicon, LexiconEntry
+from models.kokoro.pipeline import KokoroSynthesizer
+from tests.app.cli.conftest import one_line
 
 _spec = importlib.util.spec_from_file_location("hub_server", Path(__file__).parents[1] / "engine" / "hub_server.py")
 hub_server = sys.modules.setdefault("hub_server", importlib.util.module_from_spec(_spec))
@@ -35,43 +38,14 @@ _spec.loader.exec_module(hub_server)
 SENTENCE = "Please open the window and close the door."
 
 
-@pytest.fixture
-def environment(tmp_path) -> dict[str, str]:
-    clean = {
-        key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT", "HF_"))
-    }
-    return clean | {"NIGHTINGALE_DATA_DIR": str(tmp_path / "data")}
-
-
-@pytest.fixture
-def run(environment, tmp_path):
-    def run_command(
-        *arguments: str, stdin: bytes = b"", timeout: float = 300, **more: str
-    ) -> subprocess.CompletedProcess[bytes]:
-        command = [sys.executable, "-m", "app.cli", *arguments]
-        return subprocess.run(
-            command, input=stdin, capture_output=True, env=environment | more, timeout=timeout, check=False
-        )
-
-    return run_command
-
-
-def one_line(done: subprocess.CompletedProcess[bytes], status: int) -> str:
-    error = done.stderr.decode()
-    assert done.returncode == status, error
-    assert error.count("\n") == 1, error
-    assert error.startswith("nightingale")
-    return error
-
-
 # say
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["wav", "flac", "mp3"])
-def test_say_writes_a_file_that_a_recognizer_understands(run, recognize, tmp_path, suffix):
+def test_say_writes_a_file_that_a_recognizer_understands(call, recognize, tmp_path, suffix):
     path = tmp_path / f"speech.{suffix}"
-    done = run("say", SENTENCE, "-o", str(path))
+    done = call("say", SENTENCE, "-o", str(path))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     pcm, rate = soundfile.read(path, dtype="float32")
     assert rate == 24_000
@@ -90,9 +64,9 @@ def test_say_reads_standard_input_and_takes_its_options(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_say_follows_instructions_and_names_those_that_it_cannot(run, tmp_path):
+def test_say_follows_instructions_and_names_those_that_it_cannot(call):
     def said(*options: str, error: bytes = b"") -> bytes:
-        done = run("say", SENTENCE, "-o", "-", "--format", "pcm", *options)
+        done = call("say", SENTENCE, "-o", "-", "--format", "pcm", *options)
         assert (done.returncode, done.stderr) == (0, error)
         return done.stdout
 
@@ -102,11 +76,11 @@ def test_say_follows_instructions_and_names_those_that_it_cannot(run, tmp_path):
     assert said(*fast, error=b"nightingale: not used: instruction slowly\n") == said("--speed", "2")
     line = json.dumps({"type": "content_block_delta", "delta": {"type": "text_delta", "text": SENTENCE}})
     events = ["say", "--from", "stream-json", "-o", "-", "--format", "pcm", "--instructions", "slowly"]
-    assert len(run(*events, stdin=line.encode()).stdout) > 1.2 * len(said())
+    assert len(call(*events, stdin=line.encode()).stdout) > 1.2 * len(said())
 
 
 @pytest.mark.slow
-def test_say_reads_words_as_lexicons_say(run, environment, tmp_path):
+def test_say_reads_words_as_lexicons_say(call, environment, tmp_path):
     (tmp_path / "words.txt").write_text("window = gate\n")
     store = LexiconStore(Path(environment["NIGHTINGALE_DATA_DIR"]) / "lexicons", most=10)
     kept = store.add("mine", Lexicon([LexiconEntry("window", alias="wall"), LexiconEntry("door", alias="book")]), None)
@@ -116,27 +90,25 @@ def test_say_reads_words_as_lexicons_say(run, environment, tmp_path):
         ([*words, "--lexicon", kept.id], "Please open the gate and close the book."),
         (["--lexicon", kept.id, *words], "Please open the wall and close the book."),
     ):
-        done = run("say", SENTENCE, "-o", "-", "--format", "pcm", *options)
+        done = call("say", SENTENCE, "-o", "-", "--format", "pcm", *options)
         assert (done.returncode, done.stderr) == (0, b"")
-        assert done.stdout == run("say", text, "-o", "-", "--format", "pcm").stdout
+        assert done.stdout == call("say", text, "-o", "-", "--format", "pcm").stdout
 
 
-def test_say_names_what_it_does_not_use_of_ssml(run, tmp_path):
-    done = run("say", "<speak>A <blink>fine</blink> day.</speak>", "-o", str(tmp_path / "x.wav"))
+def test_say_names_what_it_does_not_use_of_ssml(call, tmp_path):
+    done = call("say", "<speak>A <blink>fine</blink> day.</speak>", "-o", str(tmp_path / "x.wav"))
     assert (done.returncode, done.stderr) == (0, b"nightingale: not used: blink\n")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("given", [[], ["--format", "pcm"], ["--format", "mp3"]])
-def test_say_writes_to_standard_output(run, tmp_path, recognize, given):
-    done = run("say", SENTENCE, "-o", "-", *given)
+def test_say_writes_to_standard_output(run, call, recognize, given):
+    done = (call if given else run)("say", SENTENCE, "-o", "-", *given)
     assert (done.returncode, done.stderr) == (0, b"")
-    pcm, rate = done.stdout, 24_000
+    assert done.stdout.startswith(b"RIFF") is not bool(given)
+    pcm, rate = done.stdout, None
     if given[1:] == ["pcm"]:
-        pcm = np.frombuffer(done.stdout, "<i2")
-    else:
-        assert given or done.stdout.startswith(b"RIFF")
-        rate = None
+        pcm, rate = np.frombuffer(done.stdout, "<i2"), 24_000
     assert "window" in recognize(pcm, rate).split()
 
 
@@ -172,9 +144,9 @@ def test_say_writes_to_standard_output(run, tmp_path, recognize, given):
         (["models", "list", "--config", "absent.toml"], "absent.toml"),
     ],
 )
-def test_wrong_usage_is_one_line_and_status_2(run, tmp_path, monkeypatch, arguments, says):
+def test_wrong_usage_is_one_line_and_status_2(call, tmp_path, monkeypatch, arguments, says):
     monkeypatch.chdir(tmp_path)
-    assert says in one_line(run(*arguments, PYTHONPATH=str(Path(app.__file__).parents[1])), 2)
+    assert says in one_line(call(*arguments), 2)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -191,63 +163,75 @@ def test_wrong_usage_is_one_line_and_status_2(run, tmp_path, monkeypatch, argume
         (["models", "pull", "kokoro", "--endpoint", "ftp://x"], "http"),
     ],
 )
-def test_failure_is_one_line_and_status_1(run, tmp_path, monkeypatch, arguments, says):
+def test_failure_is_one_line_and_status_1(call, tmp_path, monkeypatch, arguments, says):
     monkeypatch.chdir(tmp_path)
-    assert says in one_line(run(*arguments, PYTHONPATH=str(Path(app.__file__).parents[1])), 1)
+    assert says in one_line(call(*arguments), 1)
     assert list(tmp_path.glob("*.wav*")) == []
 
 
-def test_standard_input_that_is_no_text(run):
-    assert "UTF-8" in one_line(run("say", "-", "-o", "x.wav", stdin=b"\xff\xfe\x00"), 2)
+def test_a_process_ends_with_that_status(run):
+    assert "dance" in one_line(run("dance"), 2)
+    assert "/nowhere/" in one_line(run("say", "x", "-o", "/nowhere/x.wav"), 1)
 
 
-def test_say_without_a_way_to_play_says_what_to_install(run, tmp_path):
-    # No sounddevice (a module that fails to import stands before it) and no program on PATH.
-    (tmp_path / "sounddevice.py").write_text("raise ImportError('not here')")
-    done = run("say", SENTENCE, PATH=str(tmp_path), PYTHONPATH=str(tmp_path))
-    error = one_line(done, 1)
+def test_standard_input_that_is_no_text(call):
+    assert "UTF-8" in one_line(call("say", "-", "-o", "x.wav", stdin=b"\xff\xfe\x00"), 2)
+
+
+def test_say_without_a_way_to_play_says_what_to_install(call, tmp_path, monkeypatch):
+    # No sounddevice, and no program on PATH.
+    monkeypatch.setitem(sys.modules, "sounddevice", None)
+    error = one_line(call("say", SENTENCE, PATH=str(tmp_path)), 1)
     assert "nightingale extras install play" in error
     assert "-o" in error
 
 
-@pytest.mark.slow
-def test_say_plays_through_a_program_and_passes_its_failure_on(run, tmp_path):
+def test_say_plays_through_a_program_and_passes_its_failure_on(call, tmp_path, monkeypatch):
     (tmp_path / "sounddevice.py").write_text("raise OSError('PortAudio library not found')")
+    monkeypatch.syspath_prepend(tmp_path)
     player = tmp_path / "bin" / "aplay"
     player.parent.mkdir()
     player.write_text(f'#!/bin/sh\n/bin/cp "$2" {tmp_path}/played.wav\n')
     player.chmod(0o755)
     path = str(player.parent)  # alone: a machine may have another player
-    done = run("say", SENTENCE, PATH=path, PYTHONPATH=str(tmp_path))
+    done = call("say", SENTENCE, PATH=path)
     assert (done.returncode, done.stderr) == (0, b"")
     pcm, rate = soundfile.read(tmp_path / "played.wav")
     assert 1.5 < len(pcm) / rate < 6
     player.write_text("#!/bin/sh\necho the card is gone >&2\nexit 3\n")
-    assert "the card is gone" in one_line(run("say", "Hello.", PATH=path, PYTHONPATH=str(tmp_path)), 1)
+    assert "the card is gone" in one_line(call("say", "Hello.", PATH=path), 1)
 
 
-FAKE_DEVICE = """
-import pathlib
-class PortAudioError(Exception): pass
-class OutputStream:
-    def __init__(self, samplerate, channels, dtype): self.blocks = []
-    def start(self): pass
-    def write(self, block): assert block.dtype == "float32" and block.shape[1] == 1; self.blocks.append(block)
-    def stop(self):
-        import numpy
-        numpy.save(pathlib.Path(__file__).with_name("played.npy"), numpy.concatenate(self.blocks))
-    def close(self): pass
-    def abort(self): pass
-"""
+class SoundCard:
+    """A stand-in for the sound card that a machine may not have."""
+
+    def __init__(self, samplerate: int, channels: int, dtype: str) -> None:
+        assert (samplerate, channels, dtype) == (24_000, 1, "float32")
+        self.blocks: list[np.ndarray] = []
+        self.steps: list[str] = []
+
+    def write(self, block: np.ndarray) -> None:
+        assert block.dtype == "float32" and block.shape[1] == 1
+        self.blocks.append(block)
+
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        return lambda: self.steps.append(name)
 
 
-@pytest.mark.slow
-def test_say_plays_through_sounddevice_as_audio_comes(run, tmp_path):
-    # The one stand-in: this machine has no sound card.
-    (tmp_path / "sounddevice.py").write_text(FAKE_DEVICE)
-    done = run("say", SENTENCE, PYTHONPATH=str(tmp_path))
+def test_say_plays_through_sounddevice_as_audio_comes(call, monkeypatch):
+    cards: list[SoundCard] = []
+
+    def open_card(**options: object) -> SoundCard:
+        cards.append(SoundCard(**options))
+        return cards[0]
+
+    module = SimpleNamespace(OutputStream=open_card, PortAudioError=type("PortAudioError", (Exception,), {}))
+    monkeypatch.setitem(sys.modules, "sounddevice", module)
+    done = call("say", SENTENCE)
     assert (done.returncode, done.stderr) == (0, b"")
-    played = np.load(tmp_path / "played.npy")
+    (card,) = cards
+    assert card.steps == ["start", "stop", "close"]
+    played = np.concatenate(card.blocks)
     assert 1.5 < played.shape[0] / 24_000 < 6
     assert np.abs(played).max() > 0.05
 
@@ -291,15 +275,15 @@ def test_serve_says_that_an_address_is_taken(run):
 
 
 @pytest.mark.parametrize("variable", ["NIGHTINGALE_DEFAULT_MODEL", "NIGHTINGALE_PRELOAD"])
-def test_serve_refuses_a_model_that_does_not_exist(run, variable):
-    assert "'piper'; accepted are" in one_line(run("serve", "--port", "0", **{variable: "piper"}), 2)
+def test_serve_refuses_a_model_that_does_not_exist(call, variable):
+    assert "'piper'; accepted are" in one_line(call("serve", "--port", "0", **{variable: "piper"}), 2)
 
 
 @pytest.mark.parametrize(
     ("variable", "value"), [("PORT", "many"), ("NIGHTINGALE_WARMUP", "some"), ("NIGHTINGALE_X", "1")]
 )
-def test_serve_names_a_wrong_variable(run, variable, value):
-    assert variable in one_line(run("serve", **{variable: value}), 2)
+def test_serve_names_a_wrong_variable(call, variable, value):
+    assert variable in one_line(call("serve", **{variable: value}), 2)
 
 
 def test_serve_reads_its_settings_file_and_flags_win(environment, tmp_path):
@@ -345,38 +329,33 @@ def test_the_line_that_says_what_to_do(changes, says):
     assert "\n" not in line
 
 
-def test_alone_it_says_what_it_can_do(run):
-    done = run()
+def test_alone_it_says_what_it_can_do(call):
+    done = call()
     assert (done.returncode, done.stderr) == (0, b"")
     assert {"serve", "say", "translate", "models", "extras"} <= set(done.stdout.decode().split())
     assert b"nightingale serve" in done.stdout
 
 
-def test_a_failure_inside_a_model_is_told_with_its_cause(environment, tmp_path):
-    script = (
-        "import sys; from app.cli.main import main; from models.kokoro.pipeline import KokoroSynthesizer as K\n"
-        "def fail(*_): raise RuntimeError('cannot create directories: Permission denied')\n"
-        "K.stream = fail; sys.exit(main(['say', 'Hello.', '-o', 'x.wav']))"
-    )
-    clean = environment | {"PYTHONPATH": str(Path(app.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=clean, capture_output=True, timeout=300, check=False
-    )
-    said = one_line(done, 1)
-    assert "Model 'house' failed: RuntimeError." in said
-    assert "Permission denied" in said
+def test_a_failure_inside_a_model_is_told_with_its_cause(call, tmp_path, monkeypatch):
+    def fail(*_: object) -> None:
+        raise RuntimeError("cannot create directories: Permission denied")
+
+    monkeypatch.setattr(KokoroSynthesizer, "stream", fail)
+    error = one_line(call("say", "Hello.", "-o", str(tmp_path / "x.wav")), 1)
+    assert "Model 'house' failed: RuntimeError." in error
+    assert "Permission denied" in error
 
 
 # models
 
 
-def test_list_and_verify(run, tmp_path):
-    rows = {row["name"]: row for row in json.loads(run("models", "list", "--json").stdout)}
+def test_list_and_verify(call, tmp_path):
+    rows = {row["name"]: row for row in json.loads(call("models", "list", "--json").stdout)}
     assert rows["house"]["status"] == "ready"
     assert rows["house"]["default"] is True
     assert rows["kokoro-82m"]["install"] == "nightingale models pull kokoro-82m"
     assert rows["kokoro-82m"]["directory"] == str(tmp_path / "data" / "models" / "kokoro-82m")
-    table = run("models", "list").stdout.decode()
+    table = call("models", "list").stdout.decode()
     assert "* house" in table
     assert "nightingale models pull kokoro-82m" in table
     assert (rows["house"]["kind"], rows["nllb-200-distilled-600m"]["kind"]) == ("text-to-speech", "translation")
@@ -385,10 +364,10 @@ def test_list_and_verify(run, tmp_path):
     permitted = {name for name, row in rows.items() if row["kind"] == "translation" and row["commercial_use"]}
     assert permitted == {"small-100", "m2m100-418m", "m2m100-1.2b", "phrasebook"}
     assert "copy config.json, pytorch_model.bin, tokenizer.json of facebook/nllb-200-1.3B" in table
-    done = run("models", "verify")
+    done = call("models", "verify")
     assert done.returncode == 0
     assert done.stdout.startswith(b"house: 3 files intact")
-    done = run("models", "verify", "kokoro-82m")
+    done = call("models", "verify", "kokoro-82m")
     assert done.returncode == 1
     assert b"kokoro-82m: kokoro-v1_0.pth: missing" in done.stdout
     assert b"repair with: nightingale models pull kokoro-82m" in done.stdout
@@ -470,8 +449,8 @@ def test_pull_honors_hf_endpoint(run):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-def test_bench_measures_every_stage(run):
-    report = json.loads(run("bench", "--repeat", "1", "--json", timeout=800).stdout)
+def test_bench_measures_every_stage(call):
+    report = json.loads(call("bench", "--repeat", "1", "--json").stdout)
     assert report["model"] == "house"
     assert [row["sentence"] for row in report["rows"]] == ["greeting", "short", "medium", "long"]
     for row in report["rows"]:
@@ -483,8 +462,8 @@ def test_bench_measures_every_stage(run):
     assert audio == sorted(audio)
 
 
-def test_version(run):
-    assert run("--version").stdout == f"nightingale {app.__version__}\n".encode()
+def test_version(call):
+    assert call("--version").stdout == f"nightingale {app.__version__}\n".encode()
 
 
 def test_version_and_list_do_not_start_mlx(environment):

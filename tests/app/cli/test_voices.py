@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +12,7 @@ import numpy as np
 import pytest
 import soundfile
 
-
-@pytest.fixture
-def run(tmp_path: Path) -> Any:
-    environment = {
-        key: text for key, text in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT"))
-    }
-
-    def run_command(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        variables = environment | {"NIGHTINGALE_DATA_DIR": str(tmp_path / "data")} | more
-        command = [sys.executable, "-m", "app.cli", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=300, check=False)
-
-    return run_command
+from tests.app.cli.conftest import one_line
 
 
 @pytest.fixture
@@ -38,14 +23,14 @@ def recording(tmp_path: Path) -> str:
 
 
 def test_a_voice_is_added_listed_spoken_in_and_removed(
-    run: Any, recording: str, start_server: Any, tmp_path: Path
+    call: Any, recording: str, start_server: Any, tmp_path: Path
 ) -> None:
-    added = run("voices", "add", "Ada", recording, "--consent", "--lang", "en", "--gender", "female")
-    assert (added.returncode, added.stderr) == (0, "")
-    voice = added.stdout.strip()
+    added = call("voices", "add", "Ada", recording, "--consent", "--lang", "en", "--gender", "female")
+    assert (added.returncode, added.stderr) == (0, b"")
+    voice = added.stdout.decode().strip()
     assert re.fullmatch("voice_[0-9a-f]{24}", voice)
-    assert run("voices", "list").stdout == f"{voice} Ada (3 s, en-us, female)\n"
-    (listed,) = json.loads(run("voices", "list", "--json").stdout)
+    assert call("voices", "list").stdout.decode() == f"{voice} Ada (3 s, en-us, female)\n"
+    (listed,) = json.loads(call("voices", "list", "--json").stdout)
     assert listed.pop("created") > 1_700_000_000
     said = {"name": "Ada", "seconds": 3.0, "language": "en-us", "gender": "female", "owner": None}
     assert listed == {"id": voice, **said}
@@ -53,15 +38,15 @@ def test_a_voice_is_added_listed_spoken_in_and_removed(
     server = start_server(data_dir=str(tmp_path / "data"), preload=("parrot",))
     body = {"input": "Hello there.", "model": "parrot", "voice": voice, "response_format": "pcm"}
     assert httpx.post(server.url + "/v1/audio/speech", json=body).status_code == 200
-    assert run("voices", "remove", voice).returncode == 0
+    assert call("voices", "remove", voice).returncode == 0
     assert httpx.post(server.url + "/v1/audio/speech", json=body).status_code == 400
-    assert run("voices", "list").stdout == ""
+    assert call("voices", "list").stdout == b""
 
 
-def test_what_is_too_long_is_cut_and_said(run: Any, recording: str) -> None:
-    added = run("voices", "add", "Ada", recording, "--consent", NIGHTINGALE_VOICE_SECONDS="2")
+def test_what_is_too_long_is_cut_and_said(call: Any, recording: str) -> None:
+    added = call("voices", "add", "Ada", recording, "--consent", NIGHTINGALE_VOICE_SECONDS="2")
     assert added.returncode == 0
-    assert "first 2 seconds" in added.stderr
+    assert b"first 2 seconds" in added.stderr
 
 
 @pytest.mark.parametrize(
@@ -83,9 +68,8 @@ def test_what_is_too_long_is_cut_and_said(run: Any, recording: str) -> None:
     ],
 )  # fmt: skip
 def test_failures_are_one_line(
-    run: Any, recording: str, arguments: list[str], variables: dict[str, str], status: int, says: str
+    call: Any, recording: str, arguments: list[str], variables: dict[str, str], status: int, says: str
 ) -> None:
-    done = run(*(argument.replace("{file}", recording) for argument in arguments), **variables)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert done.stderr.count("\n") == 1
-    assert says in done.stderr
+    done = call(*(argument.replace("{file}", recording) for argument in arguments), **variables)
+    assert done.stdout == b""
+    assert says in one_line(done, status)

@@ -35,6 +35,8 @@ from models.contract import (
 )
 from models.timeline import Stage, Timeline
 
+pytestmark = pytest.mark.anyio
+
 
 class Script:
     """Synthesizer that yields as many chunks as `phonemes` says, each through `gate`; the text decides failures."""
@@ -77,20 +79,44 @@ class Script:
             self.closed.append(request.text)
 
 
+@pytest.fixture
+def queue_size() -> int:
+    return 8
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+def worker(script: Script, queue_size: int) -> Iterator[ModelWorker]:
+    """A worker with two models: `script` by the name of m, and `Steps` of it by the name of t."""
+    with working(script, queue_size) as worker:
+        yield worker
+
+
 @contextmanager
 def working(script: Script, queue_size: int = 8) -> Iterator[ModelWorker]:
-    worker = ModelWorker(lambda name: script, queue_size=queue_size)
+    steps = Steps(script)
+    worker = ModelWorker(lambda name: steps if name == "t" else script, queue_size=queue_size)
     worker.start()
-    worker.request_load("m")
-    while worker.state("m").status is not ModelStatus.READY:
-        time.sleep(0.001)
+    for name in "mt":
+        worker.request_load(name)
+        while worker.state(name).status is not ModelStatus.READY:
+            time.sleep(0.001)
     try:
         yield worker
     finally:
-        for _ in range(100):
-            script.gate.release()
+        release(script, 100)
         worker.stop()
         assert not worker.alive
+
+
+async def end(script: Script, worker: ModelWorker) -> None:
+    """Open the gate for all that is left, and wait for the end of the thread."""
+    release(script, 100)
+    await asyncio.to_thread(worker.stop)
 
 
 def submit(
@@ -122,188 +148,142 @@ def release(script: Script, count: int) -> None:
         script.gate.release()
 
 
-def test_chunks_arrive_in_order_from_one_thread_that_is_not_this_one() -> None:
-    async def run(worker: ModelWorker) -> None:
-        release(script, 12)
-        results = await asyncio.gather(*(collect(submit(worker, name, 4)) for name in "abc"))
-        assert results == [[0.0, 1.0, 2.0, 3.0]] * 3
-
-    script = Script()
-    with working(script) as worker:
-        asyncio.run(run(worker))
+async def test_chunks_arrive_in_order_from_one_thread_that_is_not_this_one(script: Script, worker: ModelWorker) -> None:
+    release(script, 12)
+    results = await asyncio.gather(*(collect(submit(worker, name, 4)) for name in "abc"))
+    assert results == [[0.0, 1.0, 2.0, 3.0]] * 3
+    await end(script, worker)
     assert len(script.threads) == 1
     assert threading.get_ident() not in script.threads
 
 
-def test_a_short_request_does_not_wait_out_a_long_one() -> None:
-    async def run(worker: ModelWorker) -> None:
-        long = asyncio.create_task(collect(submit(worker, "long", 6)))
-        release(script, 1)
-        await settle(lambda: script.order == ["long0"])
-        short = asyncio.create_task(collect(submit(worker, "short", 1)))
-        release(script, 20)
-        assert await short == [0.0]
-        assert len(await long) == 6
-
-    script = Script()
-    with working(script) as worker:
-        asyncio.run(run(worker))
+async def test_a_short_request_does_not_wait_out_a_long_one(script: Script, worker: ModelWorker) -> None:
+    long = asyncio.create_task(collect(submit(worker, "long", 6)))
+    release(script, 1)
+    await settle(lambda: script.order == ["long0"])
+    short = asyncio.create_task(collect(submit(worker, "short", 1)))
+    release(script, 20)
+    assert await short == [0.0]
+    assert len(await long) == 6
+    await end(script, worker)
     # One chunk of the long one was under way already when the short one came.
     assert script.order.index("short0") <= 2
 
 
-def test_first_chunks_go_before_later_ones_and_later_ones_do_not_starve() -> None:
-    async def run(worker: ModelWorker) -> None:
-        blocker = submit(worker, "blocker")
-        # Their audio has run out: only clients that have heard nothing are more urgent.
-        silent = Timeline()
-        silent.computed(0.0)
-        later = [submit(worker, f"later{n}", priority=Priority.CONTINUATION, timeline=silent) for n in range(2)]
-        first = [submit(worker, f"first{n}") for n in range(7)]
-        release(script, 20)
-        await asyncio.gather(*(collect(utterance) for utterance in [blocker, *later, *first]))
-
-    script = Script()
-    with working(script, queue_size=20) as worker:
-        asyncio.run(run(worker))
+@pytest.mark.parametrize("queue_size", [20])
+async def test_first_chunks_go_before_later_ones_and_later_ones_do_not_starve(
+    script: Script, worker: ModelWorker
+) -> None:
+    blocker = submit(worker, "blocker")
+    # Their audio has run out: only clients that have heard nothing are more urgent.
+    silent = Timeline()
+    silent.computed(0.0)
+    later = [submit(worker, f"later{n}", priority=Priority.CONTINUATION, timeline=silent) for n in range(2)]
+    first = [submit(worker, f"first{n}") for n in range(7)]
+    release(script, 20)
+    await asyncio.gather(*(collect(utterance) for utterance in [blocker, *later, *first]))
+    await end(script, worker)
     order = [name.removesuffix("0") if name.count("0") > 1 else name[:-1] for name in script.order]
     assert order.index("first0") < order.index("later0")
     assert order.index("later0") < order.index("first6")
 
 
-def test_an_unread_utterance_is_parked_and_others_go_on() -> None:
-    async def run(worker: ModelWorker) -> None:
-        unread = submit(worker, "unread", 10)
-        release(script, 30)
-        await settle(lambda: len(script.order) >= 2)
-        assert await collect(submit(worker, "other", 3)) == [0.0, 1.0, 2.0]
-        assert sum(name.startswith("unread") for name in script.order) == 2
-        assert len(await collect(unread)) == 10
-
-    script = Script()
-    with working(script) as worker:
-        asyncio.run(run(worker))
+async def test_an_unread_utterance_is_parked_and_others_go_on(script: Script, worker: ModelWorker) -> None:
+    unread = submit(worker, "unread", 10)
+    release(script, 30)
+    await settle(lambda: len(script.order) >= 2)
+    assert await collect(submit(worker, "other", 3)) == [0.0, 1.0, 2.0]
+    assert sum(name.startswith("unread") for name in script.order) == 2
+    assert len(await collect(unread)) == 10
 
 
-def test_work_cancelled_in_the_queue_is_never_begun() -> None:
-    async def run(worker: ModelWorker) -> None:
-        blocker = submit(worker, "blocker")
-        token = CancelToken()
-        doomed = submit(worker, "doomed", token=token)
-        token.cancel()
-        release(script, 5)
-        await collect(blocker)
-        with pytest.raises(Cancelled):
-            await collect(doomed)
-
-    script = Script()
-    with working(script) as worker:
-        asyncio.run(run(worker))
+async def test_work_cancelled_in_the_queue_is_never_begun(script: Script, worker: ModelWorker) -> None:
+    blocker = submit(worker, "blocker")
+    token = CancelToken()
+    doomed = submit(worker, "doomed", token=token)
+    token.cancel()
+    release(script, 5)
+    await collect(blocker)
+    with pytest.raises(Cancelled):
+        await collect(doomed)
+    await end(script, worker)
     assert script.order == ["blocker0"]
 
 
-def test_cancelling_stops_a_chunk_under_way() -> None:
-    async def run(worker: ModelWorker) -> None:
-        token = CancelToken()
-        utterance = submit(worker, "stuck", 3, token=token)
-        await settle(lambda: bool(script.threads))
-        token.cancel()
-        async with asyncio.timeout(60):
-            with pytest.raises(Cancelled):
-                await collect(utterance)
-
-    script = Script()
-    with working(script) as worker:
-        asyncio.run(run(worker))
+async def test_cancelling_stops_a_chunk_under_way(script: Script, worker: ModelWorker) -> None:
+    token = CancelToken()
+    utterance = submit(worker, "stuck", 3, token=token)
+    await settle(lambda: bool(script.threads))
+    token.cancel()
+    async with asyncio.timeout(60):
+        with pytest.raises(Cancelled):
+            await collect(utterance)
+    await end(script, worker)
     assert script.order == []
     assert script.closed == ["stuck"]
 
 
-def test_closing_a_parked_utterance_closes_the_model_s_generator() -> None:
-    async def run(worker: ModelWorker) -> None:
-        utterance = submit(worker, "left", 10)
-        release(script, 10)
-        await settle(lambda: len(script.order) == 2)
-        utterance.close()
-        await settle(lambda: script.closed == ["left"])
-
-    script = Script()
-    with working(script) as worker:
-        asyncio.run(run(worker))
+async def test_closing_a_parked_utterance_closes_the_model_s_generator(script: Script, worker: ModelWorker) -> None:
+    utterance = submit(worker, "left", 10)
+    release(script, 10)
+    await settle(lambda: len(script.order) == 2)
+    utterance.close()
+    await settle(lambda: script.closed == ["left"])
+    await end(script, worker)
     assert script.order == ["left0", "left1"]
 
 
-def test_a_failing_request_fails_alone() -> None:
-    async def run(worker: ModelWorker) -> None:
-        release(script, 10)
-        results = await asyncio.gather(
-            collect(submit(worker, "boom")),
-            collect(submit(worker, "unknown")),
-            collect(submit(worker, "fine", 2)),
-            return_exceptions=True,
-        )
-        assert isinstance(results[0], ModelFailedError)
-        assert "ValueError" in results[0].message
-        assert isinstance(results[1], UnknownVoiceError)
-        assert results[2] == [0.0, 1.0]
-        assert worker.alive
-
-    script = Script()
-    with working(script) as worker:
-        asyncio.run(run(worker))
+async def test_a_failing_request_fails_alone(script: Script, worker: ModelWorker) -> None:
+    release(script, 10)
+    results = await asyncio.gather(
+        collect(submit(worker, "boom")),
+        collect(submit(worker, "unknown")),
+        collect(submit(worker, "fine", 2)),
+        return_exceptions=True,
+    )
+    assert isinstance(results[0], ModelFailedError)
+    assert "ValueError" in results[0].message
+    assert isinstance(results[1], UnknownVoiceError)
+    assert results[2] == [0.0, 1.0]
+    assert worker.alive
 
 
-def test_the_queue_is_bounded_for_first_chunks() -> None:
-    async def run(worker: ModelWorker) -> None:
-        running = submit(worker, "running")
-        await settle(lambda: bool(script.threads))
-        waiting = [submit(worker, f"w{n}") for n in range(2)]
-        with pytest.raises(OverloadedError, match="2 requests are waiting"):
-            submit(worker, "one too many")
-        late = submit(worker, "later", priority=Priority.CONTINUATION)
-        release(script, 10)
-        await asyncio.gather(*(collect(utterance) for utterance in [running, *waiting, late]))
-
-    script = Script()
-    with working(script, queue_size=2) as worker:
-        asyncio.run(run(worker))
+@pytest.mark.parametrize("queue_size", [2])
+async def test_the_queue_is_bounded_for_first_chunks(script: Script, worker: ModelWorker) -> None:
+    running = submit(worker, "running")
+    await settle(lambda: bool(script.threads))
+    waiting = [submit(worker, f"w{n}") for n in range(2)]
+    with pytest.raises(OverloadedError, match="2 requests are waiting"):
+        submit(worker, "one too many")
+    late = submit(worker, "later", priority=Priority.CONTINUATION)
+    release(script, 10)
+    await asyncio.gather(*(collect(utterance) for utterance in [running, *waiting, late]))
 
 
-def test_waiting_is_recorded_as_queue_time() -> None:
-    async def run(worker: ModelWorker) -> float:
-        timeline = Timeline()
-        begin = time.perf_counter()
-        blocker = submit(worker, "blocker")
-        waiting = submit(worker, "waiting", timeline=timeline)
-        await asyncio.sleep(0.05)
-        release(script, 5)
-        await collect(blocker)
-        await collect(waiting)
-        assert timeline.stages[Stage.QUEUE] <= time.perf_counter() - begin
-        return timeline.stages[Stage.QUEUE]
-
-    script = Script()
-    with working(script) as worker:
-        assert asyncio.run(run(worker)) > 0.045
+async def test_waiting_is_recorded_as_queue_time(script: Script, worker: ModelWorker) -> None:
+    timeline = Timeline()
+    begin = time.perf_counter()
+    blocker = submit(worker, "blocker")
+    waiting = submit(worker, "waiting", timeline=timeline)
+    await asyncio.sleep(0.05)
+    release(script, 5)
+    await collect(blocker)
+    await collect(waiting)
+    assert 0.045 < timeline.stages[Stage.QUEUE] <= time.perf_counter() - begin
 
 
-def test_stopping_cancels_what_runs_and_fails_what_waits() -> None:
-    async def run(worker: ModelWorker) -> None:
-        running = submit(worker, "running")
-        waiting = submit(worker, "waiting")
-        await settle(lambda: bool(script.threads))
-        async with asyncio.timeout(60):
-            await asyncio.to_thread(worker.stop)
-            with pytest.raises(Cancelled):
-                await collect(running)
-            with pytest.raises(UnavailableError):
-                await collect(waiting)
+async def test_stopping_cancels_what_runs_and_fails_what_waits(script: Script, worker: ModelWorker) -> None:
+    running = submit(worker, "running")
+    waiting = submit(worker, "waiting")
+    await settle(lambda: bool(script.threads))
+    async with asyncio.timeout(60):
+        await asyncio.to_thread(worker.stop)
+        with pytest.raises(Cancelled):
+            await collect(running)
         with pytest.raises(UnavailableError):
-            submit(worker, "late")
-
-    script = Script()
-    with working(script) as worker:
-        asyncio.run(run(worker))
+            await collect(waiting)
+    with pytest.raises(UnavailableError):
+        submit(worker, "late")
 
 
 def test_models_that_cannot_be_loaded_say_why_and_the_thread_survives() -> None:
@@ -389,23 +369,6 @@ class Steps:
             self.closed.append("batch")
 
 
-@contextmanager
-def working_both(script: Script, queue_size: int = 8) -> Iterator[ModelWorker]:
-    steps = Steps(script)
-    worker = ModelWorker(lambda name: steps if name == "t" else script, queue_size=queue_size)
-    worker.start()
-    for name in "mt":
-        worker.request_load(name)
-        while worker.state(name).status is not ModelStatus.READY:
-            time.sleep(0.001)
-    try:
-        yield worker
-    finally:
-        release(script, 100)
-        worker.stop()
-        assert not worker.alive
-
-
 def batch_of(*texts: str) -> list[TranslationRequest]:
     return [TranslationRequest(text, "eng_Latn", "fra_Latn") for text in texts]
 
@@ -417,22 +380,17 @@ def submit_batch(
     return worker.submit(TranslationJob("t", model, batch, timeline, token))
 
 
-def test_translations_arrive_as_they_are_finished() -> None:
-    async def run(worker: ModelWorker) -> list[tuple[int, str]]:
-        release(script, 10)
-        timeline = Timeline()
-        results = submit_batch(worker, batch_of("a b c", "d", "e f"), timeline, CancelToken())
-        found = [(item.index, item.best.text) async for item in results]
-        assert Stage.QUEUE in timeline.stages
-        return found
-
-    script = Script()
-    with working_both(script) as worker:
-        assert asyncio.run(run(worker)) == [(1, "D"), (2, "E F"), (0, "A B C")]
+async def test_translations_arrive_as_they_are_finished(script: Script, worker: ModelWorker) -> None:
+    release(script, 10)
+    timeline = Timeline()
+    results = submit_batch(worker, batch_of("a b c", "d", "e f"), timeline, CancelToken())
+    assert [(item.index, item.best.text) async for item in results] == [(1, "D"), (2, "E F"), (0, "A B C")]
+    assert Stage.QUEUE in timeline.stages
+    await end(script, worker)
     assert script.closed == ["batch"]
 
 
-def test_a_batch_ends_with_its_last_translation() -> None:
+async def test_a_batch_ends_with_its_last_translation(script: Script, worker: ModelWorker) -> None:
     """Its end takes no turn of the model."""
 
     class Last(Steps):
@@ -443,83 +401,55 @@ def test_a_batch_ends_with_its_last_translation() -> None:
                 yield Translation(index, Hypothesis(batch[index].text, -0.5))
             raise AssertionError("another turn")
 
-    async def run(worker: ModelWorker) -> list[int]:
-        job = TranslationJob("t", Last(script), batch_of("a", "b"), Timeline(), CancelToken())
-        return [item.index async for item in worker.submit(job)]
-
-    script = Script()
-    with working_both(script) as worker:
-        assert asyncio.run(run(worker)) == [1, 0]
+    job = TranslationJob("t", Last(script), batch_of("a", "b"), Timeline(), CancelToken())
+    assert [item.index async for item in worker.submit(job)] == [1, 0]
 
 
-def test_speech_has_its_turn_between_the_steps_of_a_translation() -> None:
-    async def run(worker: ModelWorker) -> None:
-        results = submit_batch(worker, batch_of("a b c d e f"), Timeline(), CancelToken())
-        release(script, 1)
-        await settle(lambda: script.order == ["step1"])
-        spoken = submit(worker, "spoken", 2)
-        release(script, 20)
-        assert await collect(spoken) == [0.0, 1.0]
-        assert [item.index async for item in results] == [0]
-
-    script = Script()
-    with working_both(script) as worker:
-        asyncio.run(run(worker))
+async def test_speech_has_its_turn_between_the_steps_of_a_translation(script: Script, worker: ModelWorker) -> None:
+    results = submit_batch(worker, batch_of("a b c d e f"), Timeline(), CancelToken())
+    release(script, 1)
+    await settle(lambda: script.order == ["step1"])
+    spoken = submit(worker, "spoken", 2)
+    release(script, 20)
+    assert await collect(spoken) == [0.0, 1.0]
+    assert [item.index async for item in results] == [0]
+    await end(script, worker)
     # One step was under way already when the utterance came.
     assert script.order.index("spoken0") <= 3
     assert script.order.index("spoken1") < script.order.index("step6")
 
 
-def test_cancelling_stops_a_translation_between_steps() -> None:
-    async def run(worker: ModelWorker) -> None:
-        token = CancelToken()
-        results = submit_batch(worker, batch_of("a b c"), Timeline(), token)
-        waiting = submit_batch(worker, batch_of("d e f"), Timeline(), token)
-        release(script, 2)
-        await settle(lambda: len(script.order) == 2)
-        token.cancel()
-        for each in (results, waiting):
-            async with asyncio.timeout(60):
-                with pytest.raises(Cancelled):
-                    await anext(each)
-
-    script = Script()
-    with working_both(script) as worker:
-        asyncio.run(run(worker))
+async def test_cancelling_stops_a_translation_between_steps(script: Script, worker: ModelWorker) -> None:
+    token = CancelToken()
+    results = submit_batch(worker, batch_of("a b c"), Timeline(), token)
+    waiting = submit_batch(worker, batch_of("d e f"), Timeline(), token)
+    release(script, 2)
+    await settle(lambda: len(script.order) == 2)
+    token.cancel()
+    for each in (results, waiting):
+        async with asyncio.timeout(60):
+            with pytest.raises(Cancelled):
+                await anext(each)
+    await end(script, worker)
     assert len(script.order) == 2
     assert script.closed.count("batch") <= 2
 
 
-def test_an_unread_batch_is_finished_and_costs_nobody_anything() -> None:
-    async def run(worker: ModelWorker) -> None:
-        release(script, 20)
-        results = submit_batch(worker, batch_of(*"abcdefgh"), Timeline(), CancelToken())
-        await settle(lambda: script.closed == ["batch"])
-        results.close()
-        assert [item async for item in results] == []
-
-    script = Script()
-    with working_both(script) as worker:
-        asyncio.run(run(worker))
+async def test_an_unread_batch_is_finished_and_costs_nobody_anything(script: Script, worker: ModelWorker) -> None:
+    release(script, 20)
+    results = submit_batch(worker, batch_of(*"abcdefgh"), Timeline(), CancelToken())
+    await settle(lambda: script.closed == ["batch"])
+    results.close()
+    assert [item async for item in results] == []
 
 
-def test_what_a_translator_refuses_is_raised_to_its_reader() -> None:
-    async def run(worker: ModelWorker) -> None:
-        with pytest.raises(OutsideCoverageError):
-            await anext(submit_batch(worker, batch_of("fine", "unknown"), Timeline(), CancelToken()))
-
-    script = Script()
-    with working_both(script) as worker:
-        asyncio.run(run(worker))
+async def test_what_a_translator_refuses_is_raised_to_its_reader(script: Script, worker: ModelWorker) -> None:
+    with pytest.raises(OutsideCoverageError):
+        await anext(submit_batch(worker, batch_of("fine", "unknown"), Timeline(), CancelToken()))
 
 
-def test_a_model_of_the_other_kind_is_refused() -> None:
-    async def run(worker: ModelWorker) -> None:
-        with pytest.raises(WrongModelKindError, match="'t' translates"):
-            worker.state("t").ready_synthesizer()
-        with pytest.raises(WrongModelKindError, match="'m' speaks"):
-            worker.state("m").ready_translator()
-
-    script = Script()
-    with working_both(script) as worker:
-        asyncio.run(run(worker))
+async def test_a_model_of_the_other_kind_is_refused(script: Script, worker: ModelWorker) -> None:
+    with pytest.raises(WrongModelKindError, match="'t' translates"):
+        worker.state("t").ready_synthesizer()
+    with pytest.raises(WrongModelKindError, match="'m' speaks"):
+        worker.state("m").ready_translator()

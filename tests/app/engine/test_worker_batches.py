@@ -11,7 +11,9 @@ from app.engine.worker import ModelWorker
 from app.errors import ModelFailedError
 from models.contract import AudioChunk, BatchItem, Cancelled, ModelError, SpeechRequest, UnknownVoiceError
 from models.timeline import Stage, Timeline
-from tests.app.engine.test_worker import Script, collect, release, settle, submit, working
+from tests.app.engine.test_worker import Script, collect, end, release, settle, submit, working
+
+pytestmark = pytest.mark.anyio
 
 
 class BatchScript(Script):
@@ -44,6 +46,17 @@ class BatchScript(Script):
             yield number, AudioChunk(np.full(10, ord(item.request.text[0]), np.float32))
 
 
+@pytest.fixture
+def script() -> BatchScript:
+    return BatchScript()
+
+
+@pytest.fixture
+def worker(script: BatchScript) -> Iterator[ModelWorker]:
+    with working(script) as worker:
+        yield worker
+
+
 def submit_all(texts: str, worker: ModelWorker, **timelines: Timeline) -> list[asyncio.Task[list[float]]]:
     """Submit one request a letter, or word, behind one that is under way."""
     return [asyncio.create_task(collect(submit(worker, text, timeline=timelines.get(text)))) for text in texts.split()]
@@ -60,11 +73,10 @@ async def results_behind(script: BatchScript, worker: ModelWorker, texts: str, *
     return await asyncio.gather(*waiting, return_exceptions=True)
 
 
-def test_who_waits_is_spoken_together_and_hears_its_own() -> None:
-    script = BatchScript()
+async def test_who_waits_is_spoken_together_and_hears_its_own(script: BatchScript, worker: ModelWorker) -> None:
     timelines = {name: Timeline() for name in "abcde"}
-    with working(script) as worker:
-        heard = asyncio.run(results_behind(script, worker, "a b c d e", **timelines))
+    heard = await results_behind(script, worker, "a b c d e", **timelines)
+    await end(script, worker)
     assert heard == [*([float(ord(name))] for name in "abcd"), [0.0]]
     assert script.batches == [["a", "b", "c", "d"]]  # and the fifth alone, as it would be without a batch
     assert script.order == ["long0", "e0"]
@@ -76,19 +88,18 @@ def test_who_waits_is_spoken_together_and_hears_its_own() -> None:
     assert all(seconds > 0 for seconds in busy)
 
 
-def test_what_one_is_refused_concerns_no_other() -> None:
-    script = BatchScript()
-    with working(script) as worker:
-        a, refused, c = asyncio.run(results_behind(script, worker, "a unknown c"))
+async def test_what_one_is_refused_concerns_no_other(script: BatchScript, worker: ModelWorker) -> None:
+    a, refused, c = await results_behind(script, worker, "a unknown c")
     assert (a, c) == ([97.0], [99.0])
     assert isinstance(refused, UnknownVoiceError)
 
 
-def test_a_batch_that_fails_is_tried_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
-    script = BatchScript()
+async def test_a_batch_that_fails_is_tried_one_by_one(
+    script: BatchScript, worker: ModelWorker, caplog: pytest.LogCaptureFixture
+) -> None:
     timelines = {"a": Timeline()}
-    with working(script) as worker:
-        a, boom, c = asyncio.run(results_behind(script, worker, "a boom c", **timelines))
+    a, boom, c = await results_behind(script, worker, "a boom c", **timelines)
+    await end(script, worker)
     assert script.batches == [["a", "boom", "c"]]
     assert (a, c) == ([0.0], [0.0])
     assert isinstance(boom, ModelFailedError)
@@ -96,61 +107,47 @@ def test_a_batch_that_fails_is_tried_one_by_one(caplog: pytest.LogCaptureFixture
     assert "failed on a batch of 3" in caplog.text
 
 
-def test_one_of_a_batch_can_be_cancelled_under_way() -> None:
-    async def run(worker: ModelWorker) -> None:
-        long = asyncio.create_task(collect(submit(worker, "long", 1)))
-        await settle(lambda: bool(script.threads))
-        token = CancelToken()
-        gone = asyncio.create_task(collect(submit(worker, "b", token=token)))
-        stays = asyncio.create_task(collect(submit(worker, "a")))
-        await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == 2)
-        release(script, 1)
-        await long
-        await settle(lambda: script.batches == [["b", "a"]])
-        token.cancel()
-        release(script, 1)
-        assert await stays == [97.0]
-        with pytest.raises(Cancelled):
-            await gone
-
-    script = BatchScript()
-    with working(script) as worker:
-        asyncio.run(run(worker))
+async def test_one_of_a_batch_can_be_cancelled_under_way(script: BatchScript, worker: ModelWorker) -> None:
+    long = asyncio.create_task(collect(submit(worker, "long", 1)))
+    await settle(lambda: bool(script.threads))
+    token = CancelToken()
+    gone = asyncio.create_task(collect(submit(worker, "b", token=token)))
+    stays = asyncio.create_task(collect(submit(worker, "a")))
+    await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == 2)
+    release(script, 1)
+    await long
+    await settle(lambda: script.batches == [["b", "a"]])
+    token.cancel()
+    release(script, 1)
+    assert await stays == [97.0]
+    with pytest.raises(Cancelled):
+        await gone
 
 
-def test_who_was_cancelled_in_the_queue_is_not_in_the_batch() -> None:
-    async def run(worker: ModelWorker) -> None:
-        long = asyncio.create_task(collect(submit(worker, "long", 1)))
-        await settle(lambda: bool(script.threads))
-        tokens = {name: CancelToken() for name in "abc"}
-        waiting = [asyncio.create_task(collect(submit(worker, name, token=tokens[name]))) for name in "abc"]
-        await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == 3)
-        tokens["b"].cancel()
-        release(script, 9)
-        await long
-        a, b, c = await asyncio.gather(*waiting, return_exceptions=True)
-        assert (a, c) == ([97.0], [99.0])
-        assert isinstance(b, Cancelled)
-
-    script = BatchScript()
-    with working(script) as worker:
-        asyncio.run(run(worker))
+async def test_who_was_cancelled_in_the_queue_is_not_in_the_batch(script: BatchScript, worker: ModelWorker) -> None:
+    long = asyncio.create_task(collect(submit(worker, "long", 1)))
+    await settle(lambda: bool(script.threads))
+    tokens = {name: CancelToken() for name in "abc"}
+    waiting = [asyncio.create_task(collect(submit(worker, name, token=tokens[name]))) for name in "abc"]
+    await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == 3)
+    tokens["b"].cancel()
+    release(script, 9)
+    await long
+    a, b, c = await asyncio.gather(*waiting, return_exceptions=True)
+    assert (a, c) == ([97.0], [99.0])
+    assert isinstance(b, Cancelled)
+    await end(script, worker)
     assert script.batches == [["a", "c"]]
 
 
-def test_stopping_ends_a_batch() -> None:
-    async def run(worker: ModelWorker) -> None:
-        long = asyncio.create_task(collect(submit(worker, "long", 1)))
-        await settle(lambda: bool(script.threads))
-        waiting = submit_all("a b", worker)
-        await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == 2)
-        release(script, 1)
-        await long
-        await settle(lambda: bool(script.batches))
-        await asyncio.to_thread(worker.stop)
-        ended = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(each) for each in ended] == [Cancelled, Cancelled]
-
-    script = BatchScript()
-    with working(script) as worker:
-        asyncio.run(run(worker))
+async def test_stopping_ends_a_batch(script: BatchScript, worker: ModelWorker) -> None:
+    long = asyncio.create_task(collect(submit(worker, "long", 1)))
+    await settle(lambda: bool(script.threads))
+    waiting = submit_all("a b", worker)
+    await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == 2)
+    release(script, 1)
+    await long
+    await settle(lambda: bool(script.batches))
+    await asyncio.to_thread(worker.stop)
+    ended = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(each) for each in ended] == [Cancelled, Cancelled]

@@ -1,6 +1,7 @@
 """Instructions in words: what they change, and that nobody's words cost time or break a header."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -10,84 +11,31 @@ from app.speech.service import SpeechOptions
 from models.contract import Sampling
 from tests.app.standins import Parrot, Tone
 
+TABLE = Path(__file__).with_name("instructions.tsv").read_text(encoding="utf-8")
+
+
+def rows(kind: str) -> list[tuple[str, float | None]]:
+    """The texts of a kind in instructions.tsv, each with what it changes."""
+    found = [line.split("\t") for line in TABLE.splitlines()[1:]]
+    return [(text, None if value == "none" else float(value)) for first, value, text in found if first == kind]
+
 
 def applied(text: str, **options: float) -> SpeechOptions:
     return Instructions.read(text).applied(SpeechOptions(**options), speed_given="speed" in options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("text", "speed"),
-    [
-        ("Speak slowly.", 0.75),
-        ("SLOWER, please", 0.75),
-        ("very slow", 0.5),
-        ("Speak very, very slowly and slow down!", 0.5),
-        ("a bit faster", 1.125),
-        ("Talk at a slightly quicker pace", 1.125),
-        ("speed up", 1.25),
-        ("Read this really fast", 1.5),
-        ("not too fast", 0.875),
-        ("Don’t rush.", 0.875),
-        ("don't speak slowly", 1.125),
-        ("slow down a little", 0.875),
-        ("less fast", 0.75),
-        ("slow, but not too slow", 0.875),
-        ("fast and slow", 1.0),
-        ("habla despacio", 0.75),
-        ("Habla muy rápido", 1.5),
-        ("parle lentement", 0.75),
-        ("ne parle pas trop vite", 0.875),
-        ("Bitte langsam sprechen", 0.75),
-        ("nicht zu schnell", 0.875),
-        ("parla molto lentamente", 0.5),
-        ("fale devagar", 0.75),
-        ("the fastidious slowpoke", 1.0),
-        ("", 1.0),
-    ],
-)
+@pytest.mark.parametrize(("text", "speed"), rows("speed"))
 def test_speed(text: str, speed: float) -> None:
     assert (applied(text).rate, applied(text).speed) == (pytest.approx(speed), 1.0)
     assert (applied(text, speed=2.0).rate, applied(text, speed=2.0).speed) == (1.0, 2.0)
 
 
-@pytest.mark.parametrize(
-    ("text", "decibels"),
-    [
-        ("loud", 4.0),
-        ("Very loud!", 8.0),
-        ("Shout it", 8.0),
-        ("softly", -6.0),
-        ("whisper", -12.0),
-        ("in a low voice", -6.0),
-        ("a little quieter", -3.0),
-        ("not loud", -3.0),
-        ("don't whisper", 2.0),
-        ("not fast, but loud", 4.0),
-        ("habla en voz baja", -6.0),
-        ("à voix basse", -6.0),
-        ("leise", -6.0),
-        ("ad alta voce", 4.0),
-        ("baixinho", -6.0),
-        ("quiet " * 1_000, -12.0),
-        ("slow", 0.0),
-    ],
-)
+@pytest.mark.parametrize(("text", "decibels"), [*rows("volume"), ("quiet " * 1000, -12.0)])
 def test_volume(text: str, decibels: float) -> None:
     assert applied(text).gain == pytest.approx(10 ** (decibels / 20))
 
 
-@pytest.mark.parametrize(
-    ("text", "exaggeration"),
-    [
-        ("excited", 0.75),
-        ("Sound extremely enthusiastic", 1.0),
-        ("calm and soothing", 0.0),
-        ("calmly", 0.25),
-        ("not too dramatic", 0.375),
-        ("monotone", 0.0),
-        ("slowly", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "exaggeration"), rows("emotion"))
 def test_emotion(text: str, exaggeration: float | None) -> None:
     assert applied(text).preferred.exaggeration == exaggeration
 

@@ -80,6 +80,11 @@ class EchoCatalog:
         return self.echo
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 @asynccontextmanager
 async def service(echo: Echo) -> AsyncIterator[TranslationService]:
     catalog = EchoCatalog(echo)
@@ -239,71 +244,66 @@ def held_plan(monkeypatch: pytest.MonkeyPatch, ended: Callable[[], None]) -> Non
     monkeypatch.setattr(translation, "make_plan", endless)
 
 
-def test_texts_take_turns_while_they_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.anyio
+async def test_texts_take_turns_while_they_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     held_plan(monkeypatch, ended.set)
 
-    async def run() -> None:
-        async with service(Echo()) as subject:
-            options = TranslationOptions(source="en", target="de")
-            long = [asyncio.create_task(subject.prepare(["Endless."], options, Timeline())) for _ in range(3)]
-            await asyncio.sleep(0)
-            # As long as another one: it needs its turns, and gets them.
-            plan = await asyncio.wait_for(subject.prepare(["Word. " * 10_000], options, Timeline()), 300)
-            assert len(plan.texts) == 1
-            assert not ended.is_set()
-            for task in long:
-                task.cancel()
-            # Nobody waits for it any more: it is given up in the middle.
-            assert await asyncio.to_thread(ended.wait, 60)
-
-    asyncio.run(run())
+    async with service(Echo()) as subject:
+        options = TranslationOptions(source="en", target="de")
+        long = [asyncio.create_task(subject.prepare(["Endless."], options, Timeline())) for _ in range(3)]
+        await asyncio.sleep(0)
+        # As long as another one: it needs its turns, and gets them.
+        plan = await asyncio.wait_for(subject.prepare(["Word. " * 10_000], options, Timeline()), 300)
+        assert len(plan.texts) == 1
+        assert not ended.is_set()
+        for task in long:
+            task.cancel()
+        # Nobody waits for it any more: it is given up in the middle.
+        assert await asyncio.to_thread(ended.wait, 60)
 
 
-def test_a_text_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.anyio
+async def test_a_text_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     held_plan(monkeypatch, ended.set)
     monkeypatch.setattr(translation, "MOST_SECONDS", 0.05)
 
-    async def run() -> None:
-        async with service(Echo()) as subject:
-            with pytest.raises(TextTooLongError, match="send it in parts"):
-                await subject.prepare(["Endless."], TranslationOptions(source="en", target="de"), Timeline())
-            assert ended.is_set()
-
-    asyncio.run(run())
+    async with service(Echo()) as subject:
+        with pytest.raises(TextTooLongError, match="send it in parts"):
+            await subject.prepare(["Endless."], TranslationOptions(source="en", target="de"), Timeline())
+        assert ended.is_set()
 
 
-def test_one_phrase_many_times_leaves_the_event_loop_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.anyio
+async def test_one_phrase_many_times_leaves_the_event_loop_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     # However fast this machine is, each turn is too long.
     monkeypatch.setattr(translation_stream, "LOOP_SLICE", 0.0)
 
-    async def run() -> None:
-        async with service(Echo()) as subject:
-            timeline = Timeline()
-            plan = await subject.prepare(["Word.\n" * 20_000], TranslationOptions(source="en", target="de"), timeline)
-            stream = TranslationStream(subject, plan, timeline, LABELS, in_order=True)
-            beats = 0
+    async with service(Echo()) as subject:
+        timeline = Timeline()
+        plan = await subject.prepare(["Word.\n" * 20_000], TranslationOptions(source="en", target="de"), timeline)
+        stream = TranslationStream(subject, plan, timeline, LABELS, in_order=True)
+        beats = 0
 
-            async def beat() -> None:
-                nonlocal beats
-                while True:
-                    await asyncio.sleep(0)
-                    beats += 1
+        async def beat() -> None:
+            nonlocal beats
+            while True:
+                await asyncio.sleep(0)
+                beats += 1
 
-            beating = asyncio.create_task(beat())
-            numbers = [beats async for _ in stream]
-            beating.cancel()
-            stream.close("ok")
-            assert len(numbers) == 20_000
-            # All are there with the first; others had turns in the middle, many times.
-            assert len(set(numbers[10:-10])) > 10
-
-    asyncio.run(run())
+        beating = asyncio.create_task(beat())
+        numbers = [beats async for _ in stream]
+        beating.cancel()
+        stream.close("ok")
+        assert len(numbers) == 20_000
+        # All are there with the first; others had turns in the middle, many times.
+        assert len(set(numbers[10:-10])) > 10
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_stream_that_is_closed_stops_the_model(whole: bool) -> None:
+async def test_a_stream_that_is_closed_stops_the_model(whole: bool) -> None:
     begun, closed = threading.Event(), threading.Event()
 
     class Endless(Echo):
@@ -315,18 +315,15 @@ def test_a_stream_that_is_closed_stops_the_model(whole: bool) -> None:
             finally:
                 closed.set()
 
-    async def run() -> None:
-        async with service(Endless()) as subject:
-            timeline = Timeline()
-            plan = await subject.prepare(["Hello."], TranslationOptions(source="en", target="de"), timeline)
-            stream = TranslationStream(subject, plan, timeline, LABELS)
-            reading = asyncio.create_task(stream.texts())
-            assert await asyncio.to_thread(begun.wait, 60)
-            reading.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await reading
-            stream.close("cancelled", whole=whole)
-            assert stream.cancelled() is whole
-            assert await asyncio.to_thread(closed.wait, 60)
-
-    asyncio.run(run())
+    async with service(Endless()) as subject:
+        timeline = Timeline()
+        plan = await subject.prepare(["Hello."], TranslationOptions(source="en", target="de"), timeline)
+        stream = TranslationStream(subject, plan, timeline, LABELS)
+        reading = asyncio.create_task(stream.texts())
+        assert await asyncio.to_thread(begun.wait, 60)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        stream.close("cancelled", whole=whole)
+        assert stream.cancelled() is whole
+        assert await asyncio.to_thread(closed.wait, 60)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +22,8 @@ from app.voices.service import ConditioningCache, VoiceService, new_voice
 from app.voices.store import SAMPLE_RATE, StoredVoice
 from models.contract import Conditioning
 from models.timeline import Stage, Timeline
+
+pytestmark = pytest.mark.anyio
 
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 
@@ -85,9 +86,14 @@ def until(wait_until: Callable[..., bool]) -> Until:
     return wait
 
 
-@asynccontextmanager
-async def service(parrot: Any, folder: Path, until: Until) -> AsyncIterator[tuple[VoiceService, ModelWorker]]:
-    """A worker with `parrot` loaded, and the voices in `folder`."""
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def worker(parrot: Any, until: Until) -> AsyncIterator[ModelWorker]:
+    """A worker with `parrot` loaded, and a model that clones nothing."""
     tone = SimpleNamespace(voices=(), watermarked=False, languages=(), parameters=frozenset())
 
     def load(name: str) -> Any:
@@ -99,135 +105,115 @@ async def service(parrot: Any, folder: Path, until: Until) -> AsyncIterator[tupl
 
     worker = ModelWorker(load, warmup=False)
     worker.start()
-    catalog = SimpleNamespace(models=lambda: [SimpleNamespace(name="parrot", cloning=True)])
-    voices = VoiceService(Settings(data_dir=folder), catalog, worker)
     try:
         states = [worker.request_load(name) for name in ("parrot", "tone")]
         await until(lambda: all(state.status is ModelStatus.READY for state in states))
-        yield voices, worker
+        yield worker
     finally:
         parrot.gate.set()
-        voices.close()
         await asyncio.to_thread(worker.stop)
+
+
+@pytest.fixture
+async def voices(worker: ModelWorker, tmp_path: Path) -> AsyncIterator[VoiceService]:
+    catalog = SimpleNamespace(models=lambda: [SimpleNamespace(name="parrot", cloning=True)])
+    voices = VoiceService(Settings(data_dir=tmp_path), catalog, worker)
+    yield voices
+    voices.close()
 
 
 def keep(voices: VoiceService) -> StoredVoice:
     return voices.store.add("Ada", PCM)
 
 
-def test_one_of_two_who_wait_may_go(parrot: Any, tmp_path: Path, until: Until) -> None:
-    async def main() -> None:
-        async with service(parrot, tmp_path, until) as (voices, _):
-            voice = keep(voices)
-            parrot.gate.clear()
-            first, second = (asyncio.create_task(voices.conditioning("parrot", voice, Timeline())) for _ in range(2))
-            await until(lambda: len(parrot.heard) == 1)
-            first.cancel()
-            await asyncio.wait({first})
-            parrot.gate.set()
-            assert (await second).arrays["pitch"] == pytest.approx(600, abs=1)
-            assert (parrot.given_up, len(parrot.heard)) == (0, 1)
-
-    asyncio.run(main())
+async def test_one_of_two_who_wait_may_go(voices: VoiceService, parrot: Any, until: Until) -> None:
+    voice = keep(voices)
+    parrot.gate.clear()
+    first, second = (asyncio.create_task(voices.conditioning("parrot", voice, Timeline())) for _ in range(2))
+    await until(lambda: len(parrot.heard) == 1)
+    first.cancel()
+    await asyncio.wait({first})
+    parrot.gate.set()
+    assert (await second).arrays["pitch"] == pytest.approx(600, abs=1)
+    assert (parrot.given_up, len(parrot.heard)) == (0, 1)
 
 
-def test_when_the_last_goes_the_making_is_given_up_and_may_begin_again(
-    parrot: Any, tmp_path: Path, until: Until
+async def test_when_the_last_goes_the_making_is_given_up_and_may_begin_again(
+    voices: VoiceService, parrot: Any, until: Until
 ) -> None:
-    async def main() -> None:
-        async with service(parrot, tmp_path, until) as (voices, _):
-            voice = keep(voices)
-            parrot.gate.clear()
-            waiting = [asyncio.create_task(voices.conditioning("parrot", voice, Timeline())) for _ in range(2)]
-            await until(lambda: len(parrot.heard) == 1)
-            for each in waiting:
-                each.cancel()
-            await asyncio.wait(waiting)
-            await until(lambda: parrot.given_up == 1)
-            parrot.gate.set()
-            timeline = Timeline()
-            await voices.conditioning("parrot", voice, timeline)
-            assert Stage.CONDITION in timeline.stages
-            assert len(parrot.heard) == 2
-
-    asyncio.run(main())
+    voice = keep(voices)
+    parrot.gate.clear()
+    waiting = [asyncio.create_task(voices.conditioning("parrot", voice, Timeline())) for _ in range(2)]
+    await until(lambda: len(parrot.heard) == 1)
+    for each in waiting:
+        each.cancel()
+    await asyncio.wait(waiting)
+    await until(lambda: parrot.given_up == 1)
+    parrot.gate.set()
+    timeline = Timeline()
+    await voices.conditioning("parrot", voice, timeline)
+    assert Stage.CONDITION in timeline.stages
+    assert len(parrot.heard) == 2
 
 
-def test_a_process_waits_for_the_first_recording(
-    parrot: Any, tmp_path: Path, until: Until, monkeypatch: pytest.MonkeyPatch
+async def test_a_process_waits_for_the_first_recording(
+    voices: VoiceService, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cloning, "DECODER_AFTER", 0.0)
-
-    async def main() -> None:
-        async with service(parrot, tmp_path, until) as (voices, _):
-            await voices.start()
-            await until(lambda: voices._decoder._waiting is not None and voices._decoder._waiting._process is not None)
-
-    asyncio.run(main())
+    await voices.start()
+    await until(lambda: voices._decoder._waiting is not None and voices._decoder._waiting._process is not None)
 
 
-def test_a_voice_deleted_while_it_is_made_leaves_nothing(parrot: Any, tmp_path: Path, until: Until) -> None:
-    async def main() -> None:
-        async with service(parrot, tmp_path, until) as (voices, _):
-            voice = keep(voices)
-            parrot.gate.clear()
-            making = asyncio.create_task(voices.conditioning("parrot", voice, Timeline()))
-            await until(lambda: len(parrot.heard) == 1)
-            await voices.remove(voice.id)
-            parrot.gate.set()
-            await making  # whoever began before goes on
-            assert [path.name for path in (tmp_path / "voices").iterdir()] == [".lock"]
-            with pytest.raises(UnknownVoiceError):
-                await voices.get(voice.id)
-
-    asyncio.run(main())
-
-
-def test_a_recording_that_vanishes(parrot: Any, tmp_path: Path, until: Until) -> None:
-    async def main() -> None:
-        async with service(parrot, tmp_path, until) as (voices, _):
-            voice = keep(voices)
-            voices.store.remove(voice.id)
-            with pytest.raises(UnknownVoiceError, match="gone"):
-                await voices.conditioning("parrot", voice, Timeline())
-
-    asyncio.run(main())
-
-
-def test_failures_inside_the_model_are_told_and_not_kept(
-    parrot: Any, tmp_path: Path, until: Until, monkeypatch: pytest.MonkeyPatch
+async def test_a_voice_deleted_while_it_is_made_leaves_nothing(
+    voices: VoiceService, parrot: Any, tmp_path: Path, until: Until
 ) -> None:
-    async def main() -> None:
-        async with service(parrot, tmp_path, until) as (voices, worker):
-            voice = keep(voices)
-            with monkeypatch.context() as broken:
-                broken.setattr(np.fft, "rfft", lambda *_: 1 / 0)
-                with pytest.raises(ModelFailedError, match="ZeroDivisionError"):
-                    await voices.conditioning("parrot", voice, Timeline())
-            with monkeypatch.context() as empty:
-                empty.setattr(type(parrot), "condition", lambda *_: iter([None]))
-                with pytest.raises(ModelFailedError, match="nothing"):
-                    await voices.conditioning("parrot", voice, Timeline())
-            assert (await voices.conditioning("parrot", voice, Timeline())).nbytes == 4
-            with pytest.raises(WrongModelKindError, match="'tone'"):
-                worker.state("tone").ready_cloner()
-            await asyncio.to_thread(worker.stop)
-            with pytest.raises(UnavailableError):
-                cloner = worker.state("parrot").ready_cloner()
-                worker.submit(ConditioningJob("parrot", cloner, (PCM, SAMPLE_RATE), Timeline(), CancelToken()))
-
-    asyncio.run(main())
+    voice = keep(voices)
+    parrot.gate.clear()
+    making = asyncio.create_task(voices.conditioning("parrot", voice, Timeline()))
+    await until(lambda: len(parrot.heard) == 1)
+    await voices.remove(voice.id)
+    parrot.gate.set()
+    await making  # whoever began before goes on
+    assert [path.name for path in (tmp_path / "voices").iterdir()] == [".lock"]
+    with pytest.raises(UnknownVoiceError):
+        await voices.get(voice.id)
 
 
-def test_a_model_that_does_not_load_is_not_told_of(parrot: Any, tmp_path: Path, until: Until) -> None:
-    async def main() -> None:
-        async with service(parrot, tmp_path, until) as (voices, worker):
-            loaded: list[object] = []
-            worker.loader.on_loaded = lambda name, model: loaded.append(model)
-            worker.request_load("other")
-            await until(lambda: worker.state("other").status is ModelStatus.FAILED)
-            assert loaded == []
-            assert worker.state("other").memory is None
-            assert voices.cloners() == ["parrot"]
+async def test_a_recording_that_vanishes(voices: VoiceService, parrot: Any) -> None:
+    voice = keep(voices)
+    voices.store.remove(voice.id)
+    with pytest.raises(UnknownVoiceError, match="gone"):
+        await voices.conditioning("parrot", voice, Timeline())
 
-    asyncio.run(main())
+
+async def test_failures_inside_the_model_are_told_and_not_kept(
+    voices: VoiceService, worker: ModelWorker, parrot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voice = keep(voices)
+    with monkeypatch.context() as broken:
+        broken.setattr(np.fft, "rfft", lambda *_: 1 / 0)
+        with pytest.raises(ModelFailedError, match="ZeroDivisionError"):
+            await voices.conditioning("parrot", voice, Timeline())
+    with monkeypatch.context() as empty:
+        empty.setattr(type(parrot), "condition", lambda *_: iter([None]))
+        with pytest.raises(ModelFailedError, match="nothing"):
+            await voices.conditioning("parrot", voice, Timeline())
+    assert (await voices.conditioning("parrot", voice, Timeline())).nbytes == 4
+    with pytest.raises(WrongModelKindError, match="'tone'"):
+        worker.state("tone").ready_cloner()
+    await asyncio.to_thread(worker.stop)
+    with pytest.raises(UnavailableError):
+        cloner = worker.state("parrot").ready_cloner()
+        worker.submit(ConditioningJob("parrot", cloner, (PCM, SAMPLE_RATE), Timeline(), CancelToken()))
+
+
+async def test_a_model_that_does_not_load_is_not_told_of(
+    voices: VoiceService, worker: ModelWorker, parrot: Any, until: Until
+) -> None:
+    loaded: list[object] = []
+    worker.loader.on_loaded = lambda name, model: loaded.append(model)
+    worker.request_load("other")
+    await until(lambda: worker.state("other").status is ModelStatus.FAILED)
+    assert loaded == []
+    assert worker.state("other").memory is None
+    assert voices.cloners() == ["parrot"]

@@ -28,8 +28,12 @@ def test_signs_that_are_not_heard_become_commas(text: str, wanted: str | None) -
     assert target(text) == wanted
 
 
-def test_texts_are_the_seeds_and_never_held_out() -> None:
-    made = texts(COUNTS, 1, ["The cat sat on the mat. Look at FOO_BAR now."])
+@pytest.fixture(scope="module")
+def made() -> list[str]:
+    return texts(COUNTS, 1, ["The cat sat on the mat. Look at FOO_BAR now."])
+
+
+def test_texts_are_the_seeds_and_never_held_out(made: list[str]) -> None:
     assert made == texts(COUNTS, 1, ["The cat sat on the mat. Look at FOO_BAR now."])
     assert made != texts(COUNTS, 2)
     assert not {key_of(text) for text in made} & held_out_keys()
@@ -37,12 +41,11 @@ def test_texts_are_the_seeds_and_never_held_out() -> None:
     assert len(made) > 1500
 
 
-def test_tokens_say_the_text_again() -> None:
-    lines = texts(COUNTS, 1)
-    tokenizer = train_tokenizer(lines)
+def test_tokens_say_the_text_again(made: list[str]) -> None:
+    tokenizer = train_tokenizer(made)
     assert tokenizer.get_vocab_size() == TOKENS + len(SPECIAL)
-    for line in lines[:50]:
+    for line in made[:50]:
         ids = encode(tokenizer, line)
         assert max(ids) < TOKENS
         assert tokenizer.decode(ids) == f" {line}"
-    assert sum(len(encode(tokenizer, line)) for line in lines) < 0.6 * sum(map(len, lines))
+    assert sum(len(encode(tokenizer, line)) for line in made) < 0.6 * sum(map(len, made))

@@ -24,6 +24,7 @@ from app.text.types import Utterance
 
 ROOT = Path(__file__).parents[4]
 REFERENCE = Path(__file__).parent / "reference_en_us.tsv"
+HOMOGRAPHS = Path(__file__).parent / "homographs.tsv"
 
 
 def say(text: str, language: str = "en-us") -> str:
@@ -38,53 +39,9 @@ def test_plain_sentences_are_as_misaki_says_them(line: str) -> None:
     assert say(text) == phonemes
 
 
-@pytest.mark.parametrize(
-    ("text", "word", "phonemes"),
-    [
-        ("I will read it.", "read", "ɹˈid"),
-        ("He read it yesterday.", "read", "ɹˈɛd"),
-        ("I have read it.", "read", "ɹˈɛd"),
-        ("She wants to read.", "read", "ɹˈid"),
-        ("Read the book.", "Read", "ɹˈid"),
-        ("They live here.", "live", "lˈɪv"),
-        ("It was a live show.", "live", "lˈIv"),
-        ("We saved many lives.", "lives", "lˈIvz"),
-        ("He lives in Rome.", "lives", "lˈɪvz"),
-        ("Close the door.", "Close", "klˈOz"),
-        ("They are close friends.", "close", "klˈOs"),
-        ("He stood close to me.", "close", "klˈOs"),
-        ("I use it.", "use", "jˈuz"),
-        ("It is of no use.", "use", "jˈus"),
-        ("They used to sing.", "used", "jˈust"),
-        ("I am used to it.", "used", "jˈust"),
-        ("A knife is used to cut.", "used", "jˈuzd"),
-        ("He used it.", "used", "jˈuzd"),
-        ("We record music.", "record", "ɹəkˈɔɹd"),
-        ("It broke the record.", "record", "ɹˈɛkəɹd"),
-        ("Many were present.", "present", "pɹˈɛzᵊnt"),
-        ("They will present it.", "present", "pɹizˈɛnt"),
-        ("I object to that.", "object", "əbʤˈɛkt"),
-        ("This is an object.", "object", "ˈɑbʤəkt"),
-        ("Wind the clock.", "Wind", "wˈInd"),
-        ("The wind blew.", "wind", "wˈɪnd"),
-        ("Do not tear it.", "tear", "tˈɛɹ"),
-        ("A tear fell.", "tear", "tˈɪɹ"),
-        ("He wound up the toy.", "wound", "wˈWnd"),
-        ("The wound healed.", "wound", "wˈund"),
-        ("In minute detail.", "minute", "mInˈut"),
-        ("Wait a minute.", "minute", "mˈɪnət"),
-        ("I know that he left.", "that", "ðæt"),
-        ("Look at that.", "that", "ðˈæt"),
-        ("The classes that depend on it.", "that", "ðæt"),
-        ("Break an import cycle.", "import", "ˈɪmpˌɔɹt"),
-        ("An elaborate plan.", "elaborate", "əlˈæbəɹət"),
-        ("They refuse to go.", "refuse", "ɹəfjˈuz"),
-        ("An invalid token.", "invalid", "ɪnvˈælɪd"),
-        ("We must separate them.", "separate", "sˈɛpəɹˌAt"),
-        ("They are separate.", "separate", "sˈɛpəɹət"),
-    ],
-)
-def test_homographs(text: str, word: str, phonemes: str) -> None:
+@pytest.mark.parametrize("row", HOMOGRAPHS.read_text(encoding="utf-8").splitlines()[1:])
+def test_homographs(row: str) -> None:
+    text, word, phonemes = row.split("\t")
     (utterance,) = (item for item in get_phonemizer("en").segments(text) if isinstance(item, Utterance))
     (span,) = (span for span in utterance.words if span.text == word)
     assert utterance.phonemes[span.phoneme_start : span.phoneme_end] == phonemes

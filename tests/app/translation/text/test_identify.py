@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,55 +14,8 @@ from hypothesis import strategies as st
 from app.translation.text.codes import FLORES
 from app.translation.text.identify import identify, warm
 
-SENTENCES = [
-    ("eng_Latn", "The weather is nice today and we go for a walk."),
-    ("fra_Latn", "Il fait beau aujourd'hui et nous allons nous promener."),
-    ("deu_Latn", "Könnten Sie mir bitte sagen, wo der Bahnhof ist?"),
-    ("spa_Latn", "Hoy hace buen tiempo y vamos a dar un paseo."),
-    ("ita_Latn", "Oggi fa bel tempo e andiamo a fare una passeggiata."),
-    ("por_Latn", "O tempo está bom hoje e vamos dar um passeio."),
-    ("nld_Latn", "Het weer is vandaag mooi en we gaan wandelen."),
-    ("swe_Latn", "Vädret är fint idag och vi går ut."),
-    ("pol_Latn", "Pogoda jest dziś ładna i idziemy na spacer."),
-    ("tur_Latn", "Bugün hava güzel ve yürüyüşe çıkıyoruz."),
-    ("vie_Latn", "Hôm nay thời tiết đẹp."),
-    ("swh_Latn", "Hali ya hewa ni nzuri leo."),
-    ("yor_Latn", "Ojú ọjọ́ dára lónìí."),
-    ("als_Latn", "Moti sot është i bukur."),
-    ("rus_Cyrl", "Сегодня хорошая погода, и мы идём гулять."),
-    ("ukr_Cyrl", "Сьогодні гарна погода, і ми йдемо гуляти."),
-    ("khk_Cyrl", "Өнөөдөр цаг агаар сайхан байна."),
-    ("arb_Arab", "الطقس جميل اليوم وسنذهب في نزهة."),
-    ("pes_Arab", "هوا امروز خوب است و ما به پیاده‌روی می‌رویم."),
-    ("urd_Arab", "آج موسم اچھا ہے۔"),
-    ("ckb_Arab", "ئەمڕۆ کەش و هەوا خۆشە."),
-    ("snd_Arab", "اڄ موسم سٺو آهي."),
-    ("hin_Deva", "आज मौसम अच्छा है और हम टहलने जा रहे हैं।"),
-    ("mar_Deva", "आज हवामान छान आहे आणि आपण फिरायला जाऊ."),
-    ("heb_Hebr", "מזג האוויר יפה היום ואנחנו יוצאים לטייל."),
-    ("ydd_Hebr", "דער װעטער איז הײַנט שײן."),
-    ("heb_Hebr", "בְּרֵאשִׁית בָּרָא אֱלֹהִים אֵת הַשָּׁמַיִם וְאֵת הָאָרֶץ."),
-    ("ydd_Hebr", "איך בין נישט אַ גרויסער מענטש."),
-    ("ell_Grek", "Ο καιρός είναι καλός σήμερα."),
-    ("hye_Armn", "Այսօր եղանակը լավ է։"),
-    ("kat_Geor", "დღეს კარგი ამინდია."),
-    ("amh_Ethi", "ዛሬ አየሩ ጥሩ ነው።"),
-    ("tir_Ethi", "ሎሚ ኩነታት ኣየር ጽቡቕ እዩ።"),
-    ("tha_Thai", "วันนี้อากาศดี"),
-    ("lao_Laoo", "ມື້ນີ້ອາກາດດີ"),
-    ("khm_Khmr", "ថ្ងៃនេះអាកាសធាតុល្អ។"),
-    ("mya_Mymr", "ဒီနေ့ ရာသီဥတု ကောင်းတယ်။"),
-    ("bod_Tibt", "དེ་རིང་གནམ་གཤིས་ཡག་པོ་འདུག"),
-    ("tam_Taml", "இன்று வானிலை நன்றாக உள்ளது."),
-    ("ben_Beng", "আজ আবহাওয়া ভালো।"),
-    ("asm_Beng", "আজি বতৰ ভাল।"),
-    ("pan_Guru", "ਅੱਜ ਮੌਸਮ ਚੰਗਾ ਹੈ।"),
-    ("kor_Hang", "오늘은 날씨가 좋습니다."),
-    ("jpn_Jpan", "今日は天気がいいです。"),
-    ("zho_Hans", "今天天气很好，我们去公园散步。"),
-    ("zho_Hant", "今天天氣很好，我們去公園散步。"),
-    ("yue_Hant", "今日天氣好好，我哋去公園行下。"),
-]
+TABLE = Path(__file__).with_name("languages.tsv").read_text(encoding="utf-8")
+SENTENCES = [line.split("\t") for line in TABLE.splitlines()[1:]]
 
 
 @pytest.mark.parametrize(("language", "text"), SENTENCES)
