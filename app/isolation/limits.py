@@ -54,14 +54,10 @@ class Limits:
     address_space_at_start: int
 
     def begin(self, memory: int, cpu_seconds: float) -> None:
-        """Allow `memory` bytes beside those at the start, and `cpu_seconds` from now on.
-
-        SIGPROF ends the process once it has used its CPU time. RLIMIT_CPU would count from the start of the process, on
-        a clock that nothing else reads: Linux adds a whole tick to whatever runs when the tick comes, and on a busy
-        machine that sum and `time.process_time` drift apart, further with each piece of work.
-        """
+        """Allow `memory` bytes beside those at the start, and `cpu_seconds` from now on: then SIGPROF ends the process."""
         if self.address_space_at_start:
             limit(resource.RLIMIT_AS, self.address_space_at_start + memory)
+        # RLIMIT_CPU counts from the start of the process, in ticks of a clock from which all others drift on busy machines.
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
         self.watch.most = memory
         self.watch.working.set()
