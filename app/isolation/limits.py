@@ -54,10 +54,10 @@ class Limits:
     address_space_at_start: int
 
     def begin(self, memory: int, cpu_seconds: float) -> None:
-        """Allow `memory` bytes beside those at the start, and `cpu_seconds` from now on: then SIGPROF ends the process."""
+        """Allow `memory` bytes beside those at the start, and `cpu_seconds` from now on, before SIGPROF ends it."""
         if self.address_space_at_start:
             limit(resource.RLIMIT_AS, self.address_space_at_start + memory)
-        # RLIMIT_CPU counts from the start of the process, in ticks of a clock from which all others drift on busy machines.
+        # RLIMIT_CPU counts from the start of the process, by ticks, from which other clocks drift on a busy machine.
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
         self.watch.most = memory
         self.watch.working.set()
