@@ -95,6 +95,17 @@ def test_pauses_are_silence_of_their_length(server: Any) -> None:
     assert quiet.sum() >= 1.5 * 24_000
 
 
+@pytest.mark.parametrize(("name", "media_type"), [("mulaw", "audio/basic"), ("alaw", "audio/PCMA")])
+def test_telephony_s_formats_have_8_kilohertz_unless_asked(server: Any, name: str, media_type: str) -> None:
+    full = len(post(server, input=LONG, response_format="pcm").content) / 2
+    usual = post(server, input=LONG, response_format=name)
+    assert usual.headers["content-type"] == media_type
+    assert usual.headers["x-sample-rate"] == "8000"
+    assert len(usual.content) == pytest.approx(full / 3, abs=8)
+    asked = post(server, input=LONG, response_format=name, sample_rate=16_000)
+    assert len(asked.content) == pytest.approx(full / 1.5, abs=8)
+
+
 def test_speed_changes_the_length(server: Any) -> None:
     sizes = [len(post(server, input=LONG, response_format="pcm", speed=speed).content) for speed in (0.5, 1, 2)]
     assert sizes[0] == pytest.approx(2 * sizes[1], rel=0.01)
