@@ -41,7 +41,6 @@ class Proof:
     name: str
     run: str
     inputs: tuple[str, ...]
-    in_slices: bool
 
     @property
     def tests(self) -> list[str]:
@@ -72,7 +71,7 @@ def proofs() -> list[Proof]:
     for name, row in tables["proof"].items():
         patterns = [each for item in row["inputs"] for each in (shared[item[1:-1]] if item[0] == "{" else [item])]
         patterns += [test if test.endswith(".py") else f"{test}/**" for test in _TESTS.findall(row["run"])]
-        result.append(Proof(name, row["run"], tuple(sorted(set(patterns))), row.get("in_slices", True)))
+        result.append(Proof(name, row["run"], tuple(sorted(set(patterns)))))
     return result
 
 
@@ -164,16 +163,20 @@ def prove(proof: Proof, *, stamp: bool) -> bool:
 
 
 def sliced() -> list[Proof]:
-    """Return the proofs of this commit's slice: one, and those after it while their last times together allow it."""
-    listed = [proof for proof in proofs() if proof.in_slices]
+    """Return the proofs of this commit's slice: one, and those after it while their last times together allow it.
+
+    A proof that takes longer than a slice is never in one: `make nightly` repeats it.
+    """
+    known = stamps()
+    seconds = {proof: known.get(proof.name, {}).get("seconds", SLICE_SECONDS) for proof in proofs()}
+    listed = [proof for proof in seconds if seconds[proof] <= SLICE_SECONDS]
     count = int(
         subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
     )
-    known = stamps()
     chosen, total = [], 0
     for offset in range(len(listed)):
         proof = listed[(count + offset) % len(listed)]
-        total += known.get(proof.name, {}).get("seconds", SLICE_SECONDS)
+        total += seconds[proof]
         if chosen and total > SLICE_SECONDS:
             break
         chosen.append(proof)
