@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import logging
 import os
 import re
 import shutil
@@ -75,6 +76,13 @@ def pytest_configure() -> None:
     patience = httpx._config.DEFAULT_TIMEOUT_CONFIG
     patience.connect = patience.read = patience.write = patience.pool = PATIENCE
     httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_context)
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """Give the log of the service its level again: a command that runs in this process makes it quiet."""
+    yield
+    logging.getLogger("app").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

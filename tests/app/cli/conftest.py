@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,12 +41,11 @@ def run(environment: dict[str, str]) -> Callable[..., Done]:
 @pytest.fixture
 def call(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> Iterator[Callable[..., Done]]:
+) -> Callable[..., Done]:
     """`call(*arguments, stdin=b"", **variables)`: the same command in this process, which takes no second to begin."""
     for name in os.environ.keys() - environment.keys():
         monkeypatch.delenv(name)
     monkeypatch.setenv("NIGHTINGALE_DATA_DIR", environment["NIGHTINGALE_DATA_DIR"])
-    level = logging.getLogger("app").level
 
     def call_main(*arguments: str, stdin: bytes = b"", **more: str) -> Done:
         with monkeypatch.context() as changed, tempfile.TemporaryFile() as file:
@@ -64,9 +62,7 @@ def call(
             out, error = capfdbinary.readouterr()
         return Done(arguments, status, out, error)
 
-    yield call_main
-    # The command makes the log quiet.
-    logging.getLogger("app").setLevel(level)
+    return call_main
 
 
 def one_line(done: Done, status: int) -> str:
