@@ -24,6 +24,7 @@ from models.native.programs import run_all
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.proof,
+    pytest.mark.timeout(2_400),
     pytest.mark.skipif(sys.platform != "linux", reason="the native kernels are for Linux"),
 ]
 # Of the output, where products in bfloat16 were tried, too.
