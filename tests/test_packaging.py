@@ -24,8 +24,8 @@ MODEL_BYTES = 12_000_000
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> zipfile.ZipFile:
-    """The wheel that NIGHTINGALE_WHEEL names, or one that is built here."""
-    if name := os.environ.get("NIGHTINGALE_WHEEL"):
+    """The wheel that WHEEL_UNDER_TEST names, or one that is built here."""
+    if name := os.environ.get("WHEEL_UNDER_TEST"):
         path = Path(name)
     else:
         folder = tmp_path_factory.mktemp("wheel")
