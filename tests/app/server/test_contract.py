@@ -112,7 +112,9 @@ def test_the_work_of_a_client_who_left_ends(hearing: Any, surface: Surface, half
             conversation.break_off()
     # It waits at a gate that nobody opens: only giving up can end it.
     assert wait_until(lambda: idle(hearing))
-    assert wait_until(lambda: counted(hearing, surface, "cancelled") == cancelled + 1)
+    assert wait_until(lambda: counted(hearing, surface, "cancelled") > cancelled)
+    if surface.kind != "interpretation":  # its passages are counted, too
+        assert counted(hearing, surface, "cancelled") == cancelled + 1
     if surface.kind == "speech":
         assert wait_until(lambda: 'nightingale_cancel_latency_seconds_count{model="tone"}' in hearing.metrics())
     heard, translated = len(hearing.ear.requests), len(hearing.shout.batches)
