@@ -28,6 +28,8 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+from proofs import files
+
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = ROOT / "tests" / "mutants"
 # Tests with these marks need an environment of their own.
@@ -65,12 +67,10 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        names = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").decode().split("\0")
-        for name in filter(None, names):
-            if (source := ROOT / name).exists():
-                target = folder / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, target, follow_symlinks=False)
+        for name in files():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target, follow_symlinks=False)
         self._clock = time.time()
 
     def run(self, mutant: Mutant | None, tests: tuple[str, ...]) -> str:
@@ -182,8 +182,8 @@ def main() -> int:
     parser.add_argument("--report", type=Path, help="write the verdicts as JSON")
     parser.add_argument("--before", type=Path, help="an earlier report: print what was killed then and is not now")
     options = parser.parse_args()
-    files = [ROWS / options.file] if options.file else sorted(ROWS.glob("*.toml"))
-    mutants = [each for path in files for each in rows(path) if options.select in each.name]
+    tables = [ROWS / options.file] if options.file else sorted(ROWS.glob("*.toml"))
+    mutants = [each for path in tables for each in rows(path) if options.select in each.name]
     verdicts = measure(mutants, options.workers)
     if options.report:
         options.report.write_text(json.dumps(verdicts, indent=1) + "\n")

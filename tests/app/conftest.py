@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.request import urlopen
 
 import httpx
 import pytest
@@ -160,9 +159,7 @@ class Running:
         return self.url.replace("http", "ws", 1) + "/v1/audio/stream"
 
     def metrics(self) -> str:
-        # A client of httpx takes longer to be made than the metrics.
-        with urlopen(self.url + "/metrics", timeout=PATIENCE) as answer:  # noqa: S310
-            return str(answer.read().decode())
+        return httpx.get(self.url + "/metrics").raise_for_status().text
 
     def count(self, series: str) -> float:
         """Return the sum of all samples whose lines begin with `series`; all servers of this process share them."""

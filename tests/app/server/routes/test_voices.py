@@ -31,6 +31,7 @@ from tests.app.server.cloning import (
     stored,
     upload,
 )
+from tests.app.server.streams import until_answer
 
 ODD_FORM = "multipart/form-data; boundary=x; charset"
 ODD_TEXT = b'--x\r\nContent-Disposition: form-data; name="\\ud800\xff"\r\n\r\n\\ud800\xff\r\n--x--\r\n'
@@ -70,17 +71,8 @@ def test_over_the_websocket_too(running: Any) -> None:
         assert (ready["type"], ready["voice"], ready["watermark"]) == ("ready", voice, "none")
         ws.send(json.dumps({"type": "text", "text": "One sentence here. Another there."}))
         ws.send(json.dumps({"type": "end"}))
-        audio, chunks = b"", []
-        while True:
-            message = ws.recv(timeout=60)
-            if isinstance(message, bytes):
-                audio += message
-                continue
-            event = json.loads(message)
-            if event["type"] == "done":
-                break
-            assert event["type"] == "chunk", event
-            chunks.append(event)
+        chunks, audio, event = until_answer(ws)
+        assert event["type"] == "done", event
     assert pitch_of(audio) == pytest.approx(700, abs=5)
     assert [chunk["text"] for chunk in chunks] == ["One sentence here."] * 2 + ["Another there."] * 2
     assert chunks[2]["start"] == pytest.approx(sum(chunk["duration"] for chunk in chunks[:2]), abs=1e-4)
