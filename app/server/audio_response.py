@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from starlette.types import Send
 
 from app.audio.encoders import FORMATS, INFO, Container, Encoder, Format, encode, make_encoder
-from app.errors import ServiceError
-from app.server.error_responses import sse_error
 from app.speech.sentence import SpokenChunk
 from app.speech.stream import SpeechStream
 from app.speech.verifier import Report
@@ -134,19 +132,14 @@ class Reply:
         await self._in_time(self._at_once(None if self._form.sse else len(data), sent))
 
     async def streamed(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]) -> None:
-        """Send each piece as it comes. Raises the error that stops it, after telling a client that can be told."""
+        """Send each piece as it comes. Raises the error that stops it."""
         self._stream.labels = replace(self._stream.labels, streaming=True)
         encoder = self._encoder()
         data = await encode_chunk(encoder, self._stream, first)
         await self._start(None)
-        try:
-            await self._audio(first, data)
-            async for chunk in rest:
-                await self._audio(chunk, await encode_chunk(encoder, self._stream, chunk))
-        except ServiceError as error:
-            if self._form.sse:
-                await self._body(sse_error(error), more=True)
-            raise
+        await self._audio(first, data)
+        async for chunk in rest:
+            await self._audio(chunk, await encode_chunk(encoder, self._stream, chunk))
         tail = await encode_chunk(encoder, self._stream, None)
         done = self._sse_done(await self._stream.verification()) if self._form.sse else b""
         await self._body(self._piece(tail, None) + done, more=False)

@@ -204,8 +204,12 @@ class Exchange(Response, ABC):
             except ClientGoneError:
                 pass
             except DrainingError as error:
-                if not self.started:
-                    await self.respond(self.refusal(error))
+                await self.tell(error)
+
+    @property
+    def streams_events(self) -> bool:
+        """Whether the answer is a stream of server-sent events."""
+        return False
 
     def check(self, headers: Headers) -> None:
         """Raise ServiceError for a request that is refused before it takes a slot."""
@@ -224,7 +228,15 @@ class Exchange(Response, ABC):
     async def reject(self, error: ServiceError) -> None:
         """Refuse the request before anything is computed."""
         self.note_rejected()
-        await self.respond(self.refusal(error))
+        await self.tell(error)
+
+    async def tell(self, error: ServiceError) -> None:
+        """Tell what stops the request. Audio that has begun only breaks off: its last message is never sent."""
+        if not self.started:
+            await self.respond(self.refusal(error))
+        elif self.streams_events:
+            with suppress(TimeoutError):  # a client that reads nothing is told nothing
+                await self.send_part(sse_error(error))
 
     async def respond(self, response: Response) -> None:
         """Send a whole response."""
@@ -239,6 +251,15 @@ class Exchange(Response, ABC):
         """Send one message, and note the head of the answer."""
         self.started = self.started or message["type"] == "http.response.start"
         await self._send(message)
+
+    async def send_part(self, data: bytes, *, more: bool = True) -> None:
+        """Send a part of a body whose head was sent; not `more`: the last."""
+        await self._send_in_time({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def _send_in_time(self, message: Message) -> None:
+        """Send one message. Raises TimeoutError when the client reads nothing: it must not hold its slot."""
+        async with asyncio.timeout(self.app.settings.stall_seconds):
+            await self.send(message)
 
 
 S = TypeVar("S", bound=Closable)
@@ -259,11 +280,6 @@ class StreamExchange(Exchange, Generic[S]):
     @abstractmethod
     async def prepare(self) -> S:
         """Return the stream that computes the answer. Raises ServiceError for a request that cannot be served."""
-
-    @property
-    def streams_events(self) -> bool:
-        """Whether the answer is a stream of server-sent events."""
-        return False
 
     def progress(self) -> Progress | None:
         """Return the function that tells the client how far a load is; None: the request did not ask to wait for it."""
@@ -312,15 +328,6 @@ class StreamExchange(Exchange, Generic[S]):
             await self._send_in_time({"type": "http.response.start", "status": 200, "headers": headers})
         await self.send_part(event)
 
-    async def send_part(self, data: bytes, *, more: bool = True) -> None:
-        """Send a part of a body whose head was sent; not `more`: the last."""
-        await self._send_in_time({"type": "http.response.body", "body": data, "more_body": more})
-
-    async def _send_in_time(self, message: Message) -> None:
-        """Send one message. Raises TimeoutError when the client reads nothing: it must not hold its slot."""
-        async with asyncio.timeout(self.app.settings.stall_seconds):
-            await self.send(message)
-
     @abstractmethod
     async def answer(self, stream: S) -> None:
         """Send what `stream` computes. Raises what stops it, ServiceError or TimeoutError."""
@@ -330,10 +337,6 @@ class StreamExchange(Exchange, Generic[S]):
         try:
             stream = await self.prepare()
         except ServiceError as error:
-            if self.started:
-                self.note_rejected()
-                await self.send_part(sse_error(error))
-                return
             await self.reject(error)
             return
         except TimeoutError:
@@ -345,8 +348,6 @@ class StreamExchange(Exchange, Generic[S]):
         except TimeoutError:
             log.info("a client read nothing for %g seconds and was dropped", self.app.settings.stall_seconds)
         except ServiceError as error:
-            if not self.started:
-                await self.respond(self.refusal(error))
-                return
-            # Returning without the last message makes the server break the connection.
-            log.error("an answer broke off after %.2f s: %s", self.timeline.total_seconds, error)
+            if self.started:
+                log.error("an answer broke off after %.2f s: %s", self.timeline.total_seconds, error)
+            await self.tell(error)

@@ -17,7 +17,6 @@ from starlette.datastructures import FormData, Headers
 from starlette.responses import Response
 
 from app.audio.subtitles import MEDIA_TYPES
-from app.errors import ServiceError
 from app.recognition.service import RecognitionOptions
 from app.recognition.stream import RecognitionStream
 from app.recognition.transcript import (
@@ -28,7 +27,6 @@ from app.recognition.transcript import (
     VerboseReply,
     logprob_entries,
 )
-from app.server.error_responses import sse_error
 from app.server.exchange import is_json
 from app.server.recording_exchange import RecordingExchange
 from app.server.routes.transcription_form import (
@@ -139,19 +137,14 @@ class TranscriptionExchange(RecordingExchange):
         await self.respond_whole(*(await stream.transcript()).render(self._form))
 
     async def _send_events(self, stream: RecognitionStream) -> None:
-        """Send deltas and the whole text. Raises the error that stops it, after telling a client that can be told."""
+        """Send deltas and the whole text."""
         deltas = Deltas()
-        try:
-            async with aclosing(self.with_comments(stream)) as segments:
-                async for segment in segments:
-                    logprobs = logprob_entries(segment.tokens) if self._form.logprobs else None
-                    event = DeltaEvent(delta=deltas.push(segment.text), logprobs=logprobs)
-                    await self.send_event(event.model_dump_json(exclude_none=True))
-            transcript = await stream.transcript()
-        except ServiceError as error:
-            if self.started:
-                await self.send_part(sse_error(error))
-            raise
+        async with aclosing(self.with_comments(stream)) as segments:
+            async for segment in segments:
+                logprobs = logprob_entries(segment.tokens) if self._form.logprobs else None
+                event = DeltaEvent(delta=deltas.push(segment.text), logprobs=logprobs)
+                await self.send_event(event.model_dump_json(exclude_none=True))
+        transcript = await stream.transcript()
         await self.send_event(transcript.done(logprobs=self._form.logprobs).model_dump_json(exclude_none=True))
         await self.send_event("[DONE]")
         await self.send_part(b"", more=False)

@@ -8,9 +8,7 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from app.errors import ServiceError
 from app.observability import metrics
-from app.server.error_responses import sse_error
 from app.server.exchange import StreamExchange
 from app.server.schemas import (
     AlternativeEntry,
@@ -96,15 +94,10 @@ class StreamedTranslation(TranslationExchange):
     streaming = True
 
     async def answer(self, stream: TranslationStream) -> None:
-        """Send each sentence as it comes. Raises the error that stops it, after telling a client that can be told."""
-        try:
-            async for sentence in stream:
-                await self.send_event(sentence_event(sentence).model_dump_json())
-            texts = await stream.texts()
-        except ServiceError as error:
-            if self.started:
-                await self.send_part(sse_error(error))
-            raise
+        """Send each sentence as it comes."""
+        async for sentence in stream:
+            await self.send_event(sentence_event(sentence).model_dump_json())
+        texts = await stream.texts()
         self.timeline.finish()
         done = DoneEvent(
             model=self.plan.route.model,

@@ -222,7 +222,9 @@ class HttpConversation(Conversation):
 
     def _last_event(self) -> RefusedError:
         """Return the error that the last event of a broken stream tells."""
-        event = json.loads(self._received.decode().strip().split("\n\n")[-1].removeprefix("data: "))
+        # A comment may follow the error, as it tells the client at intervals that the connection lives.
+        events = [each for each in self._received.decode().strip().split("\n\n") if each.startswith("data: ")]
+        event = json.loads(events[-1].removeprefix("data: "))
         return openai_error({"error": event["error"] | {"request_id": "none"}})
 
     def break_off(self) -> None:
