@@ -153,10 +153,9 @@ def measure(mutants: list[Mutant], workers: int) -> dict[str, str]:
                 verdict = f"cannot be applied: {str(error).strip()}"
             finally:
                 copies.put(copy)
-            print(
-                f"{mutant.name if mutant else ' '.join(tests)}: {verdict} ({time.monotonic() - begun:.0f} s)",
-                flush=True,
-            )
+            name = mutant.name if mutant else " ".join(tests)
+            outcome = verdict if mutant else {SURVIVED: "pass", KILLED: "fail"}.get(verdict, verdict)
+            print(f"{name}: {outcome} ({time.monotonic() - begun:.0f} s)", flush=True)
             return verdict
 
         with ThreadPoolExecutor(workers) as pool:
