@@ -148,7 +148,8 @@ def test_a_client_that_reads_nothing_is_dropped(cluster, until):
         parts = answer.iter_bytes()
         assert next(parts)
         until(lambda: given_up(cluster) == before + 1, lambda: "a reply goes on for a client that does not read it")
-        with pytest.raises(httpx.RemoteProtocolError):
+        # The end is missing, or a reset takes what was sent before it, too.
+        with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
             for part in parts:
                 assert part
 
