@@ -263,17 +263,6 @@ def test_garbage_frames_end_their_own_connection(victim: Any, undisturbed: Any, 
             wire.leave()
 
 
-def test_closing_between_the_pieces_of_a_message_is_no_fault(victim: Any, undisturbed: Any) -> None:
-    # RFC 6455, section 5.4; a piece that comes after the end is nobody's.
-    with undisturbed():
-        for late in (b"", frame(HEAD[9:], CONTINUATION)):
-            wire = Wire(victim.address)
-            wire.handshake()
-            wire.send(frame(HEAD[:9], fin=False) + frame(struct.pack(">H", 1000), CLOSE) + late)
-            assert wire.closed_with() == 1000
-            wire.leave()
-
-
 def test_slow_readers_and_writers(victim: Any, undisturbed: Any) -> None:
     done = threading.Event()
 

@@ -142,18 +142,6 @@ def test_the_dialog_is_one_for_keyboards_and_readers(open_guarded, until):
     assert page.is_hidden("#error")
 
 
-def test_the_dialog_fits(open_guarded, until):
-    page = open_guarded()
-    until(page, ASKS)
-    for width, scheme in ((360, "dark"), (1280, "light")):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme=scheme)
-        box = page.locator("#key-dialog").bounding_box()
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= width
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
 def test_a_wrong_key_is_said_to_be_one(open_guarded, until):
     page = open_guarded()
     give(page, until, "wrong-0123456789")

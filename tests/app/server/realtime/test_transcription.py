@@ -166,16 +166,6 @@ def test_voices_end_utterances(hearing: Any, speech: np.ndarray) -> None:
     assert len(ids) == 2
 
 
-@pytest.mark.parametrize("kind", ["audio/pcmu", "audio/pcma"])
-def test_telephone_audio_is_counted(hearing: Any, kind: str) -> None:
-    with session(hearing) as one:
-        one.update(format={"type": kind}, turn_detection=None)
-        one.append(bytes(range(256)) * 125)  # four seconds
-        one.send("input_audio_buffer.commit")
-        done = one.until(COMPLETED)[-1]
-    assert done["usage"]["input_token_details"]["audio_tokens"] == 40
-
-
 def test_g711_is_that_of_ffmpeg() -> None:
     import av
 

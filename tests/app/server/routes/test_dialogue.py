@@ -228,13 +228,6 @@ def test_marks_of_a_text_that_cannot_be_spoken(server: Any, text: str, status: i
     assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
 
 
-def test_a_text_full_of_names_is_spoken(server: Any) -> None:
-    text = "".join(f"[voice:v{number}]" for number in range(150))
-    reply = say(server, text)
-    assert reply.status_code == 200
-    assert reply.headers["x-ignored"].count("voice v") == 20
-
-
 def test_words_keep_their_characters_over_a_socket(server: Any) -> None:
     text = "One. [voice:silky] Two more. [voice:nobody] Three. "
     with connect(server.websocket_url) as socket:

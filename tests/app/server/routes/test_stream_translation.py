@@ -17,7 +17,6 @@ from tests.app.server import streams
 from tests.app.server.streams import send, until_answer
 
 THREE = "Where is the station? It is near the bridge. Thank you very much."
-SECONDS_PER_PHONEME = 0.02
 
 
 @pytest.fixture
@@ -80,16 +79,6 @@ def test_a_source_without_a_target_is_a_mistake(server: Any) -> None:
     response = httpx.post(server.url + "/v1/audio/speech", json={"input": "Hello.", "source": "en"})
     assert response.status_code == 400
     assert response.json()["error"]["param"] == "source"
-
-
-def test_absent_weights_are_named_on_both_surfaces(server: Any) -> None:
-    response = post(server, translate_model="absent-translator")
-    assert response.status_code == 503
-    assert "nightingale models pull absent-translator" in response.json()["error"]["message"]
-    with connect(server.websocket_url) as socket:
-        send(socket, "start", translate_to="fr", translate_model="absent-translator")
-        event = json.loads(socket.recv(timeout=60))
-    assert (event["type"], event["error"]["code"], event["fatal"]) == ("error", "model_not_installed", True)
 
 
 def test_text_outside_coverage_is_refused_before_any_audio(server: Any) -> None:
@@ -175,13 +164,6 @@ def test_cancel_reaches_the_translator(server: Any, wait_until: Any) -> None:
         send(socket, "end")
         chunks, _, _ = until_answer(socket)
     assert [chunk["text"] for chunk in chunks] == ["AND ON."]
-
-
-def test_a_client_that_goes_stops_the_translator(server: Any, wait_until: Any, leave: Any) -> None:
-    closed = server.shout.closed
-    body = {"input": "This is gated for good.", "source": "en", "translate_to": "fr"}
-    leave(server.url + "/v1/audio/speech", body, lambda: server.shout.batches)
-    assert wait_until(lambda: server.shout.closed == closed + 1)
 
 
 def test_a_failure_inside_the_translator_is_an_error_event(server: Any) -> None:

@@ -312,14 +312,6 @@ def test_a_client_that_goes_while_its_recording_is_decoded(
     assert wait_until(lambda: upload(running).status_code == 200)
 
 
-def test_there_is_a_greatest_number_of_voices(start_server: Any, tmp_path: Path) -> None:
-    running = start_server(data_dir=str(tmp_path / "data"), max_voices=1)
-    voice = cloned(running)
-    error(upload(running), 400, "too_many_voices")
-    httpx.delete(f"{running.url}{VOICES}/{voice}")
-    cloned(running)
-
-
 def test_only_so_much_of_a_recording_is_kept(start_server: Any, tmp_path: Path) -> None:
     running = start_server(data_dir=str(tmp_path / "data"), voice_seconds=4.0)
     assert upload(running, recording(seconds=9.0)).json()["duration"] == 4.0

@@ -230,14 +230,6 @@ def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, 
         assert error["description"]
 
 
-def test_silence_of_a_client_ends_the_socket(start_server: Any, wait_until: Any) -> None:
-    server = start_server(recognizer="ear", idle_seconds=0.4)
-    with listening(server) as socket:
-        (error,) = rest(socket)
-        assert (error["err_code"], socket.close_code) == ("IDLE_TIMEOUT", 1008)
-    assert wait_until(lambda: 'outcome="rejected",streaming="true",surface="deepgram"}' in server.metrics())
-
-
 def test_a_client_that_sends_faster_than_it_is_heard_waits(hearing: Any, voice: np.ndarray) -> None:
     with listening(hearing) as socket:
         say(socket, int16(np.tile(voice, 20)), 1 << 20)

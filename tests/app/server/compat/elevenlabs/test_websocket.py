@@ -172,15 +172,6 @@ def test_an_agent_flushes_each_sentence_without_waiting_for_its_audio(server: An
         assert characters(until_final(socket)).strip() == " ".join(f"Sentence {number}." for number in range(60))
 
 
-def test_mp3_is_the_usual_output(server: Any) -> None:
-    with session(server, output="mp3_44100_128") as socket:
-        send(socket, text=TWO)
-        send(socket, text="")
-        messages = until_final(socket)
-    assert audio(messages)[0] == 0xFF
-    assert characters(messages) == TWO
-
-
 def test_contexts_are_spoken_side_by_side(server: Any) -> None:
     with session(server, multi=True) as socket:
         for name, speed in (("a", 1.0), ("b", 1.2)):
@@ -386,20 +377,6 @@ def test_a_client_that_waits_for_its_speech_is_not_silent(server: Any, silence_c
         quiet(socket, 0.7)
         server.tone.gate.set()
         assert characters([receive(socket)]) == "Hello."
-
-
-def test_drained_sockets_speak_what_they_were_told(start_server: Any, wait_until: Any, tone: Any) -> None:
-    running = start_server(tone=tone)
-    with session(running, "gated") as socket:
-        send(socket, text=TWO)
-        assert wait_until(lambda: tone.begun)
-        running.call(running.server.config.app.state.services.admission.drain)
-        tone.gate.set()
-        messages = [receive(socket) for _ in range(4)]
-        assert characters(messages[:2]) == TWO
-        assert messages[2]["isFinal"]
-        assert messages[3]["error"] == "draining"
-        assert closed(socket) == 1012
 
 
 def test_a_text_that_cannot_be_spoken_ends_its_context_only(server: Any) -> None:

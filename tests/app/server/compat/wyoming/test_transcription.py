@@ -171,21 +171,6 @@ def test_tiny_chunks_are_read_slowly_and_not_lost(start_server: Any) -> None:
     assert server.ear.requests[0].pcm.size == 2_150
 
 
-def test_a_client_that_leaves_stops_its_own_work(hearing_port: Any, wait_until: Any) -> None:
-    server, port = hearing_port
-    closed = server.ear.closed
-    with connected(port) as client:
-        client.send("transcribe", transcript_terms=["gated"])
-        say(client)
-        client.until("transcript-chunk")
-        # A second recording waits behind it.
-        say(client)
-    assert wait_until(lambda: server.ear.closed == closed + 1)
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
-    assert wait_until(lambda: 'outcome="cancelled",streaming="true",surface="wyoming"}' in server.metrics())
-    assert len(server.ear.requests) == 1
-
-
 def test_a_client_that_sends_nothing_more_hears_the_rest(hearing_port: Any) -> None:
     _, port = hearing_port
     with connected(port) as client:
