@@ -188,7 +188,9 @@ def test_the_first_piece_comes_before_the_rest_is_computed(hearing: Any, surface
 # Without a codec there are samples alone, of so many bytes.
 OUTPUTS: list[tuple[str, dict[str, object], str, str | int, int, int]] = [
     ("openai", {"format": "wav"}, "audio/wav", "pcm_s16le", 24_000, 0),
+    ("openai", {"format": "wav", "sample_rate": 44_100}, "audio/wav", "pcm_s16le", 44_100, 0),
     ("openai", {"format": "flac"}, "audio/flac", "flac", 24_000, 0),
+    ("openai", {"format": "flac", "sample_rate": 8_000}, "audio/flac", "flac", 8_000, 0),
     ("openai", {"format": "mp3"}, "audio/mpeg", "mp3float", 24_000, 0),
     ("openai", {"format": "opus"}, "audio/ogg", "opus", 48_000, 0),
     ("openai", {"format": "aac"}, "audio/aac", "aac", 24_000, 0),

@@ -136,7 +136,9 @@ def test_the_limits_of_single_models_are_their_own(start_server: Any, wait_until
 
 
 def test_a_budget_that_is_in_use_is_told(start_server: Any, wait_until: Any) -> None:
-    running = start_server(memory_budget=1_500_000)
+    running = start_server(memory_budget="1.5 MB")
+    listed = httpx.get(running.url + "/v1/models").json()
+    assert (listed["memory_used"], listed["memory_budget"]) == (1_000_000, 1_500_000)
     with ThreadPoolExecutor() as pool:
         with connect(running.websocket_url) as socket:
             socket.send(json.dumps({"type": "start"}))

@@ -51,17 +51,13 @@ def test_the_target_language_decides_how_it_is_pronounced(server: Any) -> None:
     with session(server, translate_to="spa_Latn", timestamps=True) as socket:
         send(socket, "text", text="Where is the station?")
         send(socket, "end")
-        chunks, _, _ = until_answer(socket)
-    (chunk,) = chunks
-    with connect(server.websocket_url) as socket:
-        for lang, words in (("es", chunk["words"]), ("en-us", None)):
-            send(socket, "start", lang=lang, timestamps=True)
-            assert json.loads(socket.recv(timeout=60))["lang"] == lang
+        ((chunk,), _, _) = until_answer(socket)
+    for lang in ("es", "en-us"):
+        with streams.session(server, lang=lang, timestamps=True) as socket:
             send(socket, "text", text="WHERE IS THE STATION?")
-            send(socket, "flush")
-            found, _, _ = until_answer(socket)
-            assert (found[0]["words"] == words) == (lang == "es")
-            break
+            send(socket, "end")
+            ((found,), _, _) = until_answer(socket)
+        assert (found["words"] == chunk["words"]) == (lang == "es")
 
 
 def test_a_language_nobody_speaks_here_is_refused(server: Any) -> None:
