@@ -166,6 +166,11 @@ class Running:
         lines = (line.rpartition(" ") for line in self.metrics().splitlines())
         return sum(float(value) for name, _, value in lines if name.startswith(series))
 
+    def idle(self) -> bool:
+        """Whether no stream is active and no job waits."""
+        samples = re.findall(r"^nightingale_(?:active_streams|queue_depth)\S* (\S+)$", self.metrics(), re.MULTILINE)
+        return not any(map(float, samples))
+
     def call(self, function: Callable[[], object]) -> None:
         """Call `function` in the event loop of the server."""
         done = threading.Event()
@@ -242,12 +247,7 @@ def rest(running: Running) -> None:
     gates.append(running.parrot.hold)
     for gate in gates:
         gate.set()
-
-    def idle() -> bool:
-        samples = re.findall(r"^nightingale_(?:active_streams|queue_depth)\S* (\S+)$", running.metrics(), re.MULTILINE)
-        return not any(map(float, samples))
-
-    assert wait_until(idle), running.metrics()
+    assert wait_until(running.idle), running.metrics()
 
 
 def fresh(running: Running) -> Running:

@@ -68,11 +68,6 @@ def counted(server: Running, surface: Surface, *outcomes: str) -> float:
     return sum(float(value) for outcome, value in found if not outcomes or outcome in outcomes)
 
 
-def idle(server: Running) -> bool:
-    waiting = re.findall(r"^nightingale_(?:active_streams|queue_depth)\S* (\S+)$", server.metrics(), re.MULTILINE)
-    return not any(map(float, waiting))
-
-
 def answer(server: Running, surface: Surface) -> bytes:
     server.tone.begun.clear()
     with surface.ask(server) as conversation:
@@ -114,7 +109,7 @@ def test_the_work_of_a_client_who_left_ends(hearing: Any, surface: Surface, half
                 conversation.first()
             conversation.break_off()
     # It waits at a gate that nobody opens: only giving up can end it.
-    assert wait_until(lambda: idle(hearing))
+    assert wait_until(hearing.idle)
     assert wait_until(lambda: counted(hearing, surface, "cancelled") > cancelled)
     if surface.kind != "interpretation":  # its passages are counted, too
         assert counted(hearing, surface, "cancelled") == cancelled + 1
@@ -139,7 +134,7 @@ def test_clients_that_leave_while_they_speak_leave_nothing(hearing: Any, surface
         with surface.ask(hearing, recording=PCM[: part * RATE]) as conversation:
             if part % 2:
                 conversation.break_off()
-    assert wait_until(lambda: idle(hearing))
+    assert wait_until(hearing.idle)
     assert answer(hearing, surface)
 
 
@@ -557,7 +552,7 @@ def deaf() -> Iterator[Running]:
         for each in DEAF:
             text = " ".join(f"Sentence number {n} of {each} is long enough to fill the buffers." for n in range(LENGTH))
             stack.enter_context(each.ask(running, text=text, **LARGE[each.name]))
-        assert wait_until(lambda: idle(running), 2 * PATIENCE)
+        assert wait_until(running.idle, 2 * PATIENCE)
         yield running
 
 
@@ -595,7 +590,7 @@ def ending(abort: bool) -> Iterator[Ending]:
             for model in (running.tone, running.ear, running.shout):
                 model.gate.set()
         yield held, calm
-        assert wait_until(lambda: idle(running))
+        assert wait_until(running.idle)
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,10 @@ class Session:
     def update(self, **given: Any) -> None:
         self.send("session.update", session={"type": "transcription", "audio": {"input": given}})
 
+    def commit(self, data: bytes) -> None:
+        self.append(data)
+        self.send("input_audio_buffer.commit")
+
     def next(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.socket.recv(PATIENCE))
         assert found["event_id"].startswith("event_")
@@ -126,8 +130,7 @@ def test_a_client_commits(hearing: Any) -> None:
         one.update(turn_detection=None)
         one.until("session.updated")
         for _ in range(2):
-            one.append(pcm(1.5))
-            one.send("input_audio_buffer.commit")
+            one.commit(pcm(1.5))
         events = one.until(COMPLETED, 2)
         committed = [event for event in events if event["type"] == "input_audio_buffer.committed"]
         first, second = (event["item_id"] for event in committed)
@@ -202,8 +205,7 @@ def test_logprobs_are_included(hearing: Any) -> None:
                 "audio": {"input": {"turn_detection": None}},
             },
         )
-        one.append(pcm(1))
-        one.send("input_audio_buffer.commit")
+        one.commit(pcm(1))
         done = one.until(COMPLETED)[-1]
     assert [entry["token"] for entry in done["logprobs"]] == [" en", " second", " 0."]
 
@@ -221,8 +223,7 @@ def test_the_older_protocol(hearing: Any) -> None:
         updated = one.until("transcription_session.updated")[-1]["session"]
         assert updated["input_audio_format"] == "g711_ulaw"
         assert updated["turn_detection"] is None
-        one.append(b"\x00" * 8_000)
-        one.send("input_audio_buffer.commit")
+        one.commit(b"\x00" * 8_000)
         assert "conversation.item.created" in [event["type"] for event in one.until(COMPLETED)]
 
 
@@ -278,19 +279,16 @@ def test_clear_drops_the_audio(hearing: Any) -> None:
         one.append(pcm(2))
         one.send("input_audio_buffer.clear")
         one.until("input_audio_buffer.cleared")
-        one.append(pcm(0.5))
-        one.send("input_audio_buffer.commit")
+        one.commit(pcm(0.5))
         assert one.until(COMPLETED)[-1]["transcript"] == "en second 0."
 
 
 def test_a_change_between_two_streams_of_audio(hearing: Any) -> None:
     with session(hearing) as one:
         one.update(turn_detection=None, transcription={"language": "en"})
-        one.append(pcm(1))
-        one.send("input_audio_buffer.commit")
+        one.commit(pcm(1))
         one.update(transcription={"language": "fr"})
-        one.append(pcm(1))
-        one.send("input_audio_buffer.commit")
+        one.commit(pcm(1))
         texts = [event["transcript"] for event in one.until(COMPLETED, 2) if event["type"] == COMPLETED]
     assert texts == ["en second 0.", "fr second 0."]
 
@@ -298,12 +296,10 @@ def test_a_change_between_two_streams_of_audio(hearing: Any) -> None:
 def test_a_failure_concerns_one_item(hearing: Any) -> None:
     with session(hearing) as one:
         one.update(turn_detection=None, transcription={"prompt": "broken"})
-        one.append(pcm(2))
-        one.send("input_audio_buffer.commit")
+        one.commit(pcm(2))
         failed = one.until("conversation.item.input_audio_transcription.failed")[-1]
         assert failed["error"]["code"] == "model_failed"
-        one.append(pcm(1))
-        one.send("input_audio_buffer.commit")
+        one.commit(pcm(1))
         assert one.until(COMPLETED)[-1]["transcript"]
 
 
@@ -462,6 +458,5 @@ def test_noise_breaks_nothing(hearing: Any, seed: int) -> None:
                 pass
     with session(hearing) as one:
         one.update(turn_detection=None)
-        one.append(pcm(1))
-        one.send("input_audio_buffer.commit")
+        one.commit(pcm(1))
         assert one.until(COMPLETED)[-1]["transcript"] == "en second 0."

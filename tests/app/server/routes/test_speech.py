@@ -80,6 +80,10 @@ def test_pauses_are_silence_of_their_length(server: Any) -> None:
     assert quiet.sum() >= 1.5 * 24_000
 
 
+def test_markup_is_text_where_the_client_says_so(server: Any) -> None:
+    assert post(server, input="<speak>Stop. Go.</b>", input_type="text").status_code == 200
+
+
 def test_speed_changes_the_length(server: Any) -> None:
     sizes = [len(post(server, input=LONG, response_format="pcm", speed=speed).content) for speed in (0.5, 1, 2)]
     assert sizes[0] == pytest.approx(2 * sizes[1], rel=0.01)

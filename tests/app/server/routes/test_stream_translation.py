@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.app.server import streams
-from tests.app.server.streams import send, until_answer
+from tests.app.server.streams import say, send, until_answer
 
 THREE = "Where is the station? It is near the bridge. Thank you very much."
 
@@ -164,9 +164,7 @@ def test_cancel_reaches_the_translator(server: Any, wait_until: Any) -> None:
 
 def test_a_failure_inside_the_translator_is_an_error_event(server: Any) -> None:
     with session(server) as socket:
-        send(socket, "text", text="This is broken now. ")
-        send(socket, "flush")
-        _, _, answer = until_answer(socket)
+        _, _, answer = say(socket, "This is broken now. ")
         assert (answer["type"], answer["error"]["code"], answer["fatal"]) == ("error", "model_failed", False)
         send(socket, "text", text="And on.")
         send(socket, "end")
@@ -390,13 +388,9 @@ def test_ssml_that_is_malformed_is_not_translated(server: Any) -> None:
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_markup")
     assert "line 2, column" in reply.json()["error"]["message"]
     with session(server) as socket:
-        send(socket, "text", text="<speak>Good & bad</speak>")
-        send(socket, "flush")
-        _, _, event = until_answer(socket)
+        _, _, event = say(socket, "<speak>Good & bad</speak>")
         assert (event["type"], event["fatal"], event["error"]["code"]) == ("error", False, "invalid_markup")
-        send(socket, "text", text="<speak>Good.</speak>")
-        send(socket, "flush")
-        chunks, _, event = until_answer(socket)
+        chunks, _, event = say(socket, "<speak>Good.</speak>")
     assert [chunk["text"] for chunk in chunks] == ["GOOD."]
     assert event["type"] == "done"
 
@@ -429,9 +423,7 @@ def test_the_root_of_ssml_names_the_source(server: Any, named: str, source: str 
     server.shout.batches.clear()
     with session(server, source=source, input="ssml") as socket:
         for document in (text, "<speak>Where is the old station?</speak>"):
-            send(socket, "text", text=document)
-            send(socket, "flush")
-            assert until_answer(socket)[2]["type"] == "done"
+            assert say(socket, document)[2]["type"] == "done"
     assert sources(server) == [expected, expected, "deu_Latn" if source == "de" else "eng_Latn"]
 
 

@@ -9,14 +9,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from tests.app.server.streams import int16, rest
+
 RATE = 16_000
-
-
-def int16(pcm: np.ndarray) -> bytes:
-    return (np.clip(pcm, -1, 1) * 32_767).astype("<i2").tobytes()
 
 
 @contextmanager
@@ -41,15 +39,6 @@ def until(socket: ClientConnection, kind: str) -> list[dict[str, Any]]:
     while not told or told[-1]["message_type"] != kind:
         told.append(json.loads(socket.recv(timeout=60)))
         assert "error" not in told[-1] or told[-1]["message_type"] == kind, told[-1]
-    return told
-
-
-def rest(socket: ClientConnection) -> list[dict[str, Any]]:
-    """Messages up to the end of the socket."""
-    told = []
-    with pytest.raises(ConnectionClosed):
-        while True:
-            told.append(json.loads(socket.recv(timeout=60)))
     return told
 
 
