@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -144,3 +145,17 @@ def test_every_word_of_a_long_text_is_spoken(server, recognize):
 def test_the_list_of_models_names_device_and_kernels(server: str) -> None:
     listed = httpx.get(f"{server}/v1/models").json()
     assert (listed["device"], listed["kernels"]) == (device_name(), kernels.description())
+
+
+def test_models_that_are_loaded_say_how_much_they_hold(server: str) -> None:
+    entries = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/models").json()["data"]}
+    weights = Path(__file__).parents[2] / "models" / "house" / "model.safetensors"
+    held = entries["house"]["memory_bytes"]
+    assert weights.stat().st_size * 0.5 < held < weights.stat().st_size * 4
+    assert entries["phrasebook"]["memory_bytes"] > 0
+    assert entries["house"]["preloaded"] and entries["phrasebook"]["preloaded"]
+    assert not entries["chatterbox"]["preloaded"]
+    assert entries["chatterbox"]["memory_bytes"] is None
+    metrics = httpx.get(f"{server}/metrics").text
+    (shown,) = re.findall(r'nightingale_model_memory_bytes\{model="house"\} (\S+)', metrics)
+    assert float(shown) == held

@@ -348,7 +348,8 @@ def bad_request(rng: random.Random) -> tuple[str, str, dict[str, Any]]:
     )
 
 
-def send_bad_requests(victim: Any, count: int) -> None:
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_bad_requests(victim: Any, undisturbed: Any, count: int) -> None:
     def some(seed: int) -> None:
         rng = random.Random(seed)
         with httpx.Client(base_url=victim.url, timeout=180) as client:
@@ -358,16 +359,5 @@ def send_bad_requests(victim: Any, count: int) -> None:
                 assert 400 <= reply.status_code < 500, (method, path, more, reply.status_code, reply.text[:300])
                 assert reply.json(), (method, path)
 
-    with ThreadPoolExecutor(4) as senders:
+    with undisturbed(), ThreadPoolExecutor(4) as senders:
         list(senders.map(some, range(4)))
-
-
-def test_bad_requests(victim: Any, undisturbed: Any) -> None:
-    with undisturbed():
-        send_bad_requests(victim, 300)
-
-
-@pytest.mark.nightly
-def test_ten_thousand_bad_requests(victim: Any, undisturbed: Any) -> None:
-    with undisturbed():
-        send_bad_requests(victim, 10_000)

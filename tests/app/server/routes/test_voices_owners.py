@@ -21,13 +21,10 @@ from app.server.middleware import key_file
 from app.server.middleware.key_file import Quotas, parse_keys
 from app.voices.store import VoiceStore
 from tests.app.server.cloning import TEXT, VOICES, recording
+from tests.app.server.middleware.keys import ADA, BOB, bearer
 
-ADA, BOB, CID = ("ada-0123456789-0123456789", "bob-0123456789-0123456789", "cid-0123456789-0123456789")
+CID = "cid-0123456789-0123456789"
 FILE = f'ada = "{ADA}"\n[bob]\nkey = "{BOB}"\nvoices = 1\n[cid]\nkey = "{CID}"\ncharacters_per_minute = 1500\n'
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"}
 
 
 @pytest.fixture
