@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
+import random
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
@@ -32,6 +35,7 @@ from tests.app.server.surfaces import (
     RefusedError,
     SocketConversation,
     Surface,
+    WebSocket,
     openai_error,
 )
 
@@ -480,6 +484,71 @@ def test_a_message_that_cannot_be_read_ends_the_socket(hearing: Any, surface: Su
         else:
             assert (refused.code, conversation.end()) == ("protocol_error", 1008)
     assert hearing.tone.begun == []
+
+
+@dataclass
+class Recorder(SocketConversation):
+    """Keeps what a surface sends."""
+
+    sent: list[dict[str, Any] | bytes | str] = field(default_factory=list)
+
+    def send(self, message: dict[str, Any] | bytes | str) -> None:
+        self.sent.append(message)
+
+
+def messages(surface: WebSocket) -> list[dict[str, Any] | bytes | str]:
+    """Return the messages of a whole request."""
+    recorder = Recorder()
+    surface.send(recorder, surface.chosen("steady", {}))
+    return recorder.sent
+
+
+WEB_SOCKETS = [each for each in SURFACES if isinstance(each, WebSocket)]
+# Kinds of messages of several protocols.
+KINDS = ("start", "update", "mute", "flush", "cancel", "end", "text", "Clear", "Finalize", "Configure", "x", 3, None,
+         "session.update", "transcription_session.update", "input_audio_buffer.clear", "conversation.item.retrieve",
+         "input_audio_buffer.commit")  # fmt: skip
+
+
+@pytest.mark.parametrize("surface", WEB_SOCKETS, ids=str)
+def test_noise_in_place_of_messages_does_no_harm(hearing: Any, surface: WebSocket) -> None:
+    """Messages whole and damaged, of other kinds and in any order; then the server serves as before."""
+    chance = random.Random(str(surface))
+    known = messages(surface)
+    for _ in range(8):
+        with surface.opened(hearing) as conversation, contextlib.suppress(OSError):
+            for _ in range(chance.randrange(40)):
+                message = chance.choice([*known[:2], *known[-2:]])
+                if isinstance(message, dict):
+                    message = message | {chance.choice([*message, "type"]): chance.choice([*KINDS, [], {}, "x" * 999])}
+                noise = json.dumps(message).encode() if isinstance(message, dict) else bytes(message)
+                place = chance.randrange(len(noise) + 1)
+                if chance.random() < 0.3:
+                    noise = noise[:place] + chance.choice([b'"', b"{", b"]", b"0", b"\\", b"\xff"]) + noise[place + 1 :]
+                conversation.send(noise if chance.random() < 0.1 else noise.decode("latin-1"))
+            conversation.break_off()
+    assert wait_until(hearing.idle)
+    assert answer(hearing, surface)
+
+
+def test_what_came_before_a_server_drains_is_recognized() -> None:
+    """No client has said that its recording is whole."""
+    with serving() as running, contextlib.ExitStack() as stack:
+        heard = []
+        for surface in WEB_SOCKETS:
+            if surface.kind in ("recognition", "interpretation") and not surface.stays:
+                conversation = stack.enter_context(surface.opened(running))
+                for message in messages(surface)[:-1]:
+                    conversation.send(message)
+                running.take(conversation.socket)
+                heard.append(conversation)
+        running.call(running.server.config.app.state.services.admission.drain)
+        for conversation in heard:
+            with pytest.raises(RefusedError) as caught:
+                while True:
+                    conversation.answer()
+            told = (caught.value.code, bool(conversation.answered), conversation.end())
+            assert told == ("draining", True, 1012)
 
 
 # The end of a client's patience, of its reading, and of the server. All surfaces wait at the same time.

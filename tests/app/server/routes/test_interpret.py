@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import random
 import socket as sockets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -498,20 +497,6 @@ def test_a_client_may_break_off_at_any_moment(session: Any, hearing: Any, wait_u
     works(hearing)
 
 
-def test_the_end_of_the_server_interprets_what_was_said(start_server: Any) -> None:
-    running = start_server(recognizer="ear", translator="shout", recognition_gate=False)
-    running.ear.says[:] = ["one is here."]
-    with opened(running) as client:
-        client.until("ready")
-        client.send(SECOND)
-        running.take(client.socket)
-        running.call(running.server.config.app.state.services.admission.drain)
-        assert client.until("translation")["text"] == "ONE IS HERE."
-        assert client.until("error")["error"]["code"] == "draining"
-        client.rest()
-    assert client.socket.close_code == 1012
-
-
 def test_a_flood_of_tiny_messages_is_taken_and_nothing_is_lost(session: Any) -> None:
     with session("one is here.") as client:
         for start in range(0, 4_000, 10):
@@ -519,29 +504,6 @@ def test_a_flood_of_tiny_messages_is_taken_and_nothing_is_lost(session: Any) -> 
         client.send(b"")
         client.send({"type": "end"})
         assert client.until("done")["input_duration"] == pytest.approx(2_000 / RATE, abs=1e-4)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_noise_in_place_of_messages_does_no_harm(hearing: Any, interpreter: Any, seed: int) -> None:
-    chooser = random.Random(seed)
-    for _ in range(10):
-        with connect(hearing.url.replace("http", "ws", 1) + "/v1/audio/interpret") as socket:
-            noise = [
-                chooser.randbytes(chooser.randrange(2_000)),
-                chooser.randbytes(50).decode("latin-1"),
-                json.dumps({"type": chooser.choice(["start", "update", "mute", "flush", "cancel", "end", "x", 3])}),
-                json.dumps({**START, chooser.choice(list(START)): chooser.choice([None, 7, [], {}, "", "x" * 999])}),
-                "[" * 5_000,
-                "null",
-            ]
-            try:
-                if chooser.random() < 0.7:
-                    socket.send(json.dumps(START))
-                for _ in range(chooser.randrange(6)):
-                    socket.send(chooser.choice(noise))
-            except ConnectionClosed:
-                continue
-    works(hearing)
 
 
 def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(start_server: Any, wait_until: Any) -> None:

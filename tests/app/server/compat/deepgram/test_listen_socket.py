@@ -42,9 +42,9 @@ def send(socket: ClientConnection, kind: str, **fields: object) -> None:
     socket.send(json.dumps({"type": kind, **fields}))
 
 
-def last(socket: ClientConnection, audio: bytes) -> list[dict[str, Any]]:
+def finish(socket: ClientConnection, audio: bytes, size: int = 8_000) -> list[dict[str, Any]]:
     """Say this and no more; return the messages up to the end of the socket."""
-    say(socket, audio)
+    say(socket, audio, size)
     send(socket, "CloseStream")
     return rest(socket)
 
@@ -71,7 +71,7 @@ def text(result: dict[str, Any]) -> str:
 
 def test_utterances_have_results_and_the_end_has_metadata(hearing: Any, speech: bytes) -> None:
     with listening(hearing, model="nova-3", language="en-US", endpointing=1_000, punctuate="true") as socket:
-        told = last(socket, speech)
+        told = finish(socket, speech)
         assert socket.close_code == 1000
     *others, metadata = told
     (result,) = results(others)
@@ -120,7 +120,7 @@ def test_interim_results_grow_until_they_are_final(hearing: Any, voice: np.ndarr
 
 def test_without_interim_results_there_are_none(hearing: Any, speech: bytes) -> None:
     with listening(hearing, endpointing="false") as socket:
-        told = last(socket, speech)
+        told = finish(socket, speech)
     assert results(told)
     assert results(told)[0]["channel"]["alternatives"][0]["languages"] == ["en"]
     assert all(each["is_final"] and not each["speech_final"] for each in results(told))
@@ -157,7 +157,7 @@ def test_the_end_of_utterances_is_told_once(hearing: Any, voice: np.ndarray) -> 
         last = results(told, is_final=True)[-1]
         assert told[-1]["channel"] == [0, 1]
         assert told[-1]["last_word_end"] == last["channel"]["alternatives"][0]["words"][-1]["end"]
-        assert [each["type"] for each in last(socket, bytes(2 * RATE * 2))] == ["Metadata"]
+        assert [each["type"] for each in finish(socket, bytes(2 * RATE * 2))] == ["Metadata"]
 
 
 def test_silence_has_no_results(hearing: Any) -> None:
@@ -222,18 +222,6 @@ def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, 
 
 def test_a_client_that_sends_faster_than_it_is_heard_waits(hearing: Any, voice: np.ndarray) -> None:
     with listening(hearing) as socket:
-        *told, metadata = last(socket, int16(np.tile(voice, 20)), 1 << 20)
+        *told, metadata = finish(socket, int16(np.tile(voice, 20)), 1 << 20)
     assert metadata["duration"] == pytest.approx(20 * voice.size / RATE, abs=0.01)
     assert sum(text(result).count("second") for result in results(told)) >= 100
-
-
-def test_a_server_that_drains_recognizes_what_came(start_server: Any, speech: bytes, wait_until: Any) -> None:
-    server = start_server(recognizer="ear")
-    with listening(server, endpointing=5_000) as socket:
-        say(socket, speech)
-        server.take(socket)
-        server.call(server.server.config.app.state.services.admission.drain)
-        told = rest(socket)
-        assert [each["type"] for each in told][-2:] == ["Metadata", "Error"]
-        assert results(told, is_final=True)
-        assert socket.close_code == 1012

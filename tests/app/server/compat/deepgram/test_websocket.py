@@ -55,7 +55,9 @@ def say(socket: ClientConnection, text: str) -> tuple[bytes, list[dict[str, Any]
 def test_text_in_pieces_comes_back_as_audio_and_flushed(server: Any) -> None:
     with speaking(server, model="aura-2-thalia-en", encoding="linear16", sample_rate=24000) as socket:
         for start in range(0, len(TWO), 7):
-            audio, told = say(socket, TWO[start : start + 7])
+            send(socket, "Speak", text=TWO[start : start + 7])
+        send(socket, "Flush")
+        audio, told = until(socket, "Flushed")
         assert told == [{"type": "Flushed", "sequence_id": 0}]
         assert audio == reference(server, TWO)
         audio, told = say(socket, "And again.")
@@ -91,7 +93,9 @@ def test_every_flush_is_answered_in_its_turn(server: Any) -> None:
         assert (audio, told) == (b"", [{"type": "Flushed", "sequence_id": 0}])
         for text in ("First of all.", None, "Then this."):
             if text is not None:
-                heard = [say(socket, text) for _ in range(3)]
+                send(socket, "Speak", text=text)
+            send(socket, "Flush")
+        heard = [until(socket, "Flushed") for _ in range(3)]
         assert [audio for audio, _ in heard] == [
             reference(server, "First of all."),
             b"",

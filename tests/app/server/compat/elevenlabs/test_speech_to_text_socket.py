@@ -152,16 +152,3 @@ def test_what_is_never_committed_is_committed_in_time(
     with listening(hearing) as socket:
         say(socket, int16(voice[: 4 * RATE]))
         assert until(socket, "committed_transcript")[-1]["text"].startswith("en second 0. en second 1. en second 2.")
-
-
-def test_a_server_that_drains_recognizes_what_came(start_server: Any, voice: np.ndarray) -> None:
-    server = start_server(recognizer="ear")
-    with listening(server, commit_strategy="vad") as socket:
-        until(socket, "session_started")
-        say(socket, int16(voice[: 3 * RATE]))
-        server.take(socket)
-        server.call(server.server.config.app.state.services.admission.drain)
-        told = rest(socket)
-        assert socket.close_code == 1012
-    kinds = [each["message_type"] for each in told if each["message_type"] != "partial_transcript"]
-    assert kinds == ["committed_transcript", "resource_exhausted"]
