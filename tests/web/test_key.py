@@ -75,11 +75,7 @@ def open_known(open_guarded, until):
 
 def shows_metrics(page, until, address: str) -> None:
     # A page that is about to be left is not asked: Playwright may wait for an answer for ever.
-    for _ in range(3_000):
-        if page.url.startswith(address):
-            break
-        page.wait_for_timeout(20)
-    assert page.url.startswith(address)
+    until(page, lambda: page.url.startswith(address))
     until(page, "document.body?.innerText.includes('nightingale_ready 1.0')")
 
 
@@ -193,8 +189,7 @@ def test_a_key_that_is_taken_away_is_asked_for_when_it_is_missed(open_known, unt
     accepted = lambda key: httpx.get(f"{guarded}/v1/models", headers={"xi-api-key": key}).status_code == 200  # noqa: E731
     try:
         keys_file.write_text(f'bob = "{OTHER}"')
-        while not accepted(OTHER):
-            page.wait_for_timeout(50)
+        until(page, lambda: accepted(OTHER))
         page.fill("#text", "Good night.")
         page.keyboard.press("Control+Enter")
         # The handshake is refused without a reason that pages are told.
@@ -205,8 +200,7 @@ def test_a_key_that_is_taken_away_is_asked_for_when_it_is_missed(open_known, unt
         assert page.is_hidden("#error")
     finally:
         keys_file.write_text(f'ada = "{KEY}"')
-        while not accepted(KEY):
-            page.wait_for_timeout(50)
+        until(page, lambda: accepted(KEY))
 
 
 def test_the_dashboard_asks_and_shows(open_guarded, until, guarded):

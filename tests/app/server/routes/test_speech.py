@@ -103,8 +103,6 @@ def test_voice_names(server: Any, voice: object) -> None:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ({"input": ""}, (400, "empty_input", "input", "empty")),
-        ({"input": "?!"}, (400, "nothing_to_speak", "input", "letter or digit")),
         ({"input": "Hi", "sample_rate": 1}, (400, "unsupported_format", "sample_rate", "8000")),
         ({"input": "Hi", "response_format": "opus", "sample_rate": 44_100}, (400, "unsupported_format", None, "48000")),
         ({"input": "Hi [pause:soon]"}, (400, "invalid_markup", "input", "pause")),
@@ -143,13 +141,10 @@ def test_errors_have_openai_s_shape(
         (("GET", SPEECH), b"", (405, "method_not_allowed", "POST")),
         (("POST", SPEECH + "/x"), b"", (404, "not_found", "/x")),
         (("DELETE", "/v1/models"), b"", (405, "method_not_allowed", "GET")),
-        (("POST", SPEECH), b'{"input": "\\ud800"}', (400, "invalid_request", "surrogate")),
-        (("POST", SPEECH), b'{"input": "Hi", "\\ud800": 1}', (400, "invalid_request", "name of a parameter")),
         (("POST", SPEECH), b'{"input": "Hi", "voice": "\\ud800"}', (400, "invalid_request", "surrogate")),
         (("POST", SPEECH), b'{"input": "Hi", "speed": NaN}', (400, "invalid_request", "speed")),
         (("POST", SPEECH), b'{"input": "Hi", "speed": 1e999}', (400, "invalid_request", "speed")),
         (("POST", SPEECH), b'{"input": "Hi", "seed": ' + b"9" * 5_000 + b"}", (400, "invalid_request", "")),
-        (("POST", SPEECH), b'{"input": "' + b"a" * 70_000 + b'"}', (413, "body_too_large", "65536")),
         (("GET", "/v1/models/hal"), b"", (404, "model_not_found", "hal")),
         (("GET", "/v1/audio/voices?model=hal"), b"", (404, "model_not_found", "hal")),
         (("GET", "/v1/audio/voices?model=absent"), b"", (503, "model_not_installed", "models pull")),

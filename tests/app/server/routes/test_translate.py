@@ -266,29 +266,6 @@ def test_two_languages_at_once_and_speech_between_them(
         assert targets.index(target) < len(targets) - 1 - targets[::-1].index(other)
 
 
-def test_translations_are_counted(translating: Any, wait_until: Any) -> None:
-    labels = 'model="shout",streaming="false",surface="translate"'
-
-    def value(name: str, more: str = "") -> float:
-        return float(translating.count(f"{name}{{{more}{labels}}}"))
-
-    counters = {
-        "nightingale_translation_sentences_total": 2,
-        "nightingale_translation_characters_total": 23,
-        "nightingale_request_duration_seconds_count": 1,
-        "nightingale_translation_first_sentence_seconds_count": 1,
-    }
-    before = {name: value(name) for name in counters}
-    tokens = [value("nightingale_translation_tokens_total", f'direction="{each}",') for each in ("source", "target")]
-    post(translating, text="Hello there. Good bye.\n")
-    # The client has the last byte before the server has counted.
-    for name, more in counters.items():
-        assert wait_until(lambda name=name, more=more: value(name) == before[name] + more), name
-    after = [value("nightingale_translation_tokens_total", f'direction="{each}",') for each in ("source", "target")]
-    assert [now - then for now, then in zip(after, tokens, strict=True)] == [8, 4]
-    assert 'nightingale_translation_batch_size_bucket{le="2.0",model="shout"}' in translating.metrics()
-
-
 def test_a_long_text_is_taken_apart_in_many_steps(translating: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others have their turn between two of them."""
     plain, steps = service.make_plan, []

@@ -99,6 +99,7 @@ def test_info_names_the_voices(server: Any) -> None:
     assert program["supports_synthesize_streaming"] is True
     assert "steady" in [voice["name"] for voice in program["voices"]]
     assert program["voices"][0]["languages"] == ["en-US"]
+    assert program["voices"][0]["description"] == "steady (man, American English)"
     assert data["asr"] == []
 
 
