@@ -15,9 +15,9 @@ from websockets.sync.client import ClientConnection, connect
 
 
 @contextmanager
-def session(server: Any, **start: object) -> Iterator[ClientConnection]:
+def session(server: Any, headers: dict[str, str] | None = None, **start: object) -> Iterator[ClientConnection]:
     """Start a session, and receive `ready`."""
-    with connect(server.websocket_url) as socket:
+    with connect(server.websocket_url, additional_headers=headers) as socket:
         send(socket, "start", **start)
         ready = receive(socket)
         assert ready["type"] == "ready", ready

@@ -14,6 +14,8 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from app.config import Settings, SettingsError, is_loopback
+from app.server.serve import serve
 from tests.processes import ROOT, STAND_INS, Process, clean_environment, metric, start_stand_ins, wait_until
 
 TEXT = "This is the first sentence. Here comes the second one."
@@ -159,3 +161,10 @@ def test_a_port_in_use_is_an_error_not_a_hang(tmp_path: Path) -> None:
         completed = run(str(STAND_INS), HOME=str(tmp_path), PORT=str(server.address[1]), PYTHONPATH=str(ROOT))
     assert completed.returncode != 0
     assert "address already in use" in completed.stderr
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", "localhost.example.com"])  # noqa: S104
+def test_a_public_address_needs_keys_or_leave(host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(SettingsError, match="allow_public"):
+        serve(Settings(host=host))

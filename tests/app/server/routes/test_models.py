@@ -18,6 +18,7 @@ from app.config import Settings, SettingsError
 from app.server.app import create_app
 from tests.app.conftest import Running, ToneCatalog, start, stop
 from tests.app.server.middleware.keys import ADA, BOB, HASHED
+from tests.app.server.streams import session
 
 WAIT = {"prefer": "wait"}
 
@@ -140,9 +141,7 @@ def test_a_budget_that_is_in_use_is_told(start_server: Any, wait_until: Any) -> 
     listed = httpx.get(running.url + "/v1/models").json()
     assert (listed["memory_used"], listed["memory_budget"]) == (1_000_000, 1_500_000)
     with ThreadPoolExecutor() as pool:
-        with connect(running.websocket_url) as socket:
-            socket.send(json.dumps({"type": "start"}))
-            assert json.loads(socket.recv(timeout=60))["type"] == "ready"
+        with session(running):
             refused = speak(running, {"prefer": "wait=1"})
             assert code(refused) == (503, "model_memory")
             assert "(tone)" in refused.json()["error"]["message"] and refused.headers["retry-after"] == "5"
