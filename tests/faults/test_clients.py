@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.wire import BINARY, CLOSE, CONTINUATION, PING, Wire, frame, upgrade
+from tests.wire import CLOSE, CONTINUATION, PING, Wire, frame, upgrade
 
 LONG = "The garden behind the house is small. In spring the old apple tree is full of flowers. " * 8
 
@@ -237,9 +237,6 @@ GARBAGE: dict[str, tuple[bytes, set[int | None]]] = {
     "longer than memory": (b"\x81\xff" + struct.pack(">Q", 1 << 62) + b"1234", {1009, 1002, None}),
     "negative length": (b"\x81\xff" + struct.pack(">Q", 1 << 63) + b"1234", {1009, 1002, None}),
     "random bytes": (random.Random(5).randbytes(4_000), {1002, 1007, 1008, 1009, None}),
-    "binary": (frame(HEAD, BINARY), {1008}),
-    "not JSON": (frame(b"{"), {1008}),
-    "deep JSON": (frame(b"[" * 60_000), {1008}),
     "another HTTP request": (b"GET / HTTP/1.1\r\n\r\n" * 3, {1002, None}),
 }
 

@@ -121,11 +121,8 @@ def test_fingers_can_hit_what_they_press(opened, until, path):
     assert small == []
 
 
-def test_nothing_moves_by_itself_where_that_is_not_wanted(browser, house_server, until):
-    context = browser.new_context(
-        viewport={"width": 360, "height": 740}, reduced_motion="reduce", base_url=house_server
-    )
-    page = context.new_page()
+def test_nothing_moves_by_itself_where_that_is_not_wanted(browser, house_server, new_page, until):
+    page = new_page(browser, house_server, viewport={"width": 360, "height": 740}, reduced_motion="reduce")
     page.goto("/")
     until(page, PAGES["/"])
     page.evaluate(
@@ -137,4 +134,3 @@ def test_nothing_moves_by_itself_where_that_is_not_wanted(browser, house_server,
     page.click("#speak")
     until(page, "window.calls.length > 0")
     assert page.evaluate("window.calls") == ["auto"]
-    context.close()

@@ -195,21 +195,6 @@ def test_samples_cut_anywhere_are_the_same() -> None:
     assert bad.tolist() == [0, 0, 1, -1, 0.5]
 
 
-def test_logprobs_are_included(hearing: Any) -> None:
-    with session(hearing) as one:
-        one.send(
-            "session.update",
-            session={
-                "type": "transcription",
-                "include": ["item.input_audio_transcription.logprobs"],
-                "audio": {"input": {"turn_detection": None}},
-            },
-        )
-        one.commit(pcm(1))
-        done = one.until(COMPLETED)[-1]
-    assert [entry["token"] for entry in done["logprobs"]] == [" en", " second", " 0."]
-
-
 def test_the_older_protocol(hearing: Any) -> None:
     with session(hearing) as one:
         one.send(

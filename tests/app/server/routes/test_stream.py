@@ -61,14 +61,6 @@ def test_instructions_mean_what_they_mean_over_rest(server: Any, fields: dict[st
     assert ("instruction Slowly" in warning["ignored"]) == ("speed" in fields)
 
 
-def test_instructions_that_are_all_used_are_not_mentioned_and_long_ones_refused(server: Any) -> None:
-    with session(server, instructions="Quietly.") as socket:
-        assert say(socket, "Hello there.")[2]["type"] == "done"
-    with connect(server.websocket_url) as socket:
-        send(socket, "start", instructions="slow " * 1_000)
-        assert "4096" in receive(socket)["error"]["message"]
-
-
 def test_a_sentence_is_spoken_before_the_text_goes_on(server: Any) -> None:
     with session(server) as socket:
         send(socket, "text", text="Hello there, everybody. And then")

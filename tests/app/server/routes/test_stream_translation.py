@@ -137,15 +137,6 @@ def test_a_sentence_is_spoken_while_the_next_is_translated(server: Any) -> None:
     assert done["chunks"] == 2
 
 
-def test_two_languages_at_once(server: Any) -> None:
-    with session(server, translate_to="fr") as one, session(server, translate_to="es") as other:
-        for socket in (one, other):
-            send(socket, "text", text=THREE)
-            send(socket, "end")
-        assert [len(until_answer(socket)[0]) for socket in (one, other)] == [3, 3]
-    assert {request.target for batch in server.shout.batches for request in batch} == {"fra_Latn", "spa_Latn"}
-
-
 def test_cancel_reaches_the_translator(server: Any, wait_until: Any) -> None:
     closed = server.shout.closed
     with session(server) as socket:
@@ -184,22 +175,6 @@ def test_metrics_count_what_was_translated_for_speech(server: Any, wait_until: A
 
 def tokens(text: str) -> list[str]:
     return re.findall(r"\s*\S+|\s+$", text)
-
-
-def test_a_language_models_text_is_cleaned_and_its_original_kept(server: Any) -> None:
-    text = (
-        "# The way\n\nGo **left** at the [bridge](https://example.org/b). 🎉 Then:\n\n```py\nprint(1)\n```\nStop there."
-    )
-    with session(server, input="llm") as socket:
-        for token in tokens(text):
-            send(socket, "text", text=token)
-        send(socket, "end")
-        chunks, _, _ = until_answer(socket)
-    said = " ".join(chunk["text"].strip() for chunk in chunks)
-    assert "GO LEFT AT THE BRIDGE" in said
-    assert not set("*#`🎉[") & set(said)
-    assert "PRINT" not in said
-    assert "".join(chunk["source_text"] or "" for chunk in chunks) == text
 
 
 def test_a_first_clause_is_spoken_before_its_sentence_ends(server: Any) -> None:
@@ -393,16 +368,6 @@ def test_ssml_that_is_malformed_is_not_translated(server: Any) -> None:
         chunks, _, event = say(socket, "<speak>Good.</speak>")
     assert [chunk["text"] for chunk in chunks] == ["GOOD."]
     assert event["type"] == "done"
-
-
-def test_a_line_of_ssml_is_translated(server: Any) -> None:
-    lines = [
-        {"text": "<speak>One, <sub alias='two'>2</sub>.</speak>", "voice": "silky"},
-        {"text": "Three.", "voice": "steady"},
-    ]
-    body = {"inputs": lines, "source": "en", "translate_to": "fr"}
-    assert httpx.post(server.url + "/v1/audio/dialogue", json=body, timeout=60).status_code == 200
-    assert server.tone.computed == ["ONE, TWO.", "THREE."]
 
 
 def sources(server: Any) -> list[str]:
