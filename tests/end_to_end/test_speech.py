@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import soundfile
 
 from models.backend import device_name
 from models.native import kernels
+from tests.processes import wait_until
 
 RATE = 24_000
 SENTENCES = [
@@ -118,13 +118,15 @@ def test_a_newcomer_does_not_wait_out_the_sentence_under_way(server):
 
 def finished(server: str, *names: str) -> list[dict[str, Any]]:
     """Return the entries of requests in the server's list of the last ones."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        entries = {entry["request_id"]: entry for entry in httpx.get(f"{server}/dashboard/requests").json()["requests"]}
-        if entries.keys() >= set(names):
-            return [entries[name] for name in names]
-        time.sleep(0.02)
-    raise AssertionError(f"not among {entries.keys()}")
+    entries: dict[str, Any] = {}
+
+    def listed() -> bool:
+        found = httpx.get(f"{server}/dashboard/requests").json()["requests"]
+        entries.update({entry["request_id"]: entry for entry in found})
+        return entries.keys() >= set(names)
+
+    wait_until(listed, lambda: f"not among {entries.keys()}")
+    return [entries[name] for name in names]
 
 
 def test_speed_changes_the_length(server):

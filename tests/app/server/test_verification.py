@@ -77,7 +77,7 @@ def test_a_client_that_leaves_ends_the_hearing(hearing: Any, wait_until: Any) ->
     body = {"input": "Hello there. " * 20, "voice": "slow", "verify": "report"}
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{hearing.url}/v1/audio/speech", json=body, timeout=1.5)
-    wait_until(lambda: "nightingale_active_streams 0.0" in httpx.get(f"{hearing.url}/metrics").text)
+    assert wait_until(hearing.idle)
     heard = len(hearing.ear.requests)
     assert heard <= 3  # a sentence takes a second
     speak(hearing, verify="off")
