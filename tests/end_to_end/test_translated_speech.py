@@ -163,13 +163,6 @@ def test_what_is_said_does_not_depend_on_what_was_translated_ahead(translating: 
     assert np.array_equal(ahead["pcm"], plain["pcm"])
 
 
-def test_english_from_a_language_model_is_heard(translating: str, recognize: Any) -> None:
-    found = replay(translating, "Please open the **window**. Then go to the `garden`.", 50)
-    heard = recognize(found["pcm"], RATE)
-    assert "please open the window" in heard
-    assert "go to the garden" in heard
-
-
 def test_many_clients_get_what_each_asked_for(translating: str) -> None:
     """Speech and translations share the one model thread."""
 
