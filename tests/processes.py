@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,15 +131,20 @@ def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[Process
         assert "Traceback" not in process.log.read_text(), process.log.read_text()
 
 
+def start_stand_ins(
+    folder: Path, *, more: dict[str, Any] | None = None, **environment: str
+) -> AbstractContextManager[Process]:
+    """Start a server with the models of `tests/app/standins.py`, which the test stops. `more` is for Popen."""
+    own = {"NIGHTINGALE_DATA_DIR": str(folder / "data"), "PORT": "0", "PYTHONPATH": str(ROOT)}
+    return start_process(
+        folder, [SERVER_PYTHON, STAND_INS], env=clean_environment() | own | environment, **(more or {})
+    )
+
+
 @contextmanager
 def serve_stand_ins(folder: Path, *, more: dict[str, Any] | None = None, **environment: str) -> Iterator[Process]:
-    """Run a server with the models of `tests/app/standins.py` until the block ends; its log must hold no failure.
-
-    Save those of the model that was asked to fail. `more` is for Popen.
-    """
-    own = {"NIGHTINGALE_DATA_DIR": str(folder / "data"), "PORT": "0", "PYTHONPATH": str(ROOT)}
-    command = [SERVER_PYTHON, STAND_INS]
-    with start_process(folder, command, env=clean_environment() | own | environment, **(more or {})) as process:
+    """Run such a server until the block ends; its log must hold no failure, save those of a model that was asked to."""
+    with start_stand_ins(folder, more=more, **environment) as process:
         yield process
         process.stop()
         log = process.log.read_text()

@@ -106,12 +106,12 @@ class Wire:
             return None
 
 
-def upgrade(address: tuple[str, int], path: str = "/v1/audio/stream") -> bytes:
-    """The request that begins a WebSocket (RFC 6455, section 4.1)."""
+def upgrade(address: tuple[str, int], path: str = "/v1/audio/stream", more: str = "") -> bytes:
+    """The request that begins a WebSocket (RFC 6455, section 4.1), with more headers."""
     key = base64.b64encode(os.urandom(16)).decode()
     return (
         f"GET {path} HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\nUpgrade: websocket\r\n"
-        f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{more}\r\n"
     ).encode()
 
 

@@ -47,6 +47,12 @@ class Info:
     commercial_use: bool = True
 
 
+def absent(name: str, **more: str) -> Info:
+    """Return a model that is not installed."""
+    command = f"nightingale models pull {name}"
+    return Info(name, "absent", install_command=command, install_hint=f"Install them with: {command}", **more)  # type: ignore[arg-type]
+
+
 @dataclass
 class ToneCatalog:
     """Models: tone (default), tone-two (loads on demand), parrot (clones), absent, corrupt; two that translate, and two
@@ -74,29 +80,12 @@ class ToneCatalog:
             Info("tone", aliases=("t",)),
             Info("tone-two"),
             Info("parrot", cloning=True),
-            Info(
-                "absent",
-                "absent",
-                install_command="nightingale models pull absent",
-                install_hint="Install them with: nightingale models pull absent",
-            ),
+            absent("absent"),
             Info("corrupt"),
             Info("shout", kind="translation"),
-            Info(
-                "absent-translator",
-                "absent",
-                kind="translation",
-                install_command="nightingale models pull absent-translator",
-                install_hint="Install them with: nightingale models pull absent-translator",
-            ),
+            absent("absent-translator", kind="translation"),
             Info("ear", kind="speech-recognition"),
-            Info(
-                "absent-ear",
-                "absent",
-                kind="speech-recognition",
-                install_command="nightingale models pull absent-ear",
-                install_hint="Install them with: nightingale models pull absent-ear",
-            ),
+            absent("absent-ear", kind="speech-recognition"),
         ]
 
     def default(self) -> str:
@@ -155,6 +144,12 @@ class Running:
     wyoming_port: int = 0
 
     @property
+    def gates(self) -> list[threading.Event]:
+        """What holds up the models while it is not set."""
+        models = (self.tone, self.second, self.shout, self.parrot, self.ear)
+        return [*(model.gate for model in models), self.parrot.hold]
+
+    @property
     def websocket_url(self) -> str:
         return self.url.replace("http", "ws", 1) + "/v1/audio/stream"
 
@@ -165,6 +160,11 @@ class Running:
         """Return the sum of all samples whose lines begin with `series`; all servers of this process share them."""
         lines = (line.rpartition(" ") for line in self.metrics().splitlines())
         return sum(float(value) for name, _, value in lines if name.startswith(series))
+
+    def idle(self) -> bool:
+        """Whether no stream is active and no job waits."""
+        samples = re.findall(r"^nightingale_(?:active_streams|queue_depth)\S* (\S+)$", self.metrics(), re.MULTILINE)
+        return not any(map(float, samples))
 
     def call(self, function: Callable[[], object]) -> None:
         """Call `function` in the event loop of the server."""
@@ -209,28 +209,21 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
     url = f"http://127.0.0.1:{port}"
     models = (catalog.tone, catalog.second, catalog.shout, catalog.parrot, catalog.ear)
     running = Running(url, *models, server, thread, wyoming.port)
-    deadline = time.monotonic() + PATIENCE
     answer = ""
-    while time.monotonic() < deadline:
-        try:
-            response = httpx.get(running.url + "/readyz")
-            status, answer = response.status_code, response.text
-        except httpx.TransportError:
-            status = 0
-        if status == 200 or (status == 503 and not ready):
-            return running
-        if '"status":"failed"' in answer:
-            break
-        time.sleep(0.01)
-    raise AssertionError(f"the server did not become ready: {answer}")
+
+    def answers() -> bool:
+        nonlocal answer
+        response = httpx.get(running.url + "/readyz")
+        answer = response.text
+        return response.status_code == 200 or not ready or '"status":"failed"' in answer
+
+    assert wait_until(answers) and (not ready or '"status":"failed"' not in answer), answer
+    return running
 
 
 def stop(running: Running) -> None:
-    running.tone.gate.set()
-    running.shout.gate.set()
-    running.ear.gate.set()
-    running.parrot.gate.set()
-    running.parrot.hold.set()
+    for gate in running.gates:
+        gate.set()
     running.server.should_exit = True
     running.thread.join(PATIENCE)
     assert not running.thread.is_alive(), "the server did not stop"
@@ -242,12 +235,7 @@ def rest(running: Running) -> None:
     gates.append(running.parrot.hold)
     for gate in gates:
         gate.set()
-
-    def idle() -> bool:
-        samples = re.findall(r"^nightingale_(?:active_streams|queue_depth)\S* (\S+)$", running.metrics(), re.MULTILINE)
-        return not any(map(float, samples))
-
-    assert wait_until(idle), running.metrics()
+    assert wait_until(running.idle), running.metrics()
 
 
 def fresh(running: Running) -> Running:

@@ -245,8 +245,9 @@ def test_refused_handshakes_are_answered_and_no_key_is_logged(server: Process) -
 
 
 def test_close_reasons_fit(server: Process) -> None:
+    # The limit of bytes lies within a character.
     with connect(server.socket_url) as opened:
-        opened.send(json.dumps({"type": "start", "voice": "鳥" * 300}))
+        opened.send(json.dumps({"type": "start", "voice": "a" + "鳥" * 300}))
         with pytest.raises(ConnectionClosed):
             while True:
                 opened.recv(PATIENCE)

@@ -11,7 +11,6 @@ import httpx
 import numpy as np
 import pytest
 import soundfile
-from websockets.exceptions import InvalidStatus
 
 with warnings.catch_warnings():
     # The SDK imports the part of websockets that is on its way out.
@@ -30,7 +29,7 @@ with warnings.catch_warnings():
         ListenV1SpeechStarted,
         ListenV1UtteranceEnd,
     )
-    from deepgram.speak.v1.types import SpeakV1Cleared, SpeakV1Flushed, SpeakV1Metadata, SpeakV1Text, SpeakV1Warning
+    from deepgram.speak.v1.types import SpeakV1Flushed, SpeakV1Metadata, SpeakV1Text
 
 SENTENCES = ["Please open the window and close the door.", "She has lived in the city for twenty years."]
 
@@ -86,27 +85,6 @@ def test_the_websocket(client, share_heard):
     assert share_heard(text, pcm, 48_000) >= 0.6
 
 
-def test_clear_and_warning(listener):
-    with listener.speak.v1.connect(encoding="linear16") as socket:
-        assert isinstance(socket.recv(), SpeakV1Metadata)
-        socket.send_text(SpeakV1Text(text=" ".join(SENTENCES * 20)))
-        socket.send_clear()
-        # The SDK has one type for both answers.
-        message = socket.recv()
-        while isinstance(message, bytes):
-            message = socket.recv()
-        assert isinstance(message, (SpeakV1Cleared, SpeakV1Flushed))
-        assert message.type == "Cleared"
-        socket.send_text(SpeakV1Text(text="?!"))
-        socket.send_flush()
-        warning = socket.recv()
-        assert isinstance(warning, SpeakV1Warning)
-        assert warning.code == "NOTHING_TO_SPEAK"
-        assert warning.description
-        assert socket.recv().type == "Flushed"
-        socket.send_close()
-
-
 def test_the_rest_call(client, share_heard):
     audio = b"".join(client.speak.v1.audio.generate(text=SENTENCES[0], model="aura-asteria-en"))
     assert share_heard(SENTENCES[0], audio) >= 0.5
@@ -124,12 +102,6 @@ def test_errors_reach_the_sdk_s_own(listener, options, code, says):
         b"".join(listener.speak.v1.audio.generate(**options))
     assert (caught.value.status_code, caught.value.body["err_code"]) == (400, code)
     assert says in caught.value.body["err_msg"]
-
-
-def test_a_refused_stream_of_speech_says_why(listener):
-    # The SDK's release 7 lets this one through as websockets raises it.
-    with pytest.raises((ApiError, InvalidStatus), match="400"), listener.speak.v1.connect(model="nobody"):
-        pass
 
 
 def test_a_recording_is_written_down(listener, speech):

@@ -12,7 +12,6 @@ import pytest
 import soundfile
 from elevenlabs import DialogueInput
 from elevenlabs.client import ElevenLabs
-from elevenlabs.core.api_error import ApiError
 
 RATE = 24_000
 QUESTION = "Please open the window and close the door."
@@ -77,30 +76,6 @@ def test_stream_of_the_sdk_is_what_convert_sends(client: ElevenLabs) -> None:
     assert pcm.size / rate == pytest.approx(len(whole) / 2 / RATE, abs=0.1)
 
 
-def test_lines_come_one_by_one(client: ElevenLabs) -> None:
-    made = inputs(*(LINES[:2] * 5))
-    pieces = client.text_to_dialogue.stream_with_timestamps(inputs=made, output_format="pcm_24000")
-    arrived = [[segment.dialogue_input_index for segment in piece.voice_segments] for piece in pieces]
-    assert arrived[0] == [0]
-    assert len(arrived) >= len(made)
-
-
-def test_errors_reach_the_sdk(client: ElevenLabs) -> None:
-    with pytest.raises(ApiError) as caught:
-        list(client.text_to_dialogue.convert(inputs=inputs(("nobody", ANSWER))))
-    assert caught.value.status_code == 404
-    assert caught.value.body["detail"]["status"] == "voice_not_found"
-
-
-def test_a_mark_a_line_and_ssml_say_the_same(house_server: str) -> None:
-    lines = [{"text": QUESTION, "voice": "rms"}, {"text": ANSWER, "voice": "slt"}]
-    dialogue = speak(house_server, "/v1/audio/dialogue", inputs=lines)
-    marked = speak(house_server, input=f"{QUESTION} [voice:slt] {ANSWER}", voice="rms")
-    ssml = speak(house_server, input=f"<speak>{QUESTION} <voice name='slt'>{ANSWER}</voice></speak>", voice="rms")
-    assert np.array_equal(dialogue, marked)
-    assert np.array_equal(dialogue, ssml)
-
-
 def test_speakers_change_in_silence_and_at_one_level(house_server: str) -> None:
     parts = [speak(house_server, input=ANSWER, voice=voice) for voice in ("rms", "slt")]
     lines = [{"text": ANSWER, "voice": voice} for voice in ("rms", "slt")]
@@ -117,12 +92,3 @@ def test_speakers_change_in_silence_and_at_one_level(house_server: str) -> None:
     # A voice is as loud beside another as alone.
     assert one == pytest.approx(level(parts[0]), abs=0.1)
     assert other == pytest.approx(level(parts[1]), abs=0.1)
-
-
-def test_instructions_are_heard_in_speed_and_volume(house_server: str) -> None:
-    plain = speak(house_server, input=ANSWER)
-    slow = speak(house_server, input=ANSWER, instructions="Speak slowly.")
-    assert np.array_equal(slow, speak(house_server, input=ANSWER, speed=0.75))
-    assert len(slow) > 1.15 * len(plain)
-    soft = speak(house_server, input=ANSWER, instructions="Whisper.")
-    assert level(np.clip(4 * soft, -1, 1)) == pytest.approx(level(plain), abs=0.5)

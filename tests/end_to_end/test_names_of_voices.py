@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import warnings
-
 import httpx
 import pytest
-
-with warnings.catch_warnings():
-    # Python 3.12 and older have an audioop of their own, which the client takes.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from wyoming.client import AsyncTcpClient
-    from wyoming.info import Describe, Info
-
-from tests.processes import Process
 
 TEXT = "Good evening."
 
@@ -47,30 +36,15 @@ def test_names_of_other_services_are_voices(server: str, spoken: dict[str, bytes
         assert reply.content == spoken[voice], name
 
 
-def test_every_listing_says_who_speaks_what(server: str, house: Process) -> None:
+def test_listings_say_who_speaks_what(server: str) -> None:
     listed = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/audio/voices").json()["data"]}
     assert {name: (each["gender"], each["language"], each["languages"]) for name, each in listed.items()} == {
         "rms": ("male", "en-us", ["en-us"]),
         "slt": ("female", "en-us", ["en-us"]),
     }
-    eleven = {entry["voice_id"]: entry for entry in httpx.get(f"{server}/v1/voices").json()["voices"]}
-    assert (eleven["slt"]["labels"]["gender"], eleven["rms"]["labels"]["gender"]) == ("female", "male")
-    assert eleven["slt"]["description"] == "woman, American English"
     models = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/models").json()["data"]}
     assert models["house"]["languages"] == ["en-us"]
     assert set(models["phrasebook"]["languages"]) == {"en", "es", "fr", "de"}
-
-    async def described() -> Info:
-        async with AsyncTcpClient(*house.wyoming) as client:
-            await client.write_event(Describe().event())
-            event = await client.read_event()
-            assert event is not None
-            return Info.from_event(event)
-
-    voices = {voice.name: voice for program in asyncio.run(described()).tts for voice in program.voices}
-    assert voices["rms"].description == "rms (man, American English)"
-    assert voices["slt"].description == "slt (woman, American English)"
-    assert voices["slt"].languages == ["en-US"]
 
 
 @pytest.mark.parametrize("lang", ["es", "Spanish", "ja"])

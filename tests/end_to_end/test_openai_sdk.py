@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterator
 
 import httpx
@@ -37,26 +35,6 @@ def test_streamed_pcm_is_heard(client, share_heard):
         assert reply.headers["content-type"] == "audio/pcm"
         pieces = list(reply.iter_bytes(4096))
     assert share_heard(TEXT, b"".join(pieces), 24_000) >= 0.6
-
-
-def test_the_deltas_join_to_one_file(client, share_heard):
-    audio, usage = b"", None
-    with client.audio.speech.with_streaming_response.create(
-        model="gpt-4o-mini-tts", voice="nova", input=TEXT, response_format="wav", stream_format="sse"
-    ) as reply:
-        assert reply.headers["content-type"].startswith("text/event-stream")
-        for line in filter(None, reply.iter_lines()):
-            assert usage is None, "something came after the end"
-            event = json.loads(line.removeprefix("data: "))
-            if event["type"] == "speech.audio.delta":
-                audio += base64.b64decode(event["audio"])
-            else:
-                assert event["type"] == "speech.audio.done"
-                usage = event["usage"]
-    assert share_heard(TEXT, audio) >= 0.6
-    assert usage["input_tokens"] == len(TEXT)
-    assert usage["output_tokens"] > 0
-    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
 def test_errors_are_the_sdk_s_own(client):

@@ -114,26 +114,6 @@ def test_the_older_protocol(client: openai.OpenAI, speech: bytes) -> None:
     assert "conversation.item.created" in kinds
 
 
-def test_secrets_of_the_older_protocol(listening: str, client: openai.OpenAI, speech: bytes) -> None:
-    made = client.beta.realtime.transcription_sessions.create(
-        input_audio_format="pcm16",
-        input_audio_transcription={"model": "whisper-1", "language": "en"},
-        turn_detection={"type": "server_vad", "silence_duration_ms": 700},
-    )
-    assert made.client_secret.value.startswith("ek_")
-    assert (made.input_audio_format, made.turn_detection.silence_duration_ms) == ("pcm16", 700)
-    with (
-        openai.OpenAI(
-            base_url=listening + "/v1",
-            websocket_base_url=listening.replace("http", "ws", 1) + "/v1",
-            api_key=made.client_secret.value,
-        ) as page,
-        page.beta.realtime.connect(model="whisper-1") as connection,
-    ):
-        created: Any = connection.recv()
-        assert created.session.audio["input"]["turn_detection"]["silence_duration_ms"] == 700
-
-
 def test_client_secrets(listening: str, client: openai.OpenAI, speech: bytes) -> None:
     secret = client.realtime.client_secrets.create(
         expires_after={"anchor": "created_at", "seconds": 60},

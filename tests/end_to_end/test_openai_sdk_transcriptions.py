@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
-ROOT = Path(__file__).parents[2]
 # The SDK calls its translations deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
 TEXT = "en second 0. en second 1. en second 2. en second 3. en second 4. en second 5."
@@ -20,15 +17,6 @@ TEXT = "en second 0. en second 1. en second 2. en second 3. en second 4. en seco
 def client(listening: str) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=listening + "/v1", api_key="none", max_retries=0) as made:
         yield made
-
-
-def test_json(client: openai.OpenAI, speech: bytes) -> None:
-    for file in (("a.ogg", speech), ("a.ogg", io.BytesIO(speech)), ROOT / "tests" / "golden" / "spoken.ogg"):
-        found = client.audio.transcriptions.create(model="gpt-4o-mini-transcribe", file=file)
-        assert found.text == TEXT
-        assert [language.code for language in found.languages] == ["en"]
-        assert (found.usage.type, found.usage.output_tokens) == ("tokens", 18)
-        assert found.usage.input_token_details.audio_tokens == 57
 
 
 @pytest.mark.parametrize("name", ["text", "srt", "vtt"])

@@ -79,25 +79,28 @@ def check(events: list[RealtimeTranslationServerEvent]) -> None:
     assert len({event.event_id for event in events}) == len(events)
 
 
+def interpreted(on: Any, speech: bytes, session: dict[str, Any]) -> list[Any]:
+    """Return the events of a session that is configured, hears `speech` and is closed."""
+    events = [on.recv()]
+    on.send({"type": "session.update", "session": session})
+    for event in pieces(speech):
+        on.send(event)
+    on.send({"type": "session.close"})
+    while events[-1].type != "session.closed":
+        events.append(on.recv())
+    check(events)
+    return events
+
+
 def test_a_session_is_configured_translated_and_closed(client: openai.OpenAI, speech: bytes) -> None:
-    events = []
     with client.realtime.translations.connect(
         model="gpt-realtime-translate", extra_query={"translate_model": "shout"}
     ) as on:
-        events.append(on.recv())
-        created = events[0].session
-        assert (created.type, created.model) == ("translation", "gpt-realtime-translate")
-        assert created.id.startswith("sess_")
-        assert created.expires_at > time.time()
-        on.send({"type": "session.update", "session": SESSION})
-        events.append(on.recv())
-        assert events[1].session.audio.output.language == "fr"
-        for event in pieces(speech):
-            on.send(event)
-        on.send({"type": "session.close"})
-        while events[-1].type != "session.closed":
-            events.append(on.recv())
-    check(events)
+        created, updated, *_ = interpreted(on, speech, SESSION)
+    assert (created.session.type, created.session.model) == ("translation", "gpt-realtime-translate")
+    assert created.session.id.startswith("sess_")
+    assert created.session.expires_at > time.time()
+    assert updated.session.audio.output.language == "fr"
 
 
 def test_the_helper_of_the_sdk_closes_gracefully(process: str, speech: bytes) -> None:
@@ -130,21 +133,12 @@ def test_a_client_secret_opens_a_session_of_its_configuration(
     assert made.value.startswith("ek_")
     assert 0 < made.expires_at - time.time() <= 61
     assert (made.session.type, made.session.model) == ("translation", "shout")
-    events = []
     page = openai.OpenAI(base_url=process + "/v1", api_key=made.value, max_retries=0)
     with page, page.realtime.translations.connect(model="shout") as on:
-        events.append(on.recv())
-        assert events[0].session.audio.output.language == "fr"
-        on.send({"type": "session.update", "session": {"audio": {"output": {"language": "es"}}}})
-        events.append(on.recv())
-        assert events[1].session.audio.output.language == "es"
-        assert events[1].session.audio.input.transcription is not None
-        for event in pieces(speech):
-            on.send(event)
-        on.send({"type": "session.close"})
-        while events[-1].type != "session.closed":
-            events.append(on.recv())
-    check(events)
+        created, updated, *_ = interpreted(on, speech, {"audio": {"output": {"language": "es"}}})
+    assert created.session.audio.output.language == "fr"
+    assert updated.session.audio.output.language == "es"
+    assert updated.session.audio.input.transcription is not None
 
 
 def test_a_secret_of_another_kind_opens_nothing(client: openai.OpenAI, process: str) -> None:

@@ -76,20 +76,27 @@ def test_a_recording_that_unpacks_to_hours(server: Process) -> None:
     httpx.delete(f"{server.url}{VOICES}/{stored.json()['id']}", headers=BEARER).raise_for_status()
 
 
-def test_no_address_is_fetched(server: Process) -> None:
+def test_no_reference_is_followed(server: Process) -> None:
+    """Neither an address nor a path of the server stands for a recording."""
+    own = server.folder / "own.wav"
+    soundfile.write(own, 0.4 * np.sin(np.arange(48_000, dtype=np.float32) / 5), 16_000)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.5)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/a.wav"
-        body = {"name": "Ada", "consent": "true", "audio_sample": url}
-        for sent in ({"data": body}, {"files": {key: (None, value) for key, value in body.items()}}):
-            refused = httpx.post(server.url + VOICES, headers=BEARER, **sent)  # type: ignore[arg-type]
-            assert refused.status_code == 400
-        assert upload(server, url.encode() * 50).status_code == 400
-        for voice in (url, {"id": url}):
-            assert speak(server, voice=voice, model="parrot").status_code == 400
+        for reference in (url, str(own), f"file://{own}"):
+            for field in ("audio_sample", "audio", "file"):
+                body = {"name": "Ada", "consent": "true", field: reference}
+                for sent in ({"data": body}, {"files": {key: (None, value) for key, value in body.items()}}):
+                    refused = httpx.post(server.url + VOICES, headers=BEARER, **sent)  # type: ignore[arg-type]
+                    assert refused.status_code == 400
+            assert upload(server, reference.encode() * 50).status_code == 400
+            for voice in (reference, {"id": reference}):
+                assert code(speak(server, voice=voice, model="parrot")) == (400, "unknown_voice")
         assert speak(server, model=url).status_code == 404
         with pytest.raises(TimeoutError):
             listener.accept()
+    unknown = httpx.post(server.url + VOICES, headers=BEARER, files={"name": (None, "Ada"), "path": (None, str(own))})
+    assert unknown.status_code == 400
     assert cloned(server) == []
 
 
@@ -115,20 +122,6 @@ def test_names_never_become_paths(server: Process) -> None:
             assert b" 404 " in status or b" 401 " in status, (target, status)
     assert outside.read_bytes() == b"secret"
     assert (server.folder / "keys.toml").exists()
-
-
-def test_a_path_of_the_server_is_no_reference(server: Process) -> None:
-    own = server.folder / "own.wav"
-    soundfile.write(own, 0.4 * np.sin(np.arange(48_000, dtype=np.float32) / 5), 16_000)
-    for reference in (str(own), f"file://{own}"):
-        for field in ("audio_sample", "audio", "file"):
-            body = {"name": "Ada", "consent": "true", field: reference}
-            refused = httpx.post(server.url + VOICES, headers=BEARER, files={k: (None, v) for k, v in body.items()})
-            assert code(refused) == (400, "unusable_recording")
-        assert code(speak(server, voice=reference, model="parrot")) == (400, "unknown_voice")
-    unknown = httpx.post(server.url + VOICES, headers=BEARER, files={"name": (None, "Ada"), "path": (None, str(own))})
-    assert unknown.status_code == 400
-    assert cloned(server) == []
 
 
 def test_strangers_load_no_model_and_nobody_loads_another(server: Process) -> None:

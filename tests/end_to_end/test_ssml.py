@@ -29,10 +29,6 @@ def samples(reply: httpx.Response) -> np.ndarray:
     return pcm
 
 
-def seconds(reply: httpx.Response) -> float:
-    return len(samples(reply)) / RATE
-
-
 def longest_silence(pcm: np.ndarray) -> float:
     loud = np.flatnonzero(np.abs(pcm) > 1e-3)
     return float(np.diff(loud).max() / RATE)
@@ -69,13 +65,6 @@ def test_rate_volume_and_voice(house_server: str) -> None:
     assert np.array_equal(said(f"<voice gender='female'>{text}</voice>"), other)
 
 
-def test_unknown_parts_are_named_once_and_their_text_is_spoken(house_server: str) -> None:
-    text = "<speak>Fine <blink>weather</blink> <blink>and</blink> <prosody pitch='high'>rain.</prosody></speak>"
-    reply = speak(house_server, text)
-    assert reply.headers["x-ignored"] == "blink, prosody pitch"
-    assert "x-ignored" not in speak(house_server, "<speak>Fine.</speak>").headers
-
-
 @pytest.mark.parametrize(
     ("text", "code", "reason"),
     [
@@ -91,12 +80,6 @@ def test_refusals_are_errors_of_the_request(house_server: str, text: str, code: 
     error = reply.json()["error"]
     assert error["code"] == code
     assert reason in error["message"]
-
-
-def test_text_is_text_where_the_client_says_so(house_server: str) -> None:
-    text = "<speak>Stop.<break time='2s'/>Go.</speak>"
-    assert speak(house_server, "<speak>Stop. Go.</b>", input_type="text").status_code == 200
-    assert speak(house_server, text, input_type="text").status_code == 200
 
 
 @pytest.mark.parametrize(

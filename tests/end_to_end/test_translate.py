@@ -128,12 +128,6 @@ def test_libretranslate_s_client_gets_the_same(server: str, translate: Translate
     assert {"br", "fy", "en", "fr", "zh-Hans"} <= listed
 
 
-def test_speech_and_translation_share_the_thread(server: str, translate: Translate) -> None:
-    spoken = httpx.post(f"{server}/v1/audio/speech", json={"input": "Hello world."}, timeout=180)
-    assert spoken.status_code == 200
-    assert translations(post(server, text=TEXT)) == translate(SMALL, [TEXT])
-
-
 def test_the_command_line_says_the_same(
     data: Path, translate: Translate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,13 @@ TEXT = (
 MEMORY = 96 << 20
 # Arrays in use, once the last step of who has gone is through, are the weights and little of the last request.
 ARRAYS = 2 << 20
+# What may be left of each when a fault is over.
+LEFT = {
+    "nightingale_active_streams": 0,
+    "faults_tasks": 0,
+    "process_open_fds": 0,
+    "nightingale_mlx_active_memory_bytes": ARRAYS,
+}
 # Short enough that a test may wait for them.
 CHOICES = {
     "NIGHTINGALE_PRELOAD": "phrasebook",
@@ -165,21 +172,9 @@ def undisturbed(victim: Process, undisturbed_audio: dict[str, bytes], at_rest: d
 
         def rests() -> bool:
             now.update(gauges(victim))
-            return (
-                now["nightingale_active_streams"] == 0
-                and now["faults_tasks"] <= at_rest["faults_tasks"]
-                and now["process_open_fds"] <= at_rest["process_open_fds"]
-                and now["nightingale_mlx_active_memory_bytes"]
-                <= at_rest["nightingale_mlx_active_memory_bytes"] + ARRAYS
-            )
+            return all(now[name] <= at_rest[name] + more for name, more in LEFT.items())
 
-        names = (
-            "nightingale_active_streams",
-            "faults_tasks",
-            "process_open_fds",
-            "nightingale_mlx_active_memory_bytes",
-        )
-        wait_until(rests, lambda: str([(name, at_rest[name], now[name]) for name in names]))
+        wait_until(rests, lambda: str([(name, at_rest[name], now[name]) for name in LEFT]))
         # The first reading gave back what was free.
         wait_until(
             lambda: memory(gauges(victim)) < memory(at_rest) + MEMORY,

@@ -137,15 +137,15 @@ def open_hearing(listening_browser: Browser, listening: str, new_page: Callable[
 
 @pytest.fixture
 def until() -> Callable[..., None]:
-    """`until(page, expression)`: wait for it. Playwright's own waiting evaluates text in the page, which its policy
-    forbids."""
+    """`until(page, expression)`: wait for it, in the page or, of a function, here. Playwright's own waiting evaluates
+    text in the page, which its policy forbids."""
 
-    def wait(page: Page, expression: str, seconds: float = WAIT_SECONDS) -> Any:
+    def wait(page: Page, expression: str | Callable[[], Any], seconds: float = WAIT_SECONDS) -> Any:
         for _ in range(int(seconds / 0.02)):
-            if found := page.evaluate(expression):
+            if found := expression() if callable(expression) else page.evaluate(expression):
                 return found
             page.wait_for_timeout(20)
-        shown = page.evaluate("document.querySelector('#error')?.textContent")
+        shown = None if callable(expression) else page.evaluate("document.querySelector('#error')?.textContent")
         pytest.fail(f"never true: {expression} (the page's error: {shown!r})")
 
     return wait

@@ -90,8 +90,7 @@ def test_a_pause_is_one(opened, until, house_server):
     assert page.locator("#pause").get_attribute("aria-pressed") == "true"
     page.wait_for_timeout(300)
     # Those that were under way before are finished, too.
-    while counts["request"] > counts["requestfinished"]:
-        page.wait_for_timeout(20)
+    until(page, lambda: counts["request"] <= counts["requestfinished"])
     speak(house_server, "paused-1")
     page.wait_for_timeout(1500)
     assert "paused-1" not in page.inner_text("#requests")

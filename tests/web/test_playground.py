@@ -346,10 +346,7 @@ def test_a_model_s_own_parameters_can_be_set(open_page, until):
     assert page.locator("#exaggeration").count() == 0
     assert '"temperature": 0.7' in page.inner_text("#code")
     page.click("#speak")
-    for _ in range(6_000):
-        if frames:
-            break
-        page.wait_for_timeout(10)
+    until(page, lambda: frames)
     assert {"temperature": 0.7, "seed": 42}.items() <= frames[0].items()
     assert "cfg_weight" not in frames[0]
 
@@ -371,7 +368,7 @@ def test_samples_survive_frames_cut_anywhere(open_page):
     assert numbers == [1, -2, 300, -400, 32767, -32768, 7]
 
 
-def test_long_text_is_sent_in_pieces_that_are_whole_characters(opened):
+def test_long_text_is_sent_in_pieces_that_are_whole_characters(opened, until):
     page = opened()
     frames: list[str] = []
 
@@ -387,10 +384,7 @@ def test_long_text_is_sent_in_pieces_that_are_whole_characters(opened):
     text = "a" + "😀" * 9_000
     page.fill("#text", text)
     page.keyboard.press("Control+Enter")
-    for _ in range(6_000):
-        if any('"flush"' in frame for frame in frames):
-            break
-        page.wait_for_timeout(10)
+    until(page, lambda: any('"flush"' in frame for frame in frames))
     pieces = [event["text"] for event in map(json.loads, frames) if event["type"] == "text"]
     assert "".join(pieces) == text
     assert len(pieces) == 3

@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 
 @contextmanager
-def session(server: Any, **start: object) -> Iterator[ClientConnection]:
+def session(server: Any, headers: dict[str, str] | None = None, **start: object) -> Iterator[ClientConnection]:
     """Start a session, and receive `ready`."""
-    with connect(server.websocket_url) as socket:
+    with connect(server.websocket_url, additional_headers=headers) as socket:
         send(socket, "start", **start)
         ready = receive(socket)
         assert ready["type"] == "ready", ready
@@ -50,6 +51,13 @@ def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], bytes,
         chunks.append(event)
 
 
+def say(socket: ClientConnection, text: str) -> tuple[list[dict[str, Any]], bytes, dict[str, Any]]:
+    """Send a text and a flush, and return their answer as `until_answer` does."""
+    send(socket, "text", text=text)
+    send(socket, "flush")
+    return until_answer(socket)
+
+
 def close_code(socket: ClientConnection) -> int:
     """Return the code with which the server closes; what comes before is passed over."""
     with pytest.raises(ConnectionClosed):
@@ -57,6 +65,19 @@ def close_code(socket: ClientConnection) -> int:
             socket.recv(timeout=60)
     assert socket.close_code is not None
     return socket.close_code
+
+
+def rest(socket: ClientConnection) -> list[dict[str, Any]]:
+    """Return the messages up to the end of the socket."""
+    told = []
+    with pytest.raises(ConnectionClosed):
+        while True:
+            told.append(json.loads(socket.recv(timeout=60)))
+    return told
+
+
+def int16(pcm: np.ndarray) -> bytes:
+    return (np.clip(pcm, -1, 1) * 32_767).astype("<i2").tobytes()
 
 
 def reference(server: Any, text: str, **options: object) -> bytes:

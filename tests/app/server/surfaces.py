@@ -352,15 +352,18 @@ class WebSocket(Surface):
         return message if isinstance(message, bytes) else json.dumps(message).encode()
 
     @contextmanager
-    def _connected(self, server: Any, path: str, params: dict[str, object]) -> Iterator[ClientConnection]:
+    def _connected(
+        self, server: Any, path: str, params: dict[str, object], most: int | None = 1
+    ) -> Iterator[ClientConnection]:
+        """Connect as a client that has so many messages unread at most."""
         url = httpx.URL(server.url.replace("http", "ws", 1) + path)
         url = url.copy_merge_params({key: value for key, value in params.items() if value != ""})
-        with connect(str(url), compression=None, max_queue=1, max_size=None, ping_interval=None) as socket:
+        with connect(str(url), compression=None, max_queue=most, max_size=None, ping_interval=None) as socket:
             yield socket
 
     @contextmanager
-    def opened(self, server: Any) -> Iterator[Conversation]:
-        with self._connected(server, self.path.format(voice="steady"), {}) as socket:
+    def opened(self, server: Any) -> Iterator[SocketConversation]:
+        with self._connected(server, self.path.format(voice="steady"), {}, None) as socket:
             yield SocketConversation(self, socket)
 
     def _params(self, options: dict[str, object]) -> dict[str, object]:

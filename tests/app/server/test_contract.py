@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
+import random
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
@@ -32,6 +35,7 @@ from tests.app.server.surfaces import (
     RefusedError,
     SocketConversation,
     Surface,
+    WebSocket,
     openai_error,
 )
 
@@ -66,11 +70,6 @@ def counted(server: Running, surface: Surface, *outcomes: str) -> float:
     pattern = rf'^nightingale_requests_total{{model="(?:{surface.model}|none)",outcome="(\w+)",[^}}]*'
     found = re.findall(rf'{pattern}surface="{surface.label}"}} (\S+)$', server.metrics(), re.MULTILINE)
     return sum(float(value) for outcome, value in found if not outcomes or outcome in outcomes)
-
-
-def idle(server: Running) -> bool:
-    waiting = re.findall(r"^nightingale_(?:active_streams|queue_depth)\S* (\S+)$", server.metrics(), re.MULTILINE)
-    return not any(map(float, waiting))
 
 
 def answer(server: Running, surface: Surface) -> bytes:
@@ -114,7 +113,7 @@ def test_the_work_of_a_client_who_left_ends(hearing: Any, surface: Surface, half
                 conversation.first()
             conversation.break_off()
     # It waits at a gate that nobody opens: only giving up can end it.
-    assert wait_until(lambda: idle(hearing))
+    assert wait_until(hearing.idle)
     assert wait_until(lambda: counted(hearing, surface, "cancelled") > cancelled)
     if surface.kind != "interpretation":  # its passages are counted, too
         assert counted(hearing, surface, "cancelled") == cancelled + 1
@@ -139,7 +138,7 @@ def test_clients_that_leave_while_they_speak_leave_nothing(hearing: Any, surface
         with surface.ask(hearing, recording=PCM[: part * RATE]) as conversation:
             if part % 2:
                 conversation.break_off()
-    assert wait_until(lambda: idle(hearing))
+    assert wait_until(hearing.idle)
     assert answer(hearing, surface)
 
 
@@ -188,7 +187,9 @@ def test_the_first_piece_comes_before_the_rest_is_computed(hearing: Any, surface
 # Without a codec there are samples alone, of so many bytes.
 OUTPUTS: list[tuple[str, dict[str, object], str, str | int, int, int]] = [
     ("openai", {"format": "wav"}, "audio/wav", "pcm_s16le", 24_000, 0),
+    ("openai", {"format": "wav", "sample_rate": 44_100}, "audio/wav", "pcm_s16le", 44_100, 0),
     ("openai", {"format": "flac"}, "audio/flac", "flac", 24_000, 0),
+    ("openai", {"format": "flac", "sample_rate": 8_000}, "audio/flac", "flac", 8_000, 0),
     ("openai", {"format": "mp3"}, "audio/mpeg", "mp3float", 24_000, 0),
     ("openai", {"format": "opus"}, "audio/ogg", "opus", 48_000, 0),
     ("openai", {"format": "aac"}, "audio/aac", "aac", 24_000, 0),
@@ -485,6 +486,71 @@ def test_a_message_that_cannot_be_read_ends_the_socket(hearing: Any, surface: Su
     assert hearing.tone.begun == []
 
 
+@dataclass
+class Recorder(SocketConversation):
+    """Keeps what a surface sends."""
+
+    sent: list[dict[str, Any] | bytes | str] = field(default_factory=list)
+
+    def send(self, message: dict[str, Any] | bytes | str) -> None:
+        self.sent.append(message)
+
+
+def messages(surface: WebSocket) -> list[dict[str, Any] | bytes | str]:
+    """Return the messages of a whole request."""
+    recorder = Recorder()
+    surface.send(recorder, surface.chosen("steady", {}))
+    return recorder.sent
+
+
+WEB_SOCKETS = [each for each in SURFACES if isinstance(each, WebSocket)]
+# Kinds of messages of several protocols.
+KINDS = ("start", "update", "mute", "flush", "cancel", "end", "text", "Clear", "Finalize", "Configure", "x", 3, None,
+         "session.update", "transcription_session.update", "input_audio_buffer.clear", "conversation.item.retrieve",
+         "input_audio_buffer.commit")  # fmt: skip
+
+
+@pytest.mark.parametrize("surface", WEB_SOCKETS, ids=str)
+def test_noise_in_place_of_messages_does_no_harm(hearing: Any, surface: WebSocket) -> None:
+    """Messages whole and damaged, of other kinds and in any order; then the server serves as before."""
+    chance = random.Random(str(surface))
+    known = messages(surface)
+    for _ in range(8):
+        with surface.opened(hearing) as conversation, contextlib.suppress(OSError):
+            for _ in range(chance.randrange(40)):
+                message = chance.choice([*known[:2], *known[-2:]])
+                if isinstance(message, dict):
+                    message = message | {chance.choice([*message, "type"]): chance.choice([*KINDS, [], {}, "x" * 999])}
+                noise = json.dumps(message).encode() if isinstance(message, dict) else bytes(message)
+                place = chance.randrange(len(noise) + 1)
+                if chance.random() < 0.3:
+                    noise = noise[:place] + chance.choice([b'"', b"{", b"]", b"0", b"\\", b"\xff"]) + noise[place + 1 :]
+                conversation.send(noise if chance.random() < 0.1 else noise.decode("latin-1"))
+            conversation.break_off()
+    assert wait_until(hearing.idle)
+    assert answer(hearing, surface)
+
+
+def test_what_came_before_a_server_drains_is_recognized() -> None:
+    """No client has said that its recording is whole."""
+    with serving() as running, contextlib.ExitStack() as stack:
+        heard = []
+        for surface in WEB_SOCKETS:
+            if surface.kind in ("recognition", "interpretation") and not surface.stays:
+                conversation = stack.enter_context(surface.opened(running))
+                for message in messages(surface)[:-1]:
+                    conversation.send(message)
+                running.take(conversation.socket)
+                heard.append(conversation)
+        running.call(running.server.config.app.state.services.admission.drain)
+        for conversation in heard:
+            with pytest.raises(RefusedError) as caught:
+                while True:
+                    conversation.answer()
+            told = (caught.value.code, bool(conversation.answered), conversation.end())
+            assert told == ("draining", True, 1012)
+
+
 # The end of a client's patience, of its reading, and of the server. All surfaces wait at the same time.
 
 
@@ -555,7 +621,7 @@ def deaf() -> Iterator[Running]:
         for each in DEAF:
             text = " ".join(f"Sentence number {n} of {each} is long enough to fill the buffers." for n in range(LENGTH))
             stack.enter_context(each.ask(running, text=text, **LARGE[each.name]))
-        assert wait_until(lambda: idle(running), 2 * PATIENCE)
+        assert wait_until(running.idle, 2 * PATIENCE)
         yield running
 
 
@@ -593,7 +659,7 @@ def ending(abort: bool) -> Iterator[Ending]:
             for model in (running.tone, running.ear, running.shout):
                 model.gate.set()
         yield held, calm
-        assert wait_until(lambda: idle(running))
+        assert wait_until(running.idle)
 
 
 @pytest.fixture(scope="module")

@@ -32,93 +32,49 @@ class Stream:
 
 
 class Answer(StreamExchange[Any]):
-    """Fails where it is told to: before the stream, before the first byte, after it; or waits."""
+    """Answers `ok`, or fails before its first byte."""
 
-    def __init__(self, app: Any, where: str = "", error: Exception | None = None) -> None:
+    def __init__(self, app: Any, error: Exception | None = None) -> None:
         super().__init__(app)
         self.stream = Stream()
-        self.rejected = False
-        self._where, self._error = where, error
-
-    def _fail(self, where: str) -> None:
-        if where == self._where and self._error is not None:
-            raise self._error
+        self._error = error
 
     async def prepare(self) -> Stream:
-        self._fail("prepare")
         return self.stream
 
     async def answer(self, stream: Stream) -> None:
-        self._fail("before")
-        if self._where == "wait":
-            await asyncio.Event().wait()
+        if self._error is not None:
+            raise self._error
         await self.send({"type": "http.response.start", "status": 200, "headers": []})
-        self._fail("after")
         await self.send({"type": "http.response.body", "body": b"ok"})
 
-    def note_rejected(self) -> None:
-        self.rejected = True
+    def note_rejected(self) -> None: ...
 
 
 def services() -> Any:
     return SimpleNamespace(admission=Admission(max_streams=1), settings=Settings())
 
 
-async def serve(answer: Answer, gone: asyncio.Event | None = None) -> list[Message]:
-    sent: list[Message] = []
-    left = gone or asyncio.Event()
+async def serve(answer: Answer) -> list[Message]:
+    """Return what is sent to a client that leaves after the last byte."""
+    sent, gone = list[Message](), asyncio.Event()
 
     async def receive() -> Message:
-        await left.wait()
+        await gone.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
         sent.append(message)
+        if message["type"] == "http.response.body":
+            gone.set()
 
     await answer(SCOPE, receive, send)
     return sent
 
 
-def run(where: str, error: Exception | None = None) -> tuple[Answer, list[Message]]:
-    async def go() -> tuple[Answer, list[Message]]:
-        answer = Answer(services(), where, error)
-        sent = await serve(answer)
-        assert answer.app.admission.active == 0
-        return answer, sent
-
-    return asyncio.run(go())
-
-
-@pytest.mark.parametrize(
-    ("where", "error", "outcome", "statuses"),
-    [
-        ("", None, "ok", [200]),
-        ("before", EmptyInputError("no"), "rejected", [400]),
-        ("before", ModelFailedError("no"), "failed", [500]),
-        ("after", EmptyInputError("no"), "failed", [200]),
-        ("after", ModelFailedError("no"), "failed", [200]),
-        ("after", TimeoutError(), "cancelled", [200]),
-    ],
-)
-def test_the_outcome_is_recorded(where: str, error: Exception | None, outcome: str, statuses: list[int]) -> None:
-    answer, sent = run(where, error)
-    assert answer.stream.outcome == outcome
-    assert [message["status"] for message in sent if message["type"] == "http.response.start"] == statuses
-    # An answer that breaks off has no end: the server then breaks the connection.
-    ended = any(message["type"] == "http.response.body" for message in sent)
-    assert ended == (where != "after")
-
-
-def test_a_request_that_cannot_be_prepared_is_rejected() -> None:
-    answer, sent = run("prepare", EmptyInputError("no"))
-    assert answer.rejected
-    assert answer.stream.outcome is None
-    assert sent[0]["status"] == 400
-
-
 def test_a_failure_of_the_program_is_not_hidden() -> None:
     async def go() -> None:
-        answer = Answer(services(), "before", ZeroDivisionError())
+        answer = Answer(services(), ZeroDivisionError())
         with pytest.raises(ZeroDivisionError):
             await serve(answer)
         assert answer.stream.outcome == "failed"
@@ -127,52 +83,10 @@ def test_a_failure_of_the_program_is_not_hidden() -> None:
     asyncio.run(go())
 
 
-def test_without_a_slot_nothing_is_prepared() -> None:
-    async def go() -> None:
-        app = services()
-        app.admission.admit()
-        answer = Answer(app)
-        sent = await serve(answer)
-        assert (sent[0]["status"], answer.rejected, answer.stream.outcome) == (503, True, None)
-        assert app.admission.active == 1
-
-    asyncio.run(go())
-
-
-def test_a_client_that_leaves_and_a_server_that_ends_cancel_it() -> None:
-    async def go(ending: str) -> tuple[str | None, list[Message]]:
-        answer, gone = Answer(services(), "wait"), asyncio.Event()
-        task = asyncio.create_task(serve(answer, gone))
-        for _ in range(100):  # turns in which it begins to wait
-            await asyncio.sleep(0)
-        if ending == "gone":
-            gone.set()
-        else:
-            answer.app.admission.abort()
-        sent = await task
-        return answer.stream.outcome, sent
-
-    outcome, sent = asyncio.run(go("gone"))
-    assert (outcome, sent) == ("cancelled", [])
-    outcome, sent = asyncio.run(go("abort"))
-    assert (outcome, sent[0]["status"]) == ("cancelled", 503)
-
-
 def test_a_client_that_leaves_after_its_last_byte_was_served() -> None:
     async def go() -> None:
-        answer, gone = Answer(services()), asyncio.Event()
-        sent: list[Message] = []
-
-        async def receive() -> Message:
-            await gone.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-            if message["type"] == "http.response.body":
-                gone.set()
-
-        await answer(SCOPE, receive, send)
+        answer = Answer(services())
+        await serve(answer)
         assert answer.stream.outcome == "ok"
 
     asyncio.run(go())

@@ -11,6 +11,8 @@ import pytest
 import soundfile
 from websockets.sync.client import connect
 
+from tests.app.server.streams import say, session
+
 GOOD, BAD, WORSE = "hello there my friend", "hello their own fiend", "what is it now then yes"
 
 
@@ -75,7 +77,7 @@ def test_a_client_that_leaves_ends_the_hearing(hearing: Any, wait_until: Any) ->
     body = {"input": "Hello there. " * 20, "voice": "slow", "verify": "report"}
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{hearing.url}/v1/audio/speech", json=body, timeout=1.5)
-    wait_until(lambda: "nightingale_active_streams 0.0" in httpx.get(f"{hearing.url}/metrics").text)
+    assert wait_until(hearing.idle)
     heard = len(hearing.ear.requests)
     assert heard <= 3  # a sentence takes a second
     speak(hearing, verify="off")
@@ -127,17 +129,9 @@ def test_events_end_with_the_result(hearing: Any) -> None:
 
 def test_done_on_a_websocket_has_the_result(hearing: Any) -> None:
     hearing.ear.says[:] = [GOOD, WORSE]
-    with connect(hearing.url.replace("http", "ws") + "/v1/audio/stream") as socket:
-        socket.send(json.dumps({"type": "start", "verify": "report"}))
-        for text in ("Hello there, my friend.", "Hello there, my friend."):
-            socket.send(json.dumps({"type": "text", "text": text}))
-            socket.send(json.dumps({"type": "flush"}))
-        found = []
-        while len(found) < 2:
-            message = socket.recv(timeout=20)
-            if isinstance(message, str) and json.loads(message)["type"] == "done":
-                found.append(json.loads(message)["verification"])
-    assert [each["verdict"] for each in found] == ["passed", "failed"]
+    with session(hearing, verify="report") as socket:
+        found = [say(socket, "Hello there, my friend.")[2]["verification"]["verdict"] for _ in range(2)]
+    assert found == ["passed", "failed"]
 
 
 def test_results_are_counted(hearing: Any) -> None:

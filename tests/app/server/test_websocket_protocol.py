@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import logging
-import socket
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -19,8 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from app.server.connections import Connections, Limits
 from app.server.websocket_protocol import WebSocketProtocol
+from tests.wire import BINARY, CLOSE, CONTINUATION, PING, TEXT, Wire, frame, upgrade
 
-TEXT, BINARY, CLOSE, PING, CONTINUATION = 1, 2, 8, 9, 0
 # Bytes that a client sends at once.
 PIECE = 100_000
 LIMITS = Limits(connections=100, head_seconds=10, body_seconds=10, stall_seconds=10, frames_per_second=200)
@@ -73,12 +71,6 @@ def impatient() -> Iterator[tuple[str, int]]:
         yield address
 
 
-def frame(payload: bytes, opcode: int = TEXT, *, fin: bool = True) -> bytes:
-    """Return a frame of a client (RFC 6455, section 5.2), masked with zeros."""
-    assert len(payload) < 126
-    return struct.pack("BB", (0x80 if fin else 0) | opcode, 0x80 | len(payload)) + bytes(4) + payload
-
-
 PRIVATE = "ada-0123456789"
 HEADERS = f"Authorization: Bearer {PRIVATE}\r\nSec-WebSocket-Protocol: token, {PRIVATE}\r\n"
 Talk = Callable[..., list[tuple[int, bytes]]]
@@ -93,24 +85,20 @@ def talk(address: tuple[str, int]) -> Talk:
 def exchange(address: tuple[str, int], data: bytes, texts: int = 0) -> list[tuple[int, bytes]]:
     """Send `data`, and a close after that many texts came, if any is to come. Return the frames, without pings."""
     raised.clear()
-    key = base64.b64encode(bytes(16)).decode()
-    with socket.create_connection(address, timeout=60) as connection, connection.makefile("rb") as stream:
-        connection.sendall(
-            f"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{HEADERS}\r\n".encode()
-        )
-        while stream.readline() != b"\r\n":
-            pass
+    with Wire(address) as wire:
+        wire.send(upgrade(address, "/", HEADERS))
+        wire.read_until(b"\r\n\r\n")
         for start in range(0, len(data), PIECE):
-            connection.sendall(data[start : start + PIECE])
+            wire.send(data[start : start + PIECE])
             if start:
                 time.sleep(0.01)
         found = []
-        while head := stream.read(2):
-            found.append((head[0] & 0x0F, stream.read(head[1])))
-            if texts and texts == sum(opcode == TEXT for opcode, _ in found):
-                texts = 0
-                connection.sendall(NORMAL)
+        with suppress(EOFError):
+            while True:
+                found.append(wire.frame())
+                if texts and texts == sum(opcode == TEXT for opcode, _ in found):
+                    texts = 0
+                    wire.send(NORMAL)
     return [each for each in found if each[0] != PING]
 
 

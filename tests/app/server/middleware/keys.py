@@ -12,3 +12,8 @@ key = "{HASHED}"
 characters_per_minute = 60
 streams = 1
 """
+
+
+def bearer(key: str) -> dict[str, str]:
+    """Return the headers that send a key."""
+    return {"authorization": f"Bearer {key}"}

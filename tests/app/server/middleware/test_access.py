@@ -12,12 +12,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from tests.app.server.middleware.keys import ADA, FILE, HASHED
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"}
-
+from tests.app.server.middleware.keys import ADA, FILE, HASHED, bearer
 
 # A server that wants keys.
 

@@ -10,9 +10,9 @@ import httpx
 import numpy as np
 import pytest
 import soundfile
-from websockets.sync.client import connect
 
 from tests.app.server.cloning import cloned
+from tests.app.server.streams import send, session
 from tests.app.standins import Parrot
 
 DIALOGUE = "/v1/audio/dialogue"
@@ -228,20 +228,12 @@ def test_marks_of_a_text_that_cannot_be_spoken(server: Any, text: str, status: i
     assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
 
 
-def test_a_text_full_of_names_is_spoken(server: Any) -> None:
-    text = "".join(f"[voice:v{number}]" for number in range(150))
-    reply = say(server, text)
-    assert reply.status_code == 200
-    assert reply.headers["x-ignored"].count("voice v") == 20
-
-
 def test_words_keep_their_characters_over_a_socket(server: Any) -> None:
     text = "One. [voice:silky] Two more. [voice:nobody] Three. "
-    with connect(server.websocket_url) as socket:
-        socket.send(json.dumps({"type": "start", "timestamps": True}))
+    with session(server, timestamps=True) as socket:
         for begin in range(0, len(text), 3):
-            socket.send(json.dumps({"type": "text", "text": text[begin : begin + 3]}))
-        socket.send(json.dumps({"type": "flush"}))
+            send(socket, "text", text=text[begin : begin + 3])
+        send(socket, "flush")
         events = []
         while not events or events[-1]["type"] != "done":
             message = socket.recv(timeout=60)

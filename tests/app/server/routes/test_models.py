@@ -18,6 +18,7 @@ from app.config import Settings, SettingsError
 from app.server.app import create_app
 from tests.app.conftest import Running, ToneCatalog, start, stop
 from tests.app.server.middleware.keys import ADA, BOB, HASHED
+from tests.app.server.streams import session
 
 WAIT = {"prefer": "wait"}
 
@@ -48,8 +49,6 @@ def metric(running: Any, line: str) -> bool:
 
 REQUESTED = 'nightingale_model_unloads_total{model="tone-two",reason="request"}'
 IDLE = 'nightingale_model_unloads_total{model="tone-two",reason="idle"}'
-MEMORY = 'nightingale_model_unloads_total{model="tone",reason="memory"}'
-LOADS = 'nightingale_model_load_seconds_count{model="tone-two"}'
 
 
 @pytest.fixture(scope="module")
@@ -105,22 +104,6 @@ def test_without_wait_the_answer_comes_at_once(loads: Running, wait_until: Any) 
     assert wait_until(lambda: entry(running)["status"] == "available")
 
 
-def test_a_stream_ends_before_its_model_is_unloaded_and_who_waits_has_it_back(loads: Running, wait_until: Any) -> None:
-    running = loads
-    post(running, "load", headers=WAIT)
-    with ThreadPoolExecutor() as pool:
-        speaking = pool.submit(speak, running, voice="gated")
-        assert wait_until(lambda: entry(running)["requests"] == 1 and running.second.begun)
-        answer = post(running, "unload")
-        assert (answer.status_code, answer.json()["status"]) == (202, "unloading")
-        assert code(speak(running)) == (503, "model_loading")
-        assert entry(running)["status"] == "unloading"
-        waiting = pool.submit(speak, running, WAIT)
-        assert wait_until(lambda: metric(running, "nightingale_model_load_waits 1.0"))
-        running.second.gate.set()
-        assert [each.result(60).status_code for each in (speaking, waiting)] == [200, 200]
-
-
 def test_a_socket_holds_its_model_while_it_is_silent(start_server: Any, wait_until: Any) -> None:
     running = start_server(idle_unload_seconds=0.3)
     unloads = running.count(IDLE)
@@ -153,23 +136,12 @@ def test_the_limits_of_single_models_are_their_own(start_server: Any, wait_until
     assert (entry(running, "tone")["status"], entry(running, "tone")["idle_unload_seconds"]) == ("ready", 0)
 
 
-def test_a_budget_holds_one_model_at_a_time(start_server: Any, wait_until: Any) -> None:
+def test_a_budget_that_is_in_use_is_told(start_server: Any, wait_until: Any) -> None:
     running = start_server(memory_budget="1.5 MB")
-    unloads = running.count(MEMORY)
     listed = httpx.get(running.url + "/v1/models").json()
     assert (listed["memory_used"], listed["memory_budget"]) == (1_000_000, 1_500_000)
-    for model in ("tone-two", "tone", "tone-two"):
-        assert speak(running, WAIT, model=model).status_code == 200
-        assert httpx.get(running.url + "/v1/models").json()["memory_used"] == 1_000_000
-    assert running.count(MEMORY) == unloads + 2
-
-
-def test_a_budget_that_is_in_use_is_told(start_server: Any, wait_until: Any) -> None:
-    running = start_server(memory_budget=1_500_000)
     with ThreadPoolExecutor() as pool:
-        with connect(running.websocket_url) as socket:
-            socket.send(json.dumps({"type": "start"}))
-            assert json.loads(socket.recv(timeout=60))["type"] == "ready"
+        with session(running):
             refused = speak(running, {"prefer": "wait=1"})
             assert code(refused) == (503, "model_memory")
             assert "(tone)" in refused.json()["error"]["message"] and refused.headers["retry-after"] == "5"
@@ -221,20 +193,6 @@ def test_who_leaves_while_a_model_loads_waits_no_more(loads: Running, wait_until
         assert wait_until(lambda: metric(running, "nightingale_model_load_waits 0.0"))
     finally:
         running.second.warm_gate.release(3)
-
-
-def test_a_storm_of_requests_is_one_load_and_bounded(start_server: Any, wait_until: Any) -> None:
-    running = start_server(queue_size=3)
-    loads = running.count(LOADS)
-    running.second.warm_gate = threading.Semaphore(0)
-    with ThreadPoolExecutor(12) as pool:
-        answers = [pool.submit(speak, running, WAIT) for _ in range(12)]
-        assert wait_until(lambda: sum(each.done() for each in answers) == 9)
-        assert metric(running, "nightingale_model_load_waits 3.0")
-        running.second.warm_gate.release(3)
-        statuses = sorted(each.result(60).status_code for each in answers)
-    assert statuses == [200] * 3 + [503] * 9
-    assert running.count(LOADS) == loads + 1
 
 
 @pytest.fixture

@@ -14,10 +14,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.app.server import streams
-from tests.app.server.streams import send, until_answer
+from tests.app.server.streams import say, send, until_answer
 
 THREE = "Where is the station? It is near the bridge. Thank you very much."
-SECONDS_PER_PHONEME = 0.02
 
 
 @pytest.fixture
@@ -52,17 +51,13 @@ def test_the_target_language_decides_how_it_is_pronounced(server: Any) -> None:
     with session(server, translate_to="spa_Latn", timestamps=True) as socket:
         send(socket, "text", text="Where is the station?")
         send(socket, "end")
-        chunks, _, _ = until_answer(socket)
-    (chunk,) = chunks
-    with connect(server.websocket_url) as socket:
-        for lang, words in (("es", chunk["words"]), ("en-us", None)):
-            send(socket, "start", lang=lang, timestamps=True)
-            assert json.loads(socket.recv(timeout=60))["lang"] == lang
+        ((chunk,), _, _) = until_answer(socket)
+    for lang in ("es", "en-us"):
+        with streams.session(server, lang=lang, timestamps=True) as socket:
             send(socket, "text", text="WHERE IS THE STATION?")
-            send(socket, "flush")
-            found, _, _ = until_answer(socket)
-            assert (found[0]["words"] == words) == (lang == "es")
-            break
+            send(socket, "end")
+            ((found,), _, _) = until_answer(socket)
+        assert (found["words"] == chunk["words"]) == (lang == "es")
 
 
 def test_a_language_nobody_speaks_here_is_refused(server: Any) -> None:
@@ -80,16 +75,6 @@ def test_a_source_without_a_target_is_a_mistake(server: Any) -> None:
     response = httpx.post(server.url + "/v1/audio/speech", json={"input": "Hello.", "source": "en"})
     assert response.status_code == 400
     assert response.json()["error"]["param"] == "source"
-
-
-def test_absent_weights_are_named_on_both_surfaces(server: Any) -> None:
-    response = post(server, translate_model="absent-translator")
-    assert response.status_code == 503
-    assert "nightingale models pull absent-translator" in response.json()["error"]["message"]
-    with connect(server.websocket_url) as socket:
-        send(socket, "start", translate_to="fr", translate_model="absent-translator")
-        event = json.loads(socket.recv(timeout=60))
-    assert (event["type"], event["error"]["code"], event["fatal"]) == ("error", "model_not_installed", True)
 
 
 def test_text_outside_coverage_is_refused_before_any_audio(server: Any) -> None:
@@ -152,15 +137,6 @@ def test_a_sentence_is_spoken_while_the_next_is_translated(server: Any) -> None:
     assert done["chunks"] == 2
 
 
-def test_two_languages_at_once(server: Any) -> None:
-    with session(server, translate_to="fr") as one, session(server, translate_to="es") as other:
-        for socket in (one, other):
-            send(socket, "text", text=THREE)
-            send(socket, "end")
-        assert [len(until_answer(socket)[0]) for socket in (one, other)] == [3, 3]
-    assert {request.target for batch in server.shout.batches for request in batch} == {"fra_Latn", "spa_Latn"}
-
-
 def test_cancel_reaches_the_translator(server: Any, wait_until: Any) -> None:
     closed = server.shout.closed
     with session(server) as socket:
@@ -177,18 +153,9 @@ def test_cancel_reaches_the_translator(server: Any, wait_until: Any) -> None:
     assert [chunk["text"] for chunk in chunks] == ["AND ON."]
 
 
-def test_a_client_that_goes_stops_the_translator(server: Any, wait_until: Any, leave: Any) -> None:
-    closed = server.shout.closed
-    body = {"input": "This is gated for good.", "source": "en", "translate_to": "fr"}
-    leave(server.url + "/v1/audio/speech", body, lambda: server.shout.batches)
-    assert wait_until(lambda: server.shout.closed == closed + 1)
-
-
 def test_a_failure_inside_the_translator_is_an_error_event(server: Any) -> None:
     with session(server) as socket:
-        send(socket, "text", text="This is broken now. ")
-        send(socket, "flush")
-        _, _, answer = until_answer(socket)
+        _, _, answer = say(socket, "This is broken now. ")
         assert (answer["type"], answer["error"]["code"], answer["fatal"]) == ("error", "model_failed", False)
         send(socket, "text", text="And on.")
         send(socket, "end")
@@ -208,22 +175,6 @@ def test_metrics_count_what_was_translated_for_speech(server: Any, wait_until: A
 
 def tokens(text: str) -> list[str]:
     return re.findall(r"\s*\S+|\s+$", text)
-
-
-def test_a_language_models_text_is_cleaned_and_its_original_kept(server: Any) -> None:
-    text = (
-        "# The way\n\nGo **left** at the [bridge](https://example.org/b). 🎉 Then:\n\n```py\nprint(1)\n```\nStop there."
-    )
-    with session(server, input="llm") as socket:
-        for token in tokens(text):
-            send(socket, "text", text=token)
-        send(socket, "end")
-        chunks, _, _ = until_answer(socket)
-    said = " ".join(chunk["text"].strip() for chunk in chunks)
-    assert "GO LEFT AT THE BRIDGE" in said
-    assert not set("*#`🎉[") & set(said)
-    assert "PRINT" not in said
-    assert "".join(chunk["source_text"] or "" for chunk in chunks) == text
 
 
 def test_a_first_clause_is_spoken_before_its_sentence_ends(server: Any) -> None:
@@ -412,25 +363,11 @@ def test_ssml_that_is_malformed_is_not_translated(server: Any) -> None:
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_markup")
     assert "line 2, column" in reply.json()["error"]["message"]
     with session(server) as socket:
-        send(socket, "text", text="<speak>Good & bad</speak>")
-        send(socket, "flush")
-        _, _, event = until_answer(socket)
+        _, _, event = say(socket, "<speak>Good & bad</speak>")
         assert (event["type"], event["fatal"], event["error"]["code"]) == ("error", False, "invalid_markup")
-        send(socket, "text", text="<speak>Good.</speak>")
-        send(socket, "flush")
-        chunks, _, event = until_answer(socket)
+        chunks, _, event = say(socket, "<speak>Good.</speak>")
     assert [chunk["text"] for chunk in chunks] == ["GOOD."]
     assert event["type"] == "done"
-
-
-def test_a_line_of_ssml_is_translated(server: Any) -> None:
-    lines = [
-        {"text": "<speak>One, <sub alias='two'>2</sub>.</speak>", "voice": "silky"},
-        {"text": "Three.", "voice": "steady"},
-    ]
-    body = {"inputs": lines, "source": "en", "translate_to": "fr"}
-    assert httpx.post(server.url + "/v1/audio/dialogue", json=body, timeout=60).status_code == 200
-    assert server.tone.computed == ["ONE, TWO.", "THREE."]
 
 
 def sources(server: Any) -> list[str]:
@@ -451,9 +388,7 @@ def test_the_root_of_ssml_names_the_source(server: Any, named: str, source: str 
     server.shout.batches.clear()
     with session(server, source=source, input="ssml") as socket:
         for document in (text, "<speak>Where is the old station?</speak>"):
-            send(socket, "text", text=document)
-            send(socket, "flush")
-            assert until_answer(socket)[2]["type"] == "done"
+            assert say(socket, document)[2]["type"] == "done"
     assert sources(server) == [expected, expected, "deu_Latn" if source == "de" else "eng_Latn"]
 
 

@@ -134,14 +134,6 @@ def test_the_options_reach_the_model(hearing: Any) -> None:
     assert body["text"].startswith("fr second 0.")
 
 
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [("de", "de"), ("de-AT", "de"), ("German", "de"), ("jv", "jw"), ("zh-TW", "zh"), ("Chinese", "zh")],
-)
-def test_languages_have_many_names(hearing: Any, name: str, code: str) -> None:
-    assert post(hearing, language=name).json()["languages"] == [{"code": code}]
-
-
 def test_empty_fields_are_none(hearing: Any) -> None:
     assert post(hearing, language="", prompt="", response_format="", temperature="", model="").json()["text"] == TEXT
 

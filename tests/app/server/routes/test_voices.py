@@ -199,17 +199,6 @@ def test_no_page_of_another_site_adds_a_voice(cloning: Any) -> None:
     assert nothing_is_stored(cloning)
 
 
-def test_the_interface_is_described(cloning: Any) -> None:
-    described = httpx.get(cloning.url + "/openapi.json").json()
-    form = described["paths"][VOICES]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
-    assert set(form["required"]) == {"name", "audio_sample", "consent"}
-    fields = described["components"]["schemas"]["SpeechBody"]["properties"]
-    limits = {key: value for part in fields["top_p"]["anyOf"] for key, value in part.items()}
-    assert (limits["minimum"], limits["maximum"]) == (0.01, 1.0)
-    assert fields["exaggeration"]["description"]
-    assert {"get", "delete"} <= set(described["paths"][VOICES + "/{voice_id}"])
-
-
 def test_events_count_the_tokens_that_were_drawn(cloning: Any) -> None:
     events = speak(cloning, "own", stream_format="sse").text.strip().split("\n\n")
     usage = json.loads(events[-1].removeprefix("data: "))["usage"]
@@ -312,14 +301,6 @@ def test_a_client_that_goes_while_its_recording_is_decoded(
     assert wait_until(lambda: upload(running).status_code == 200)
 
 
-def test_there_is_a_greatest_number_of_voices(start_server: Any, tmp_path: Path) -> None:
-    running = start_server(data_dir=str(tmp_path / "data"), max_voices=1)
-    voice = cloned(running)
-    error(upload(running), 400, "too_many_voices")
-    httpx.delete(f"{running.url}{VOICES}/{voice}")
-    cloned(running)
-
-
 def test_only_so_much_of_a_recording_is_kept(start_server: Any, tmp_path: Path) -> None:
     running = start_server(data_dir=str(tmp_path / "data"), voice_seconds=4.0)
     assert upload(running, recording(seconds=9.0)).json()["duration"] == 4.0
@@ -340,16 +321,6 @@ def test_a_model_that_cannot_clone_names_those_that_can(running: Any) -> None:
     assert "parrot" in found["message"]
 
 
-@pytest.mark.parametrize("voice", ["voice_" + "0" * 24, "voice_../../x", "../../etc/passwd", "voice_%2e%2e", "VOICE_"])
-def test_voices_that_do_not_exist(cloning: Any, voice: str) -> None:
-    error(speak(cloning, voice), 400, "unknown_voice")
-    quoted = voice.replace("/", "%2F")
-    for method in ("GET", "DELETE"):
-        response = httpx.request(method, f"{cloning.url}{VOICES}/{quoted}", params={"model": "parrot"})
-        assert response.status_code in (404, 405), response.text
-    assert nothing_is_stored(cloning)
-
-
 @pytest.mark.parametrize(("container", "room"), [("WAV", 2 << 20), ("FLAC", 1 << 20)], ids=["upload", "voice"])
 def test_a_full_disk_is_said(running: Any, tmp_path: Path, container: str, room: int) -> None:
     """The disk that takes uploads in, and that of the voices: no file may grow beyond `room`, which is as good."""
@@ -364,3 +335,68 @@ def test_a_full_disk_is_said(running: Any, tmp_path: Path, container: str, room:
     assert refused["type"] == "server_error"
     assert stored(tmp_path) == []
     assert cloned(running)
+
+
+# Conditioning of a recording: made once, given up, kept on disk.
+
+MEMORY = 'nightingale_voice_conditionings_total{source="memory"}'
+DISK = 'nightingale_voice_conditionings_total{source="disk"}'
+
+
+def test_a_voice_is_made_ready_after_its_upload_and_once(running: Any, wait_until: Any, tmp_path: Path) -> None:
+    voice = cloned(running)
+    assert wait_until(lambda: f"{voice}.parrot.safetensors" in stored(tmp_path))
+    # It is kept in memory after it is kept on the disk; then nothing is waited for.
+    assert wait_until(lambda: "condition" not in speak(running, voice).headers["server-timing"])
+    before = running.count(MEMORY)
+    assert "condition" not in speak(running, voice).headers["server-timing"]
+    assert running.count(MEMORY) == before + 1
+    assert len(running.parrot.heard) == 1
+
+
+def test_another_model_is_served_while_a_voice_is_made(running: Any) -> None:
+    running.parrot.gate.clear()
+    cloned(running)
+    assert speak(running, "steady", model="tone").status_code == 200
+
+
+@pytest.mark.parametrize("surface", ["http", "websocket"])
+def test_a_client_that_goes_gives_up_the_making(
+    start_server: Any, tmp_path: Path, wait_until: Any, leave: Any, surface: str
+) -> None:
+    running = start_server(data_dir=str(tmp_path / "data"), voice_cache_bytes=0)
+    voice = cloned(running)  # the model is not loaded: nothing is made yet
+    assert wait_until(lambda: speak(running, "own").status_code == 200)
+    running.parrot.gate.clear()
+    if surface == "http":
+        body = {"input": TEXT, "model": "parrot", "voice": voice}
+        leave(running.url + "/v1/audio/speech", body, lambda: running.parrot.heard)
+    else:
+        with connect(running.websocket_url) as ws:
+            ws.send(json.dumps({"type": "start", "model": "parrot", "voice": voice}))
+            assert wait_until(lambda: running.parrot.heard)
+    assert wait_until(lambda: running.parrot.given_up == 1)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
+    running.parrot.gate.set()
+    assert speak(running, voice).status_code == 200
+
+
+def test_what_does_not_fit_in_memory_comes_from_disk(start_server: Any, tmp_path: Path) -> None:
+    running = start_server(data_dir=str(tmp_path / "data"), preload=("parrot",), voice_cache_bytes=0)
+    voice = cloned(running, 700.0)
+    speak(running, voice)
+    before = running.count(DISK)
+    assert pitch_of(speak(running, voice).content) == pytest.approx(700, abs=5)
+    assert running.count(DISK) == before + 1
+    assert "nightingale_voice_cache_bytes 0.0" in running.metrics()
+
+
+def test_what_another_release_made_is_made_again(
+    running: Any, wait_until: Any, tmp_path: Path, start_server: Any
+) -> None:
+    voice = cloned(running)
+    assert wait_until(lambda: len(stored(tmp_path)) == 2)
+    new = type(running.parrot)(array="pitch2")
+    other = start_server(parrot=new, data_dir=str(tmp_path / "data"), preload=("parrot",))
+    assert speak(other, voice).status_code == 200
+    assert len(new.heard) == 1

@@ -21,13 +21,11 @@ from app.server.middleware import key_file
 from app.server.middleware.key_file import Quotas, parse_keys
 from app.voices.store import VoiceStore
 from tests.app.server.cloning import TEXT, VOICES, recording
+from tests.app.server.middleware.keys import ADA, BOB, bearer
+from tests.app.server.streams import session
 
-ADA, BOB, CID = ("ada-0123456789-0123456789", "bob-0123456789-0123456789", "cid-0123456789-0123456789")
+CID = "cid-0123456789-0123456789"
 FILE = f'ada = "{ADA}"\n[bob]\nkey = "{BOB}"\nvoices = 1\n[cid]\nkey = "{CID}"\ncharacters_per_minute = 1500\n'
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"}
 
 
 @pytest.fixture
@@ -157,9 +155,7 @@ def test_no_key_has_all_streams(running: Any) -> None:
     """With six slots, each of three keys may have three."""
     with ExitStack() as stack:
         for _ in range(3):
-            opened = stack.enter_context(connect(running.websocket_url, additional_headers=bearer(ADA)))
-            opened.send(json.dumps({"type": "start"}))
-            assert json.loads(opened.recv(timeout=60))["type"] == "ready"
+            stack.enter_context(session(running, bearer(ADA)))
         assert speak(running, ADA).status_code == 429
         assert speak(running, BOB).status_code == 200
 

@@ -81,23 +81,6 @@ def test_nor_one_that_a_translation_is_in(start_server: Any, tmp_path: Path) -> 
     assert [request.text for request in running.parrot.requests] == ["BONJOUR TOUT LE MONDE."]
 
 
-@pytest.mark.parametrize(
-    ("start", "code", "says"),
-    [
-        ({"cfg_weight": 0.5}, "invalid_request", "it takes exaggeration, temperature"),
-        ({"temperature": 9}, "protocol_error", "'temperature' of 'start'"),
-        ({"voice": "voice_" + "0" * 24}, "unknown_voice", "deleted"),
-        ({"lang": "fr"}, "unsupported_language", "en-us"),
-    ],
-)
-def test_a_wrong_start_over_the_websocket(cloning: Any, start: dict[str, object], code: str, says: str) -> None:
-    with connect(cloning.websocket_url) as ws:
-        ws.send(json.dumps({"type": "start", "model": "parrot"} | start))
-        answer = json.loads(ws.recv(timeout=60))
-    assert (answer["type"], answer["fatal"], answer["error"]["code"]) == ("error", True, code)
-    assert says in answer["error"]["message"]
-
-
 def test_long_text_is_cut_to_what_the_model_reads(cloning: Any) -> None:
     long = "The ferry crosses the river every hour, and nobody who waits for it is ever left behind on the other bank."
     assert speak(cloning, "own", input=f"{long} [pause:0.5s] [Ada](/ˈAdə/) said so.").status_code == 200

@@ -98,14 +98,6 @@ def test_a_container_wins_over_its_name(hearing: Any) -> None:
     assert post(hearing, flac, encoding="flac").json()["metadata"]["duration"] == 1.0
 
 
-@pytest.mark.parametrize(("encoding", "width"), [("linear16", 2), ("linear32", 4), ("mulaw", 1), ("alaw", 1)])
-def test_samples_without_a_container_have_the_length_of_their_rate(hearing: Any, encoding: str, width: int) -> None:
-    response = post(hearing, bytes(16_000 * width), encoding=encoding, sample_rate="8000")
-    assert response.json()["metadata"]["duration"] == 2.0
-    response = post(hearing, bytes(16_000 * width), encoding=encoding, sample_rate="8000", channels="2")
-    assert response.json()["metadata"]["duration"] == 1.0
-
-
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

@@ -9,15 +9,13 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
+
+from tests.app.server.streams import int16, rest
 
 RATE = 16_000
 FORM = {"encoding": "linear16", "sample_rate": RATE}
-
-
-def int16(pcm: np.ndarray) -> bytes:
-    return (np.clip(pcm, -1, 1) * 32_767).astype("<i2").tobytes()
 
 
 @pytest.fixture
@@ -44,6 +42,13 @@ def send(socket: ClientConnection, kind: str, **fields: object) -> None:
     socket.send(json.dumps({"type": kind, **fields}))
 
 
+def finish(socket: ClientConnection, audio: bytes, size: int = 8_000) -> list[dict[str, Any]]:
+    """Say this and no more; return the messages up to the end of the socket."""
+    say(socket, audio, size)
+    send(socket, "CloseStream")
+    return rest(socket)
+
+
 def until(socket: ClientConnection, kind: str) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = []
     while not told or told[-1]["type"] != kind:
@@ -51,15 +56,6 @@ def until(socket: ClientConnection, kind: str) -> list[dict[str, Any]]:
         assert isinstance(message, str)
         told.append(json.loads(message))
         assert told[-1]["type"] != "Error" or kind == "Error", told[-1]
-    return told
-
-
-def rest(socket: ClientConnection) -> list[dict[str, Any]]:
-    """Messages up to the end of the socket."""
-    told = []
-    with pytest.raises(ConnectionClosed):
-        while True:
-            told.append(json.loads(socket.recv(timeout=60)))
     return told
 
 
@@ -75,9 +71,7 @@ def text(result: dict[str, Any]) -> str:
 
 def test_utterances_have_results_and_the_end_has_metadata(hearing: Any, speech: bytes) -> None:
     with listening(hearing, model="nova-3", language="en-US", endpointing=1_000, punctuate="true") as socket:
-        say(socket, speech)
-        send(socket, "CloseStream")
-        told = rest(socket)
+        told = finish(socket, speech)
         assert socket.close_code == 1000
     *others, metadata = told
     (result,) = results(others)
@@ -126,9 +120,7 @@ def test_interim_results_grow_until_they_are_final(hearing: Any, voice: np.ndarr
 
 def test_without_interim_results_there_are_none(hearing: Any, speech: bytes) -> None:
     with listening(hearing, endpointing="false") as socket:
-        say(socket, speech)
-        send(socket, "CloseStream")
-        told = rest(socket)
+        told = finish(socket, speech)
     assert results(told)
     assert results(told)[0]["channel"]["alternatives"][0]["languages"] == ["en"]
     assert all(each["is_final"] and not each["speech_final"] for each in results(told))
@@ -165,9 +157,7 @@ def test_the_end_of_utterances_is_told_once(hearing: Any, voice: np.ndarray) -> 
         last = results(told, is_final=True)[-1]
         assert told[-1]["channel"] == [0, 1]
         assert told[-1]["last_word_end"] == last["channel"]["alternatives"][0]["words"][-1]["end"]
-        say(socket, bytes(2 * RATE * 2))
-        send(socket, "CloseStream")
-        assert [each["type"] for each in rest(socket)] == ["Metadata"]
+        assert [each["type"] for each in finish(socket, bytes(2 * RATE * 2))] == ["Metadata"]
 
 
 def test_silence_has_no_results(hearing: Any) -> None:
@@ -230,30 +220,8 @@ def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, 
         assert error["description"]
 
 
-def test_silence_of_a_client_ends_the_socket(start_server: Any, wait_until: Any) -> None:
-    server = start_server(recognizer="ear", idle_seconds=0.4)
-    with listening(server) as socket:
-        (error,) = rest(socket)
-        assert (error["err_code"], socket.close_code) == ("IDLE_TIMEOUT", 1008)
-    assert wait_until(lambda: 'outcome="rejected",streaming="true",surface="deepgram"}' in server.metrics())
-
-
 def test_a_client_that_sends_faster_than_it_is_heard_waits(hearing: Any, voice: np.ndarray) -> None:
     with listening(hearing) as socket:
-        say(socket, int16(np.tile(voice, 20)), 1 << 20)
-        send(socket, "CloseStream")
-        *told, metadata = rest(socket)
+        *told, metadata = finish(socket, int16(np.tile(voice, 20)), 1 << 20)
     assert metadata["duration"] == pytest.approx(20 * voice.size / RATE, abs=0.01)
     assert sum(text(result).count("second") for result in results(told)) >= 100
-
-
-def test_a_server_that_drains_recognizes_what_came(start_server: Any, speech: bytes, wait_until: Any) -> None:
-    server = start_server(recognizer="ear")
-    with listening(server, endpointing=5_000) as socket:
-        say(socket, speech)
-        server.take(socket)
-        server.call(server.server.config.app.state.services.admission.drain)
-        told = rest(socket)
-        assert [each["type"] for each in told][-2:] == ["Metadata", "Error"]
-        assert results(told, is_final=True)
-        assert socket.close_code == 1012

@@ -45,6 +45,13 @@ def until(socket: ClientConnection, kind: str) -> tuple[bytes, list[dict[str, An
             return audio, told
 
 
+def say(socket: ClientConnection, text: str) -> tuple[bytes, list[dict[str, Any]]]:
+    """Return the audio of a text that is flushed, and the messages."""
+    send(socket, "Speak", text=text)
+    send(socket, "Flush")
+    return until(socket, "Flushed")
+
+
 def test_text_in_pieces_comes_back_as_audio_and_flushed(server: Any) -> None:
     with speaking(server, model="aura-2-thalia-en", encoding="linear16", sample_rate=24000) as socket:
         for start in range(0, len(TWO), 7):
@@ -53,9 +60,7 @@ def test_text_in_pieces_comes_back_as_audio_and_flushed(server: Any) -> None:
         audio, told = until(socket, "Flushed")
         assert told == [{"type": "Flushed", "sequence_id": 0}]
         assert audio == reference(server, TWO)
-        send(socket, "Speak", text="And again.")
-        send(socket, "Flush")
-        audio, told = until(socket, "Flushed")
+        audio, told = say(socket, "And again.")
         assert told == [{"type": "Flushed", "sequence_id": 1}]
         assert audio == reference(server, "And again.")
         send(socket, "Close")
@@ -77,9 +82,7 @@ def test_close_speaks_what_is_left(server: Any) -> None:
 
 def test_a_speed_may_be_chosen(server: Any) -> None:
     with speaking(server, speed=2) as socket:
-        send(socket, "Speak", text=TWO)
-        send(socket, "Flush")
-        audio, _ = until(socket, "Flushed")
+        audio, _ = say(socket, TWO)
     assert len(audio) == pytest.approx(len(reference(server, TWO)) / 2, abs=16)
 
 
@@ -103,17 +106,13 @@ def test_every_flush_is_answered_in_its_turn(server: Any) -> None:
 
 def test_what_cannot_be_spoken_is_warned_of_and_flushed(server: Any) -> None:
     with speaking(server) as socket:
-        send(socket, "Speak", text="?!")
-        send(socket, "Flush")
-        audio, told = until(socket, "Flushed")
+        audio, told = say(socket, "?!")
         assert audio == b""
         warning = told[0]
         assert warning["type"] == "Warning"
         assert warning["warn_code"] == warning["code"] == "NOTHING_TO_SPEAK"
         assert warning["warn_msg"] == warning["description"]
-        send(socket, "Speak", text="But this can.")
-        send(socket, "Flush")
-        assert until(socket, "Flushed")[0] == reference(server, "But this can.")
+        assert say(socket, "But this can.")[0] == reference(server, "But this can.")
 
 
 def test_clear_stops_at_once(server: Any, wait_until: Any) -> None:
@@ -130,26 +129,18 @@ def test_clear_stops_at_once(server: Any, wait_until: Any) -> None:
         assert len(server.tone.computed) == 1
         server.tone.gate.set()
         # Nothing of it comes later, and the socket goes on.
-        send(socket, "Speak", text="Something else.")
-        send(socket, "Flush")
-        audio, told = until(socket, "Flushed")
+        audio, told = say(socket, "Something else.")
         assert audio == reference(server, "Something else.")
         assert [event["type"] for event in told] == ["Flushed"]
         assert told[0]["sequence_id"] == 1
     assert not any("number 2" in text for text in server.tone.computed)
 
 
-def test_clear_with_nothing_to_drop_is_answered(server: Any) -> None:
-    with speaking(server) as socket:
-        send(socket, "Clear")
-        assert until(socket, "Cleared") == (b"", [{"type": "Cleared", "sequence_id": 0}])
-
-
-def test_keep_alive_says_nothing(server: Any) -> None:
+def test_clear_with_nothing_to_drop_is_answered_and_keep_alive_is_not(server: Any) -> None:
     with speaking(server) as socket:
         send(socket, "KeepAlive")
         send(socket, "Clear")
-        assert until(socket, "Cleared")[1][0]["type"] == "Cleared"
+        assert until(socket, "Cleared") == (b"", [{"type": "Cleared", "sequence_id": 0}])
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def test_voices(server: Any) -> None:
     listed = httpx.get(server.url + "/v1/voices").json()["voices"]
     assert {"voice_id": "steady", "name": "steady", "category": "premade"}.items() <= listed[0].items()
     assert listed[0]["labels"] == {"language": "en-us", "gender": "male"}
+    assert listed[0]["description"] == "man, American English"
     assert httpx.get(server.url + "/v1/voices/silky").json() == next(v for v in listed if v["voice_id"] == "silky")
     page = httpx.get(server.url + "/v2/voices").json()
     assert page["voices"] == listed

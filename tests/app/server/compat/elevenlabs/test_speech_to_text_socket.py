@@ -9,14 +9,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from tests.app.server.streams import int16, rest
+
 RATE = 16_000
-
-
-def int16(pcm: np.ndarray) -> bytes:
-    return (np.clip(pcm, -1, 1) * 32_767).astype("<i2").tobytes()
 
 
 @contextmanager
@@ -41,15 +39,6 @@ def until(socket: ClientConnection, kind: str) -> list[dict[str, Any]]:
     while not told or told[-1]["message_type"] != kind:
         told.append(json.loads(socket.recv(timeout=60)))
         assert "error" not in told[-1] or told[-1]["message_type"] == kind, told[-1]
-    return told
-
-
-def rest(socket: ClientConnection) -> list[dict[str, Any]]:
-    """Messages up to the end of the socket."""
-    told = []
-    with pytest.raises(ConnectionClosed):
-        while True:
-            told.append(json.loads(socket.recv(timeout=60)))
     return told
 
 
@@ -163,16 +152,3 @@ def test_what_is_never_committed_is_committed_in_time(
     with listening(hearing) as socket:
         say(socket, int16(voice[: 4 * RATE]))
         assert until(socket, "committed_transcript")[-1]["text"].startswith("en second 0. en second 1. en second 2.")
-
-
-def test_a_server_that_drains_recognizes_what_came(start_server: Any, voice: np.ndarray) -> None:
-    server = start_server(recognizer="ear")
-    with listening(server, commit_strategy="vad") as socket:
-        until(socket, "session_started")
-        say(socket, int16(voice[: 3 * RATE]))
-        server.take(socket)
-        server.call(server.server.config.app.state.services.admission.drain)
-        told = rest(socket)
-        assert socket.close_code == 1012
-    kinds = [each["message_type"] for each in told if each["message_type"] != "partial_transcript"]
-    assert kinds == ["committed_transcript", "resource_exhausted"]

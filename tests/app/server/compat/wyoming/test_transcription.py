@@ -13,12 +13,6 @@ SECOND = b"\x10\x27\xf0\xd8" * 8_000
 TEXT = "en second 0. en second 1. en second 2."
 
 
-@pytest.fixture
-def hearing_port(hearing: Any) -> Any:
-    """The shared server whose recognizer hears tones, and its port for Wyoming."""
-    return hearing, hearing.wyoming_port
-
-
 def say(client: Client, audio: bytes = SECOND * 3, size: int = 2_048, **form: int) -> None:
     form = FORMAT | form
     client.send("audio-start", **form)
@@ -27,9 +21,8 @@ def say(client: Client, audio: bytes = SECOND * 3, size: int = 2_048, **form: in
     client.send("audio-stop")
 
 
-def test_a_recording_is_written_down_as_it_is_recognized(hearing_port: Any) -> None:
-    server, port = hearing_port
-    with connected(port) as client:
+def test_a_recording_is_written_down_as_it_is_recognized(hearing: Any) -> None:
+    with connected(hearing.wyoming_port) as client:
         client.send("transcribe", language="de")
         say(client, SECOND * 3)
         events = client.until("transcript-stop")
@@ -48,14 +41,13 @@ def test_a_recording_is_written_down_as_it_is_recognized(hearing_port: Any) -> N
         assert client.until("transcript")[-1].data == {"text": "en second 0.", "language": "en"}
         client.send("ping")
         assert client.until("pong")
-    metrics = server.metrics()
+    metrics = hearing.metrics()
     assert 'nightingale_requests_total{model="ear",outcome="ok",streaming="true",surface="wyoming"}' in metrics
     assert 'nightingale_recognized_seconds_total{model="ear",streaming="true",surface="wyoming"}' in metrics
 
 
-def test_the_options_reach_the_model(hearing_port: Any) -> None:
-    server, port = hearing_port
-    with connected(port) as client:
+def test_the_options_reach_the_model(hearing: Any) -> None:
+    with connected(hearing.wyoming_port) as client:
         client.send(
             "transcribe",
             name="ear",
@@ -67,20 +59,19 @@ def test_the_options_reach_the_model(hearing_port: Any) -> None:
         )
         say(client)
         client.until("transcript-stop")
-    (request,) = server.ear.requests
+    (request,) = hearing.ear.requests
     assert (request.language, request.prompt) == ("fr", "Nightingale, MLX.")
 
 
 @pytest.mark.parametrize("audio", [b"", b"\x00"])
-def test_no_audio_has_no_text(hearing_port: Any, audio: bytes) -> None:
-    server, port = hearing_port
-    with connected(port) as client:
+def test_no_audio_has_no_text(hearing: Any, audio: bytes) -> None:
+    with connected(hearing.wyoming_port) as client:
         client.send("transcribe", language="en")
         say(client, audio)
         events = client.until("transcript-stop")
         assert [event.type for event in events] == ["transcript-start", "transcript", "transcript-stop"]
         assert events[1].data == {"text": "", "language": "en"}
-    assert server.ear.requests == []
+    assert hearing.ear.requests == []
 
 
 def test_silence_has_no_text(start_server: Any) -> None:
@@ -91,16 +82,15 @@ def test_silence_has_no_text(start_server: Any) -> None:
     assert server.ear.requests == []
 
 
-def test_chunks_name_their_format(hearing_port: Any) -> None:
-    _, port = hearing_port
-    with connected(port) as client:
+def test_chunks_name_their_format(hearing: Any) -> None:
+    with connected(hearing.wyoming_port) as client:
         client.send("audio-chunk", SECOND, **FORMAT)
         client.send("audio-stop")
         assert client.until("transcript")[-1].data["text"] == "en second 0."
 
 
-def test_info_names_the_recognizers_that_are_loaded(hearing_port: Any) -> None:
-    with connected(hearing_port[1]) as client:
+def test_info_names_the_recognizers_that_are_loaded(hearing: Any) -> None:
+    with connected(hearing.wyoming_port) as client:
         client.send("describe")
         (program,) = client.until("info")[-1].data["asr"]
     assert [model["name"] for model in program["models"]] == ["ear"]
@@ -171,28 +161,12 @@ def test_tiny_chunks_are_read_slowly_and_not_lost(start_server: Any) -> None:
     assert server.ear.requests[0].pcm.size == 2_150
 
 
-def test_a_client_that_leaves_stops_its_own_work(hearing_port: Any, wait_until: Any) -> None:
-    server, port = hearing_port
-    closed = server.ear.closed
-    with connected(port) as client:
-        client.send("transcribe", transcript_terms=["gated"])
-        say(client)
-        client.until("transcript-chunk")
-        # A second recording waits behind it.
-        say(client)
-    assert wait_until(lambda: server.ear.closed == closed + 1)
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
-    assert wait_until(lambda: 'outcome="cancelled",streaming="true",surface="wyoming"}' in server.metrics())
-    assert len(server.ear.requests) == 1
-
-
-def test_a_client_that_sends_nothing_more_hears_the_rest(hearing_port: Any) -> None:
-    _, port = hearing_port
-    with connected(port) as client:
+def test_a_client_that_sends_nothing_more_hears_the_rest(hearing: Any) -> None:
+    with connected(hearing.wyoming_port) as client:
         say(client)
         client.socket.shutdown(socket.SHUT_WR)
         assert client.rest()[-1] == "transcript-stop"
-    with connected(port) as client:
+    with connected(hearing.wyoming_port) as client:
         client.send("audio-start", **FORMAT)
         client.socket.shutdown(socket.SHUT_WR)
         assert client.rest() == []
