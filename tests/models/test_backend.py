@@ -173,21 +173,6 @@ def test_the_cache_is_bounded() -> None:
         mx.clear_cache()
 
 
-def test_processors_of_this_process() -> None:
-    assert 1 <= cpu_count() <= (os.cpu_count() or 1)
-
-
-@pytest.mark.parametrize("reach", [1, 7])
-def test_streams_compute_what_one_does(reach: int) -> None:
-    x = mx.random.normal((reach * 50, 16), key=mx.random.key(reach))
-    parts = []
-    for k, stream in enumerate(cpu_streams()):
-        with mx.stream(stream):
-            parts.append(mx.sin(x) * (k + 1))
-    for k, part in enumerate(parts):
-        assert np.allclose(np.array(part), np.sin(np.array(x)) * (k + 1), atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("size", "expected"), [(1, 100), (100, 100), (101, 200), (1600, 1600), (1601, 3200), (6401, 12_800)]
 )

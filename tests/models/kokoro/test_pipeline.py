@@ -13,7 +13,7 @@ from models.contract import (
     InputTooLongError,
     SpeechRequest,
 )
-from models.kokoro.pipeline import FRAME_BUCKETS, TOKEN_BUCKETS, BatchRow, KokoroSynthesizer, _keys, round_durations
+from models.kokoro.pipeline import FRAME_BUCKETS, BatchRow, KokoroSynthesizer, _keys, round_durations
 from models.timeline import Timeline
 from tests.models.kokoro.house import UTTERANCES, distance, house, padded_house, style_row, tokens
 
@@ -150,11 +150,6 @@ def test_another_seed_is_as_long() -> None:
 def test_profiling_changes_no_sample() -> None:
     model = KokoroSynthesizer(house().config, house().network, house()._packs, profile=True)
     assert speak(HELLO, model).pcm.tobytes() == speak(HELLO).pcm.tobytes()
-
-
-def test_token_buckets_hold_every_utterance() -> None:
-    assert FRAME_BUCKETS == (50, 100, 150, 200, 250, 300, 400, 500, 600, 800, 1200, 1600)
-    assert bucket(house().max_phonemes + 2, TOKEN_BUCKETS) == TOKEN_BUCKETS[-1] == 512
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 1, 2**40 + 5])

@@ -14,7 +14,6 @@ from models.contract import (
     ModelSpec,
     Translation,
     TranslationRequest,
-    UnknownLanguageError,
     WeightsError,
     WeightsMissingError,
 )
@@ -78,11 +77,6 @@ def test_any_text_is_one_sentence_for_the_model(tokens: M2m100Tokenizer, text: s
 def test_unused_rows_are_known(tokens: M2m100Tokenizer) -> None:
     assert list(tokens.unused) == list(range(tokens.size, tokens.size + 8))
     assert tokens.decode(list(tokens.unused)) == ""
-
-
-def test_unknown_languages(tokens: M2m100Tokenizer) -> None:
-    with pytest.raises(UnknownLanguageError, match="100 FLORES-200 codes; nearest"):
-        tokens.encode("the cat", "zho_Hant")
 
 
 def test_shortlists_take_frequent_tokens_first(tokens: M2m100Tokenizer) -> None:

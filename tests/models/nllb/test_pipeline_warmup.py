@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from models.contract import TranslationRequest, WarmupStep
+from models.contract import TranslationRequest
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator
-from models.nllb.steps import BATCH_BUCKETS, MAX_TOKENS, SOURCE_BUCKETS, CompiledNetwork
+from models.nllb.steps import CompiledNetwork
 from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, translator
 
@@ -76,14 +76,3 @@ def test_each_bucket_is_encoded_once(padded: NllbTranslator, monkeypatch: pytest
     monkeypatch.setattr(padded.compiled, "encode", noted)
     padded.warm(lambda _step: None)
     assert len(seen) == len(set(seen)) > 10
-
-
-def test_every_bucket_is_reported(padded: NllbTranslator) -> None:
-    steps: list[WarmupStep] = []
-    padded.warm(steps.append)
-    sizes = [*(n for n in SOURCE_BUCKETS if n < 64), 64]
-    names = [f"batch={b} source={s}" for s in sizes for b in BATCH_BUCKETS if b * s <= MAX_TOKENS]
-    assert [step.name for step in steps] == names
-    assert [step.done for step in steps] == list(range(1, len(names) + 1))
-    assert {step.total for step in steps} == {len(names)}
-    assert all(step.seconds > 0 for step in steps)

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.chatterbox.reference.fbank import kaldi_fbank
 from models.chatterbox.reference.mel import token_mel, voice_mel
 from models.chatterbox.reference.resample import resample_hann
 from models.chatterbox.reference.speaker import segment_means
 from models.chatterbox.reference.tokenizer import quantize
 from models.chatterbox.reference.voice_encoder import trim, windows
-from tests.models.chatterbox.reference.builder import distance, encoder, golden, speech
+from tests.models.chatterbox.reference.builder import encoder, golden, speech
 
 
 def _low() -> np.ndarray:
@@ -28,24 +27,6 @@ def tokens(mel: np.ndarray) -> np.ndarray:
         except StopIteration as end:
             found: np.ndarray = end.value
             return found
-
-
-def test_voice_vector_equals_the_reference() -> None:
-    found = encoder().voice_encoder.embed(_low())
-    assert distance(found, golden()["voice"]) < 1e-4
-    assert np.linalg.norm(found) == pytest.approx(1, abs=1e-5)
-
-
-def test_speaker_vector_equals_the_reference() -> None:
-    found = np.array(encoder().speaker(mx.array(kaldi_fbank(_low()))[None]))
-    assert distance(found[0], golden()["speaker"]) < 1e-4
-
-
-def test_tokens_equal_the_reference() -> None:
-    found = tokens(token_mel(_low()))
-    assert found.dtype == np.int32
-    assert found.tolist() == golden()["tokens"].tolist()
-    assert len(set(found.tolist())) > 15, "tokens that are all alike would prove little"
 
 
 @pytest.mark.parametrize(

@@ -222,20 +222,6 @@ def test_the_whole_is_what_flow_and_vocoder_make() -> None:
     assert np.array_equal(found, fade_in(np.array(spoken.pcm[0]), 0))
 
 
-@pytest.mark.parametrize("variant", ["english", "turbo"])
-def test_a_real_flow_in_chunks(variant: str, vocoder: Vocoder) -> None:
-    """Streamed, the frames are solved with other neighbors: near the whole, every sample there, the same each time."""
-    flow = flow_builder.flow(variant)
-    mel, speaker = flow_builder.voice()
-    prompt = Prompt(flow_builder.tokens(flow_builder.PROMPT, 4), mel, speaker)
-    tokens = flow_builder.tokens(60)
-    first, second = (together(chunks(plain(flow, vocoder), tokens, prompt)) for _ in range(2))
-    assert len(first) == 60 * 960
-    assert np.array_equal(first, second)
-    other = together(chunks(plain(flow, vocoder), tokens, prompt, seed=2))
-    assert relative(other, first) > 0.1
-
-
 def jumps(pcm: np.ndarray) -> np.ndarray:
     """Second differences: a step or a kink stands out."""
     return np.abs(np.diff(pcm.astype(np.float64), 2))

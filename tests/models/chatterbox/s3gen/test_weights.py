@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from models.backend import mx
-from models.chatterbox.config import ENGLISH, TURBO
 from models.chatterbox.s3gen.flow import Flow
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
 from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
-from models.chatterbox.s3gen.weights import flow_shapes, load_flow, load_vocoder, vocoder_shapes
+from models.chatterbox.s3gen.weights import load_flow, load_vocoder
 from models.contract import WeightsError
 from models.native import kernels
 from tests.models.chatterbox.s3gen import naive
@@ -20,20 +17,6 @@ from tests.models.chatterbox.s3gen.flow_builder import SMALL, SMALL_TURBO, array
 
 QUERY = "flow.decoder.estimator.mid_blocks.1.1.0.attn1.to_q.weight"
 MIXER = "flow.decoder.estimator.time_embed_mixer.weight"
-
-
-def test_full_size() -> None:
-    """About 113 million numbers; Turbo's has one array more."""
-    count = {
-        name: sum(int(np.prod(shape)) for shape in flow_shapes(config).values()) for name, config in _configs().items()
-    }
-    assert 105e6 < count["english"] < 120e6
-    assert count["turbo"] - count["english"] == 1024 * 2048
-    assert set(flow_shapes(TURBO)) - set(flow_shapes(ENGLISH)) == {MIXER}
-
-
-def _configs() -> dict[str, object]:
-    return {"english": ENGLISH, "turbo": TURBO}
 
 
 def test_the_other_variants_weights_are_refused() -> None:
@@ -86,9 +69,3 @@ def test_the_vocoder_is_strict(name: str, value: mx.array | None, message: str) 
         arrays[name] = value
     with pytest.raises(WeightsError, match=message):
         loaded_vocoder(arrays)
-
-
-def test_shapes_of_the_vocoder() -> None:
-    """Weight normalization stands unfolded in the official file."""
-    found = {name: array.shape for name, array in naive.official_arrays().items() if name.startswith("mel2wav.")}
-    assert vocoder_shapes(replace(ENGLISH, vocoder=naive.SMALL, mels=naive.MELS)) == found
