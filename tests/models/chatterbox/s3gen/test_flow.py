@@ -20,7 +20,6 @@ from tests.models.chatterbox.s3gen.flow_builder import (
     SMALL,
     SPOKEN,
     VARIANTS,
-    arrays,
     distance,
     flow,
     loaded,
@@ -28,7 +27,6 @@ from tests.models.chatterbox.s3gen.flow_builder import (
     tokens,
     voice,
 )
-from tests.models.chatterbox.s3gen.flow_naive import NaiveFlow
 
 CLOSE = 1e-5
 
@@ -45,26 +43,6 @@ def test_times_of_steps() -> None:
     assert np.allclose(cosine, [1 - math.cos(math.pi * k / 20) for k in range(11)], atol=2e-7)
     with pytest.raises(ValueError, match="at least one"):
         step_times(0, mean_flow=True)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_tokens_to_mel_equal_the_formulas_in_double_precision(variant: str) -> None:
-    """The whole way, every step."""
-    own, config, naive = flow(variant), VARIANTS[variant], NaiveFlow(arrays(VARIANTS[variant]), VARIANTS[variant])
-    said, noise, (prompt_mel, speaker) = tokens(PROMPT + SPOKEN), normal(7, 1, FRAMES, 8), voice()
-    mu = own.encode(said[:PROMPT], said[PROMPT:])
-    wanted = naive.encode(said)
-    assert distance(mu, wanted[None]) < CLOSE
-    prompt = np.pad(np.array(prompt_mel, np.float64), ((0, 2 * SPOKEN), (0, 0)))
-    x, projected, zeros = np.array(noise[0], np.float64), naive.project(np.array(speaker, np.float64)), np.zeros(8)
-    times = step_times(config.flow.steps, mean_flow=config.flow.mean_flow).astype(np.float64)
-    for state, start, end in zip(own.steps(mu, prompt_mel, speaker, noise), times[:-1], times[1:], strict=True):
-        time = naive.time(start, end)
-        slope = naive.slope(x, wanted, projected, prompt, time)
-        if not config.flow.mean_flow:
-            slope = 1.7 * slope - 0.7 * naive.slope(x, np.zeros_like(x), zeros, np.zeros_like(x), time)
-        x = x + (end - start) * slope
-        assert distance(state, x[None]) < 1e-4  # phases of 1000 in single precision
 
 
 def test_guidance_is_two_single_evaluations() -> None:

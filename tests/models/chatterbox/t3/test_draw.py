@@ -12,14 +12,12 @@ import pytest
 from models.backend import mx, on_cpu
 from models.chatterbox.config import ENGLISH, TURBO, T3Config
 from models.chatterbox.t3 import sampling
-from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.kernels import choice, draw
 from models.chatterbox.t3.sampling import NextToken, Rules, SamplingMode
 from models.contract import Sampling
 from models.layers.kernels import agreement
 from models.layers.kernels.device import Device, Kernel
-from tests.models.chatterbox.t3.builder import GPT2, LLAMA, network
-from tests.models.chatterbox.t3.test_decoder import request, tokens
+from tests.models.chatterbox.t3.builder import GPT2, LLAMA
 from tests.models.emulator import DEVICES, launcher
 from tests.models.metal import checker
 
@@ -230,35 +228,6 @@ def test_it_is_metal(program: Callable[[str], str], config: T3Config, monkeypatc
         rules = sampling.rules(config, Sampling(**settings))
         list(steps(draw.next_token, config, rules, rules.mode(config), 1))
     assert seen == [draw.KERNEL.name] * 4
-
-
-@pytest.mark.parametrize(
-    ("config", "sampled"),
-    [
-        (LLAMA, {}),
-        pytest.param(LLAMA, {"temperature": 0.0}, marks=proof),
-        pytest.param(GPT2, {"cfg_weight": 0.0, "top_p": 0.7}, marks=proof),
-    ],
-)
-def test_the_decoder_says_the_same(
-    emulated: Callable[..., NextToken],
-    monkeypatch: pytest.MonkeyPatch,
-    config: T3Config,
-    sampled: dict[str, float],
-) -> None:
-    monkeypatch.setattr(sampling, "TOP_K", 20)
-    model, calls = network(config, seed=2), list[int]()
-
-    def counted(
-        logits: mx.array, place: mx.array, seen: mx.array, params: mx.array, seed: mx.array, mode: SamplingMode
-    ) -> tuple[mx.array, mx.array, mx.array]:
-        calls.append(1)
-        return emulated()(logits, place, seen, params, seed, mode)
-
-    wanted = request(config, limit=12, **sampled)
-    found = tokens(Decoder(model, next_token=counted, compiled=False), wanted)
-    assert found == tokens(Decoder(model), wanted)
-    assert len(calls) >= 11
 
 
 @pytest.mark.parametrize("config", [SMALL, pytest.param(SMALL_GPT2, marks=proof)])

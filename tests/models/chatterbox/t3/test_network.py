@@ -9,7 +9,6 @@ from models.backend import mx
 from models.chatterbox.config import ENGLISH
 from models.chatterbox.t3 import backbone, cache
 from models.chatterbox.t3.network import T3
-from models.layers.linear import Projection
 from models.native import kernels
 from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, conditioned, network
 
@@ -104,16 +103,6 @@ def test_weights_in_bfloat16(kind: str) -> None:
     assert 1e-5 < np.abs(whole - rounded).max() / np.abs(whole).max() < 0.02
 
 
-def test_native_kernels_in_use() -> None:
-    """8 bits on a CPU with native kernels: no other copy of the weights is kept."""
-    if not kernels.available():
-        return
-    model = network(LLAMA, bits=8)
-    attention = model.tfmr.layers[0].self_attn
-    assert attention.qkv_proj._native is not None
-    assert attention.qkv_proj.weight.size == 0
-
-
 def test_llama_begins_twice_at_position_zero() -> None:
     """Two rows of begin, both with speech position 0; the first token drawn has position 1."""
     model = network(LLAMA)
@@ -170,35 +159,6 @@ def test_exaggeration_is_one_row() -> None:
     np.testing.assert_array_equal(
         np.array(conditioned(other, exaggeration=0.0)), np.array(conditioned(other, exaggeration=1.0))
     )
-
-
-def test_perceiver_is_applied_twice() -> None:
-    """Cross-attention, then self-attention, through one block: by its formula in numpy."""
-    model = network(LLAMA)
-    perceiver = model.cond_enc.perceiver
-    rng = np.random.RandomState(0)
-    prompt = rng.standard_normal((1, 6, 64)).astype(np.float32)
-
-    def norm(x: np.ndarray) -> np.ndarray:
-        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-        return x * np.array(perceiver.attn.norm.weight) + np.array(perceiver.attn.norm.bias)
-
-    def linear(layer: Projection, x: np.ndarray) -> np.ndarray:
-        return x @ np.array(layer.weight).T + np.array(layer.bias)
-
-    def block(x: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        q = linear(perceiver.attn.to_q, norm(x)).reshape(1, -1, 2, 32).swapaxes(1, 2)
-        k, v = np.split(linear(perceiver.attn.to_kv, norm(seen)), 2, axis=-1)
-        k, v = (part.reshape(1, -1, 2, 32).swapaxes(1, 2) for part in (k, v))
-        scores = q @ k.swapaxes(2, 3) / np.sqrt(32)
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        y = weights / weights.sum(-1, keepdims=True) @ v
-        return x + linear(perceiver.attn.proj_out, y.swapaxes(1, 2).reshape(x.shape))
-
-    once = block(np.array(perceiver.pre_attention_query), prompt)
-    expected = block(once, once)
-    np.testing.assert_allclose(np.array(perceiver(mx.array(prompt))), expected, atol=2e-5)
-    assert np.abs(once - expected).max() > 0.1
 
 
 def test_rope_of_llama3() -> None:

@@ -73,40 +73,6 @@ def test_penalty(scores: np.ndarray, penalty: float) -> None:
     np.testing.assert_allclose(found[seen], signed[seen], rtol=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
-@given(SCORES, st.floats(0, 1))
-def test_min_p(scores: np.ndarray, least: float) -> None:
-    """By probabilities: at least `least` times the greatest; the likeliest always stays."""
-    log_least = math.log(least) if least > 0 else -math.inf
-    found = np.isfinite(np.array(sampling.keep_min_p(mx.array(scores), mx.array(log_least))))
-    p = softmax(scores.astype(np.float64))
-    ratio = p / p.max(-1, keepdims=True)
-    clear = np.abs(ratio - least) > 1e-5
-    np.testing.assert_array_equal(found[clear], (ratio >= least)[clear])
-    assert found.any(-1).all()
-
-
-@settings(max_examples=60, deadline=None)
-@given(SCORES, st.floats(0.01, 1))
-def test_top_p(scores: np.ndarray, share: float) -> None:
-    """The kept tokens have at least the share; without the least likely of them (and its equals) they would not."""
-    found = np.isfinite(np.array(sampling.keep_top_p(mx.array(scores), mx.array(share))))
-    for row, kept in zip(softmax(scores.astype(np.float64)), found, strict=True):
-        assert kept.any() and row[kept].min() >= row[~kept].max(initial=0) - 1e-12
-        assert row[kept].sum() >= share - 1e-5
-        above = row[row > row[kept].min() * (1 + 1e-9)]
-        assert above.sum() < share + 1e-5
-
-
-@settings(max_examples=60, deadline=None)
-@given(SCORES, st.integers(1, 45))
-def test_top_k(scores: np.ndarray, count: int) -> None:
-    found = np.isfinite(np.array(sampling.keep_top_k(mx.array(scores), count)))
-    for row, kept in zip(scores, found, strict=True):
-        expected = np.sort(row)[-min(count, len(row))]
-        np.testing.assert_array_equal(kept, row >= expected)
-
-
 def composed(scores: np.ndarray, seen: np.ndarray, order: str, rules_: Rules, top_k: int) -> np.ndarray:
     """The processors one by one, in `order`."""
     x = mx.array(scores)
