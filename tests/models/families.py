@@ -34,7 +34,6 @@ from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import KokoroSynthesizer
 from models.kokoro.pipeline import load as load_kokoro
 from models.kokoro.weights import load_weights as load_kokoro_weights
-from models.nllb.config import NllbConfig
 from models.nllb.network import Nllb
 from models.nllb.pipeline import NllbTranslator
 from models.nllb.pipeline import load as load_nllb
@@ -247,7 +246,7 @@ def _kokoro_network() -> nn.Module:
         return Kokoro(kokoro.tiny_config(Path(folder)))
 
 
-_NLLB = NllbConfig(**{name: nllb.TINY[name] for name in NllbConfig.__dataclass_fields__ if name in nllb.TINY})
+_NLLB = nllb.tiny_config()
 _DIMS = whisper.config(n_vocab=1900)
 PARTS = {
     "kokoro": Part(lambda: kokoro.to_mx(kokoro.official_arrays(kokoro.TINY, 0)), _kokoro_network, load_kokoro_weights),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -62,39 +63,32 @@ def test_padding_changes_nothing_before_the_decoder(network: Kokoro, length: int
         assert distance(a, b) < 1e-5, name
 
 
-@pytest.mark.parametrize(("frames", "bucket"), [(2, 100), (7, 8), (30, 31), (41, 100), (90, 91)])
-def test_padding_changes_nothing_in_the_decoder(network: Kokoro, frames: int, bucket: int) -> None:
-    """Given equal F0; the padding holds rubbish. Lengths on both sides of where the CPU splits the time axis."""
-    rng = np.random.RandomState(frames)
-    text = rng.standard_normal((1, frames, 16)).astype(np.float32)
-    f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
-    noise, style = rng.standard_normal(600 * frames).astype(np.float32), voice_pack(TINY, 1, 1)
-    exact = decode(network, text, f0, energy, style, noise)
-    assert exact.shape == (600 * frames,)
-    assert distance(decode(network, text, f0, energy, style, noise, bucket), exact) < 1e-4
-
-
-def test_parts_of_the_time_axis_join_without_a_seam(network: Kokoro, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the CPU residual blocks are computed in as many parts as there are cores: one, two or five give one result."""
-    rng, frames = np.random.RandomState(0), 40
-    text = rng.standard_normal((1, frames, 16)).astype(np.float32)
-    f0, energy = rng.uniform(90, 200, 2 * frames).astype(np.float32), np.zeros(2 * frames, dtype=np.float32)
-    noise, style = rng.standard_normal(600 * frames).astype(np.float32), voice_pack(TINY, 1, 1)
-    stream = mx.default_stream(mx.default_device())
-    found = []
-    for parts in (1, 2, 5):
-        monkeypatch.setattr("models.layers.vocoder.cpu_streams", lambda count=parts: [stream] * count)
-        found.append(decode(network, text, f0, energy, style, noise))
-    assert distance(found[1], found[0]) < 1e-5
-    assert distance(found[2], found[0]) < 1e-5
-
-
 def decoder_inputs(frames: int = 30) -> tuple[np.ndarray, ...]:
     """Text [1, F, 16], F0 and energy [2F], a style and noise, for `decode`."""
     rng = np.random.RandomState(0)
     text = rng.standard_normal((1, frames, 16)).astype(np.float32)
     f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
     return text, f0, energy, voice_pack(TINY, 1, 1), rng.standard_normal(600 * frames).astype(np.float32)
+
+
+@pytest.mark.parametrize(("frames", "bucket"), [(2, 100), (7, 8), (30, 31), (41, 100), (90, 91)])
+def test_padding_changes_nothing_in_the_decoder(network: Kokoro, frames: int, bucket: int) -> None:
+    """Given equal F0; the padding holds rubbish. Lengths on both sides of where the CPU splits the time axis."""
+    given = decoder_inputs(frames)
+    exact = decode(network, *given)
+    assert exact.shape == (600 * frames,)
+    assert distance(decode(network, *given, bucket), exact) < 1e-4
+
+
+def test_parts_of_the_time_axis_join_without_a_seam(network: Kokoro, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU residual blocks are computed in as many parts as there are cores: one, two or five give one result."""
+    stream = mx.default_stream(mx.default_device())
+    found = []
+    for parts in (1, 2, 5):
+        monkeypatch.setattr("models.layers.vocoder.cpu_streams", lambda count=parts: [stream] * count)
+        found.append(decode(network, *decoder_inputs(40)))
+    assert distance(found[1], found[0]) < 1e-5
+    assert distance(found[2], found[0]) < 1e-5
 
 
 @pytest.mark.parametrize("bucket", [None, 31])
@@ -148,10 +142,7 @@ def test_a_gpu_of_either_kind_runs_its_kernels(
     """An emulated one: the kernels agree with plain operations when they are first wanted, and then make the audio."""
     monkeypatch.setattr(native, "module", lambda: None)
     network = build(tiny_config(tmp_path), to_mx(arrays))
-    rng, frames = np.random.RandomState(0), 5
-    text, noise = rng.standard_normal((1, frames, 16)).astype(np.float32), rng.standard_normal(600 * frames)
-    f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
-    given = text, f0, energy, voice_pack(TINY, 1, 1), noise.astype(np.float32)
+    given = decoder_inputs(5)
     plain, seen = decode(network, *given, 7), []
     monkeypatch.setattr(agreement, "gpu", lambda: device)
     monkeypatch.setattr(agreement, "_found", {})
@@ -166,27 +157,14 @@ def test_a_gpu_of_either_kind_runs_its_kernels(
     assert seen.count("nightingale_adain_whole") > 20
 
 
-def test_first_convolutions_bias_cannot_be_heard(
-    tmp_path: Path, network: Kokoro, arrays: dict[str, np.ndarray]
+@pytest.mark.parametrize(
+    ("biases", "heard"), [(r"\.convs1\..*bias$", False), (r"generator\.resblocks\.4\.convs2\.1\.bias$", True)]
+)
+def test_which_biases_can_be_heard(
+    tmp_path: Path, network: Kokoro, arrays: dict[str, np.ndarray], biases: str, heard: bool
 ) -> None:
-    """It is constant over time, and the instance norm that follows removes it; the network leaves it out."""
-    changed = {
-        name: array + 3 if ".convs1." in name and name.endswith("bias") else array for name, array in arrays.items()
-    }
+    """Before an instance norm, which removes what is constant over time, a bias is left out; others are added."""
+    changed = {name: array + 3 if re.search(biases, name) else array for name, array in arrays.items()}
     other = build(tiny_config(tmp_path), to_mx(changed))
-    rng, style = np.random.RandomState(0), voice_pack(TINY, 1, 1)
-    text, noise = rng.standard_normal((1, 6, 16)).astype(np.float32), np.zeros(3600, dtype=np.float32)
-    f0, energy = np.full(12, 120, dtype=np.float32), np.zeros(12, dtype=np.float32)
-    first, second = (decode(net, text, f0, energy, style, noise) for net in (network, other))
-    assert distance(first, second) < 1e-6
-
-
-def test_last_convolutions_bias_can_be_heard(tmp_path: Path, network: Kokoro, arrays: dict[str, np.ndarray]) -> None:
-    """Left out of the sums on the way, added at the end of each block."""
-    name = "decoder.generator.resblocks.4.convs2.1.bias"
-    other = build(tiny_config(tmp_path), to_mx({**arrays, name: arrays[name] + 3}))
-    rng, style = np.random.RandomState(0), voice_pack(TINY, 1, 1)
-    text, noise = rng.standard_normal((1, 6, 16)).astype(np.float32), np.zeros(3600, dtype=np.float32)
-    f0, energy = np.full(12, 120, dtype=np.float32), np.zeros(12, dtype=np.float32)
-    first, second = (decode(net, text, f0, energy, style, noise) for net in (network, other))
-    assert distance(first, second) > 1e-2
+    first, second = (decode(each, *decoder_inputs(6)) for each in (network, other))
+    assert (distance(first, second) > 1e-2) if heard else (distance(first, second) < 1e-6)
