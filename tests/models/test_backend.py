@@ -26,12 +26,11 @@ from models.backend import (
     on_cpu,
     preload_blas,
 )
-from models.contract import ModelSpec
 from models.kokoro.pipeline import load
 from models.layers import norm
 from models.timeline import Timeline
+from tests.models.kokoro.house import SPEC
 
-HOUSE = Path(__file__).parents[2] / "models/house"
 LINUX = sys.platform == "linux"
 
 
@@ -209,8 +208,7 @@ def test_functions_are_made_once_until_many_shapes_were_seen() -> None:
 @pytest.mark.usefixtures("few_shapes")
 def test_sentences_of_many_lengths_leave_no_more_than_some_traces() -> None:
     """Trap: on the CPU each length left a megabyte behind. What is spoken stays the same."""
-    files = {"config": "config.json", "weights": "model.safetensors", "voices": "voices.safetensors"}
-    model = load(ModelSpec("house", "kokoro", {role: str(HOUSE / name) for role, name in files.items()}))
+    model = load(SPEC)
     row = next(iter(model._packs.values()))
     row = np.asarray(row).reshape(-1, 2 * model.config.style_dim)[:1]
     symbol = max(model.config.vocab.values())

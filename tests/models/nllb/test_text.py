@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.contract import UnknownLanguageError, WeightsError, WeightsMissingError
+from models.contract import UnknownLanguageError, WeightsError
 from models.nllb.config import load_config
 from models.nllb.text import NllbTokenizer
 from tests.models.nllb.builder import LANGUAGES, WORDS, tokenizer_file, write_config
@@ -92,11 +92,6 @@ def test_shortlists_of_other_scripts(tokenizer: NllbTokenizer, script: str, lett
 def test_an_eighth_is_for_latin_words(tokenizer: NllbTokenizer) -> None:
     kept = len(tokenizer.shortlist("Cyrl", 1))
     assert len(tokenizer.shortlist("Cyrl", kept + 16)) == kept + 2, "no more words in Cyrillic are there"
-
-
-def test_missing(tmp_path: Path) -> None:
-    with pytest.raises(WeightsMissingError, match=r"tokenizer\.json"):
-        NllbTokenizer(tmp_path / "tokenizer.json", load_config(write_config(tmp_path)))
 
 
 def test_damaged(tmp_path: Path) -> None:

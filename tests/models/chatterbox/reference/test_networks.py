@@ -12,6 +12,7 @@ from models.chatterbox.reference.speaker import segment_means
 from models.chatterbox.reference.tokenizer import quantize
 from models.chatterbox.reference.voice_encoder import trim, windows
 from tests.models.chatterbox.reference.builder import encoder, golden, speech
+from tests.models.whisper.builder import drain
 
 
 def _low() -> np.ndarray:
@@ -20,13 +21,8 @@ def _low() -> np.ndarray:
 
 def tokens(mel: np.ndarray) -> np.ndarray:
     """All that `encode` returns in the end."""
-    steps = encoder().tokenizer.encode(mel)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: np.ndarray = end.value
-            return found
+    found: np.ndarray = drain(encoder().tokenizer.encode(mel))
+    return found
 
 
 @pytest.mark.parametrize(

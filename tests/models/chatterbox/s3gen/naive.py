@@ -66,7 +66,7 @@ def leaky(x: mx.array, slope: float) -> mx.array:
     return mx.where(x > 0, x, slope * x)
 
 
-def decode(network: HiFT, mel: mx.array, source: mx.array, last_slope: float = 0.01, most: float = 100.0) -> np.ndarray:
+def decode(network: HiFT, mel: mx.array, source: mx.array, most: float = 100.0) -> np.ndarray:
     signal = np.pad(np.array(source[0], dtype=np.float64), 8, mode="reflect")
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(16) / 16)
     frames = np.stack([signal[at : at + 16] for at in range(0, len(signal) - 15, 4)])
@@ -81,7 +81,7 @@ def decode(network: HiFT, mel: mx.array, source: mx.array, last_slope: float = 0
             x = mx.concatenate([x[:, 1:2], x], axis=1)
         x = x + res(network.source_resblocks[i], conv(network.source_downs[i], both))
         x = sum((res(b, x) for b in blocks), mx.zeros_like(x)) / len(blocks)
-    y = np.array(conv(network.conv_post, leaky(x, last_slope))[0], dtype=np.float64)
+    y = np.array(conv(network.conv_post, leaky(x, 0.01))[0], dtype=np.float64)
     magnitude, phase = np.minimum(np.exp(y[:, :9]), most), np.sin(y[:, 9:])
     frames = np.fft.irfft(magnitude * np.exp(1j * phase)) * window
     out, norm = np.zeros(4 * len(frames) + 12), np.zeros(4 * len(frames) + 12)

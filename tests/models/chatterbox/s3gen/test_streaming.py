@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -300,19 +299,6 @@ def test_held_frames_pass_from_one_version_to_the_next() -> None:
     assert np.all(np.diff(fade) > -1e-6)
     assert fade[0] < 1e-3 < 1 - 1e-3 < fade[-1]
     assert np.all(pcm[FADE * SIZE :] == 2)
-
-
-def test_a_click_would_be_seen(vocoder: Vocoder) -> None:
-    """The control: chunks spoken each for itself and laid end to end do stand out."""
-    mel = mx.array(smooth(300)[None])
-    edges = [0, 16, 66, 166, 300]
-    pieces = []
-    for a, b in pairwise(edges):
-        noise = frame_noise(1, Draw.EXCITATION, a, b - a, SIZE)
-        pieces.append(np.array(vocoder(mel[:, a:b], random_phases(1, 8), noise).pcm[0]))
-    jump, change = worst_at_seams(np.concatenate(pieces), [at * SIZE for at in edges[1:-1]])
-    assert jump > 0.99
-    assert change > 0.99
 
 
 def test_the_end_is_cut_and_only_there() -> None:
