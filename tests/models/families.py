@@ -44,7 +44,7 @@ from models.whisper.pipeline import load as load_whisper
 from models.whisper.weights import load_weights as load_whisper_weights
 from models.whisper.weights import rename
 from tests.models.chatterbox.reference import builder as reference
-from tests.models.chatterbox.s3gen import flow_builder, naive
+from tests.models.chatterbox.s3gen import flow_builder, narrow
 from tests.models.chatterbox.t3 import builder as t3
 from tests.models.kokoro import builder as kokoro
 from tests.models.kokoro.house import FILES, HOUSE, UTTERANCES
@@ -265,7 +265,7 @@ PARTS = {
         f"flow-{name}": Part(partial(flow_builder.arrays, config), partial(Flow, config), load_flow, "flow.")
         for name, config in flow_builder.VARIANTS.items()
     },
-    "vocoder": Part(naive.official_arrays, lambda: HiFT(naive.SMALL, naive.MELS), load_vocoder, "mel2wav."),
+    "vocoder": Part(narrow.official_arrays, lambda: HiFT(narrow.SMALL, narrow.MELS), load_vocoder, "mel2wav."),
     "voice-encoder": _reference_part(0, "", "voice_encoder", load_voice_encoder),
     "speaker": _reference_part(1, "speaker_encoder.", "speaker", load_speaker),
     "tokenizer": _reference_part(1, "tokenizer.", "tokenizer", load_tokenizer),

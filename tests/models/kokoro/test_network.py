@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from models.backend import mx
 from models.kokoro import source
 from models.kokoro.network import Kokoro
 from models.layers import adain
-from models.layers.adain import adain_leaky_reference, adain_snake_reference
 from models.layers.conv import PaddingMask
 from models.layers.kernels import agreement
 from models.layers.kernels.device import Device
@@ -89,33 +87,6 @@ def test_parts_of_the_time_axis_join_without_a_seam(network: Kokoro, monkeypatch
         found.append(decode(network, *decoder_inputs(40)))
     assert distance(found[1], found[0]) < 1e-5
     assert distance(found[2], found[0]) < 1e-5
-
-
-@pytest.mark.parametrize("bucket", [None, 31])
-def test_the_path_by_kernels_is_the_plain_one(
-    network: Kokoro, monkeypatch: pytest.MonkeyPatch, bucket: int | None
-) -> None:
-    """Plain operations stand in for the kernel of AdaIN and its activation; all around it is what a GPU runs."""
-    given = decoder_inputs()
-    plain = decode(network, *given, bucket)
-
-    def adain(
-        x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array, _partial: mx.array | None = None
-    ) -> mx.array:
-        valid = PaddingMask.of(count[:, None, None], x.shape[1])
-        if alpha is None:
-            return adain_leaky_reference(x, affine, valid)
-        return adain_snake_reference(x, affine, alpha, valid)
-
-    def adain_of_sum(x: mx.array, more: mx.array, *rest: Any) -> tuple[mx.array, mx.array]:
-        return adain(x + more, *rest), x + more
-
-    monkeypatch.setattr("models.kokoro.generator.adain_moments", lambda *_: None)
-    monkeypatch.setattr("models.kokoro.generator.adain_of_sum_kernel", adain_of_sum)
-    for module in ("models.kokoro.generator", "models.layers.adain"):
-        monkeypatch.setattr(f"{module}.adain_kernel", adain)
-        monkeypatch.setattr(f"{module}.adain_fused", lambda _: True)
-    assert distance(decode(network, *given, bucket), plain) < 1e-4
 
 
 @pytest.mark.parametrize("bucket", [None, 31])

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from models.contract import (
     ModelSpec,
@@ -58,20 +56,6 @@ def test_text_is_normalized(tokens: M2m100Tokenizer) -> None:
 def test_a_piece_that_the_dictionary_lacks_is_unknown(tokens: M2m100Tokenizer) -> None:
     assert 3 in tokens.pieces("\N{SNOWMAN}")
     assert tokens.decode([3, 3]) == ""
-
-
-@pytest.mark.parametrize("special", ["</s>", "<s>", "<pad>", "<unk>", "__en__"])
-def test_special_tokens_in_text_are_text(tokens: M2m100Tokenizer, special: str) -> None:
-    ids = set(tokens.pieces(f"the {special} cat"))
-    assert not ids & {0, 1, 2, *tokens.languages.values()}
-
-
-@given(st.text(max_size=40))
-def test_any_text_is_one_sentence_for_the_model(tokens: M2m100Tokenizer, text: str) -> None:
-    ids = tokens.encode(text, "eng_Latn")
-    assert ids.count(2) == 1
-    assert all(0 <= id_ < tokens.size for id_ in ids)
-    tokens.decode(ids)
 
 
 def test_unused_rows_are_known(tokens: M2m100Tokenizer) -> None:

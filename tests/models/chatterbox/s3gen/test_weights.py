@@ -12,7 +12,7 @@ from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
 from models.chatterbox.s3gen.weights import load_flow, load_vocoder
 from models.contract import WeightsError
 from models.native import kernels
-from tests.models.chatterbox.s3gen import naive
+from tests.models.chatterbox.s3gen import narrow
 from tests.models.chatterbox.s3gen.flow_builder import SMALL, SMALL_TURBO, arrays
 
 QUERY = "flow.decoder.estimator.mid_blocks.1.1.0.attn1.to_q.weight"
@@ -37,35 +37,14 @@ def test_other_parts_arrays_are_left_alone_and_any_float_type_is_read(monkeypatc
 
 
 def loaded_vocoder(arrays: dict[str, mx.array]) -> HiFT:
-    network = HiFT(naive.SMALL, naive.MELS)
+    network = HiFT(narrow.SMALL, narrow.MELS)
     load_vocoder(network, arrays, "file")
     return network
 
 
 def test_every_array_of_the_vocoder_finds_its_place() -> None:
-    arrays = naive.official_arrays()
+    arrays = narrow.official_arrays()
     assert "mel2wav.resblocks.8.convs2.2.parametrizations.weight.original1" in arrays
-    mel, phases, noise = naive.mel(9), random_phases(0, 8), frame_noise(0, Draw.EXCITATION, 0, 9, 480)
-    found, expected = (np.array(Vocoder(n)(mel, phases, noise).pcm) for n in (loaded_vocoder(arrays), naive.lowered()))
+    mel, phases, noise = narrow.mel(9), random_phases(0, 8), frame_noise(0, Draw.EXCITATION, 0, 9, 480)
+    found, expected = (np.array(Vocoder(n)(mel, phases, noise).pcm) for n in (loaded_vocoder(arrays), narrow.lowered()))
     assert np.linalg.norm(found - expected) < 1e-3 * np.linalg.norm(expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        (
-            "mel2wav.resblocks.9.activations1.1.alpha",
-            mx.zeros((4,)),
-            r"unexpected resblocks\.9\.activations1\.1\.alpha",
-        ),
-        ("mel2wav.f0_predictor.condnet.1.bias", mx.zeros((4,)), r"unexpected f0_predictor\.condnet\.1\.bias"),
-        ("mel2wav.ups.0.parametrizations.weight.original0", None, r"ups\.0\.weight_v without its weight_g"),
-        ("mel2wav.ups.0.parametrizations.weight.original1", None, r"ups\.0\.weight_g without its weight_v"),
-    ],
-)
-def test_the_vocoder_is_strict(name: str, value: mx.array | None, message: str) -> None:
-    arrays = {key: array for key, array in naive.official_arrays().items() if key != name}
-    if value is not None:
-        arrays[name] = value
-    with pytest.raises(WeightsError, match=message):
-        loaded_vocoder(arrays)
