@@ -119,8 +119,7 @@ def test_the_object_is_built_once(tmp_path: Path) -> None:
 
 
 def test_the_module_says_what_was_chosen() -> None:
-    command = [sys.executable, "-m", "models.backend"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    done = run("import runpy; runpy.run_module('models.backend', run_name='__main__')")
     assert done.stdout.startswith(f"MLX {mx.__version__} on ")
     assert device_name() in done.stdout
     assert ("OpenBLAS" in device_name()) == (LINUX and on_cpu())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,9 +31,8 @@ PLAIN = sampling.next_token
 def emulated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., NextToken]:
     """Return the kernel as it runs with these options of `launcher`."""
 
-    def run(device: Device = "cuda", *, change: tuple[str, str] = ("", ""), backward: bool = False) -> NextToken:
-        assert change[0] in inspect.cleandoc(draw.KERNEL.header) + inspect.cleandoc(draw.KERNEL.body)
-        monkeypatch.setattr(draw, "launch", launcher(device, change=change, backward=backward))
+    def run(device: Device = "cuda", **options: Any) -> NextToken:
+        monkeypatch.setattr(draw, "launch", launcher(device, **options))
         return draw.next_token
 
     return run
