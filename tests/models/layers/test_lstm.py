@@ -30,14 +30,6 @@ def test_no_mask_means_every_row() -> None:
     assert checks.distance(checks.lstm_layer(values)(mx.array(values["x"]), PaddingMask()), values["y"]) < TOLERANCE
 
 
-def test_one_direction_is_the_forward_half() -> None:
-    values, hidden = golden("lstm", "full"), LSTM["full"].hidden
-    layer = lstm.LSTM(values["weight_ih_l0"].shape[1], hidden)
-    layer.wx, layer.wh = mx.array(values["weight_ih_l0"].T), mx.array(values["weight_hh_l0"].T)
-    layer.bias = mx.array(values["bias_ih_l0"] + values["bias_hh_l0"])
-    assert checks.distance(layer(mx.array(values["x"])), values["y"][:, :, :hidden]) < TOLERANCE
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "hidden", "counts"),

@@ -12,7 +12,6 @@ import pytest
 
 from models.backend import mx, on_cpu
 from models.native import process
-from models.native.process import preload_blas
 
 CPU_LINUX = pytest.mark.skipif(
     not (sys.platform == "linux" and on_cpu()), reason="concerns MLX's CPU back end on Linux"
@@ -31,16 +30,6 @@ def test_products_of_few_rows(rows: int, transposed: str) -> None:
     assert np.allclose(np.array(mx.addmm(mx.array(c), left, right, 0.5, 2.0)), 0.5 * (a @ b) + 2 * c, atol=1e-5)
     wide = mx.array(np.concatenate([b, b], axis=1))
     assert np.allclose(np.array(left @ wide[:, 47:]), a @ b, atol=1e-5)
-
-
-@CPU_LINUX
-def test_single_rows_leave_sgemm_alone() -> None:
-    """They reach the forwarding object, whose path for them is the one tested above."""
-    counter = preload_blas()
-    assert counter is not None
-    before = counter.nightingale_blas_calls()
-    mx.eval(mx.ones((1, 64)) @ mx.ones((64, 64)))
-    assert counter.nightingale_blas_calls() == before + 1
 
 
 def test_fused_kernels_on_every_kind_of_stride() -> None:

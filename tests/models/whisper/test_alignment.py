@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.whisper.alignment import find_words, follow, median_filter, token_times, warp
-from tests.models.whisper.builder import drain, recognizer
+from models.whisper.alignment import follow, median_filter, token_times, warp
 
 
 def test_few_frames_have_no_median() -> None:
@@ -28,19 +27,3 @@ def test_tokens_begin_where_their_attention_begins() -> None:
     begins = token_times(follow(logits, 70, 3))
     assert len(begins) == 7
     assert np.abs(begins - np.arange(7) * 0.2).max() < 0.05
-
-
-def test_words_of_a_window() -> None:
-    one = recognizer(seed=1)
-    mel = np.random.RandomState(0).standard_normal((1, 200, 80)).astype(np.float32)
-    memory = drain(one.steps.encode(mel))
-    tokens = one.tokenizer.encode(" so it is, they say")
-    options = {"language": "en", "task": "transcribe", "frames": 150}
-    words = find_words(one.network, one.tokenizer, one.heads, memory, tokens, **options)  # type: ignore[arg-type]
-    assert "".join(word.word for word in words) == " so it is, they say"
-    assert [token for word in words for token in word.tokens] == tokens
-    times = [time for word in words for time in (word.start, word.end)]
-    assert times == sorted(times)
-    assert 0 <= times[0] <= times[-1] <= 1.5
-    assert all(0 < word.probability < 1 for word in words)
-    assert find_words(one.network, one.tokenizer, one.heads, memory, [], **options) == []  # type: ignore[arg-type]

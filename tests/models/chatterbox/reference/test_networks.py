@@ -8,7 +8,6 @@ import pytest
 from models.backend import mx
 from models.chatterbox.reference.mel import token_mel, voice_mel
 from models.chatterbox.reference.resample import resample_hann
-from models.chatterbox.reference.speaker import segment_means
 from models.chatterbox.reference.tokenizer import quantize
 from models.chatterbox.reference.voice_encoder import trim, windows
 from tests.models.chatterbox.reference.builder import encoder, golden, speech
@@ -57,13 +56,6 @@ def test_a_voice_is_what_is_heard_of_it() -> None:
     assert float(network.embed(around) @ network.embed(low)) > 1 - 1e-4
     everything = np.array(network(mx.array(windows(voice_mel(around))))).mean(axis=0)
     assert float(network.embed(around) @ everything) / np.linalg.norm(everything) < 1 - 1e-3
-
-
-def test_segments_are_averaged_over_what_they_have() -> None:
-    x = np.random.RandomState(0).standard_normal((1, 250, 3)).astype(np.float32)
-    found = np.array(segment_means(mx.array(x)))
-    wanted = [x[:, :100].mean(axis=1), x[:, 100:200].mean(axis=1), x[:, 200:].mean(axis=1)]
-    assert np.allclose(found, np.stack(wanted, axis=1), atol=1e-6)
 
 
 def test_the_first_dimension_is_the_last_digit() -> None:

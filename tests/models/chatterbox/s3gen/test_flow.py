@@ -45,33 +45,6 @@ def test_times_of_steps() -> None:
         step_times(0, mean_flow=True)
 
 
-def test_guidance_is_two_single_evaluations() -> None:
-    """One step by hand: with the condition and with zeros for it, one after the other."""
-    own = flow()
-    mu, noise, (prompt_mel, speaker) = normal(1, 1, FRAMES, 8), normal(2, 1, FRAMES, 8), voice()
-    found = next(own.steps(mu, prompt_mel, speaker, noise, 1))
-    prompt = mx.pad(prompt_mel[None], [(0, 0), (0, FRAMES - 2 * PROMPT), (0, 0)])
-    projected = own.spk_embed_affine_layer((speaker / mx.linalg.norm(speaker))[None])
-    shifts = own.estimator.times(np.array([0.0], np.float32))[0]
-    zeros = mx.zeros_like(mu)
-    with_it = own.estimator(noise, own.estimator.condition(mu, projected, prompt), shifts)
-    without = own.estimator(noise, own.estimator.condition(zeros, mx.zeros((1, 8)), zeros), shifts)
-    assert distance(found, noise + (1.7 * with_it - 0.7 * without)) < CLOSE
-
-
-def test_a_mean_flow_is_not_guided() -> None:
-    own = flow("turbo")
-    mu, noise, (prompt_mel, speaker) = normal(1, 1, FRAMES, 8), normal(2, 1, FRAMES, 8), voice()
-    first, second = own.steps(mu, prompt_mel, speaker, noise)
-    prompt = mx.pad(prompt_mel[None], [(0, 0), (0, FRAMES - 2 * PROMPT), (0, 0)])
-    given = own.estimator.condition(mu, own.spk_embed_affine_layer((speaker / mx.linalg.norm(speaker))[None]), prompt)
-    x = noise
-    for state, times in ((first, (0.0, 0.5)), (second, (0.5, 1.0))):
-        start, end = (np.array([t], np.float32) for t in times)
-        x = x + 0.5 * own.estimator(x, given, own.estimator.times(start, end)[0])
-        assert distance(state, x) < CLOSE
-
-
 def test_the_prompt_is_left_out_and_the_last_state_kept() -> None:
     own = flow()
     mu, noise = own.encode(tokens(PROMPT), tokens(SPOKEN, 2)), normal(7, 1, FRAMES, 8)
@@ -137,14 +110,6 @@ def test_what_does_not_fit_is_refused() -> None:
         own.solve(mu, *voice(), normal(2, 1, FRAMES + 1, 8))
     with pytest.raises(ValueError, match="do not fit"):
         own.solve(mu[:, : 2 * PROMPT], *voice(), normal(2, 1, 2 * PROMPT, 8))
-
-
-def test_a_speaker_is_a_direction() -> None:
-    """Its length counts for nothing, as the reference normalizes it."""
-    own, mu, noise, (prompt_mel, speaker) = flow(), normal(1, 1, FRAMES, 8), normal(2, 1, FRAMES, 8), voice()
-    once, thrice = (own.solve(mu, prompt_mel, speaker * scale, noise, 1) for scale in (1.0, 3.0))
-    assert distance(thrice, once) < CLOSE
-    assert distance(own.solve(mu, prompt_mel, -speaker, noise, 1), once) > 1e-3
 
 
 def test_guidance_of_zero_costs_no_second_row() -> None:

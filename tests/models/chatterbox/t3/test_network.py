@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.chatterbox.config import ENGLISH
-from models.chatterbox.t3 import backbone, cache
+from models.chatterbox.t3 import cache
 from models.chatterbox.t3.network import T3
 from models.native import kernels
-from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, conditioned, network
+from tests.models.chatterbox.t3.builder import CONFIGS, LLAMA, conditioned, network
 
 TEXT = [5, 9, 3, 17, 2]
 SAID = [4, 77, 12, 4, 30, 61, 8, 89, 1]
@@ -119,16 +118,6 @@ def test_llama_begins_twice_at_position_zero() -> None:
     assert np.abs(before[1] - after[1]).max() > 0.01
 
 
-def test_llama_frames_the_text() -> None:
-    """Start and stop of text, with text positions from zero."""
-    model = network(LLAMA)
-    rows = np.array(model.prompt(conditioned(model), TEXT))[0, LLAMA.perceiver_queries + 2 : -2]
-    ids = [LLAMA.start_text, *TEXT, LLAMA.stop_text]
-    np.testing.assert_allclose(
-        rows, np.array(model.text_emb.weight)[ids] + np.array(model.text_pos_emb.weight)[: len(ids)], atol=1e-6
-    )
-
-
 def test_unconditional_row_keeps_positions() -> None:
     """The text's embedding is zeroed before its positions are added, not after."""
     model = network(LLAMA)
@@ -137,34 +126,3 @@ def test_unconditional_row_keeps_positions() -> None:
     np.testing.assert_array_equal(rows[1, text], np.array(model.text_pos_emb.weight)[: len(TEXT) + 2])
     np.testing.assert_array_equal(rows[0, : text.start], rows[1, : text.start])
     np.testing.assert_array_equal(rows[0, -2:], rows[1, -2:])
-
-
-def test_gpt2_begins_once_with_bare_text() -> None:
-    """[speaker | prompt tokens | text | begin], no start or stop of text."""
-    model = network(GPT2)
-    rows = np.array(model.prompt(conditioned(model), TEXT))[0]
-    assert len(rows) == 1 + GPT2.prompt_tokens + len(TEXT) + 1
-    np.testing.assert_array_equal(rows[-1], np.array(model.speech_emb.weight)[GPT2.start_speech])
-    np.testing.assert_array_equal(rows[-1 - len(TEXT) : -1], np.array(model.text_emb.weight)[TEXT])
-
-
-def test_exaggeration_is_one_row() -> None:
-    """It moves the last row, in proportion; GPT-2 has no such row."""
-    model = network(LLAMA)
-    none, half, whole = (np.array(conditioned(model, exaggeration=value))[0] for value in (0.0, 0.5, 1.0))
-    np.testing.assert_array_equal(none[:-1], whole[:-1])
-    np.testing.assert_allclose(whole[-1], 2 * half[-1], rtol=1e-6)
-    assert np.abs(none[-1]).max() == 0
-    other = network(GPT2)
-    np.testing.assert_array_equal(
-        np.array(conditioned(other, exaggeration=0.0)), np.array(conditioned(other, exaggeration=1.0))
-    )
-
-
-def test_rope_of_llama3() -> None:
-    """Frequencies of the official model: the first ones as they are, the last an eighth, between them blended."""
-    found = 1 / backbone.rope_wavelengths(ENGLISH.t3)
-    plain = 500_000.0 ** (-np.arange(0, 64, 2) / 64)
-    np.testing.assert_allclose(found[:15], plain[:15], rtol=1e-6)
-    np.testing.assert_allclose(found[19:], plain[19:] / 8, rtol=1e-6)
-    np.testing.assert_allclose(found[15:18], [1.3719e-03, 5.2485e-04, 1.7851e-04], rtol=2e-4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from models.backend import mx
@@ -21,29 +20,6 @@ def test_what_no_inference_reads_may_be_there(prefix: str) -> None:
     arrays = official_arrays(GPT2)
     arrays["tfmr.wte.weight"] = mx.zeros((GPT2.text_vocabulary, GPT2.hidden))
     load_weights(T3(GPT2), {prefix + name: array for name, array in arrays.items()}, "file")
-
-
-def test_fused_rows_are_in_order() -> None:
-    arrays = official_arrays(LLAMA)
-    model = T3(LLAMA)
-    load_weights(model, arrays, "file")
-    layer, name = model.tfmr.layers[1], "tfmr.layers.1"
-    for k, kind in enumerate("qkv"):
-        rows = np.array(layer.self_attn.qkv_proj.weight)[64 * k : 64 * (k + 1)]
-        np.testing.assert_array_equal(rows, np.array(arrays[f"{name}.self_attn.{kind}_proj.weight"]))
-    np.testing.assert_array_equal(
-        np.array(layer.mlp.gate_up_proj.weight[:128]), np.array(arrays[f"{name}.mlp.gate_proj.weight"])
-    )
-
-
-def test_gpt2_weights_are_turned() -> None:
-    """GPT-2's Conv1D keeps [inputs, outputs]."""
-    arrays = official_arrays(GPT2)
-    model = T3(GPT2)
-    load_weights(model, arrays, "file")
-    np.testing.assert_array_equal(
-        np.array(model.tfmr.h[0].mlp.c_fc.weight), np.array(arrays["tfmr.h.0.mlp.c_fc.weight"]).T
-    )
 
 
 def test_other_precision() -> None:
