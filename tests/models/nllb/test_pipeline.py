@@ -1,4 +1,4 @@
-"""The translator as the service sees it: batches, drafts, beams, second tries, cancellation. Random weights."""
+"""The translator as the service sees it: batches, drafts, beams, second tries, warm-up. Random weights."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from models.backend import mx, on_cpu
 from models.contract import (
     ModelRequestError,
     ModelSpec,
+    OutsideCoverageError,
     Translation,
     TranslationRequest,
 )
 from models.native import kernels
 from models.nllb import repair, steps, vocabulary
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
+from models.nllb.search import TokenHypothesis
+from models.nllb.steps import CompiledNetwork
 from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, files, translator
 
@@ -197,8 +200,6 @@ class Scripted:
                 tokens, ended = outcomes[work.text, ngram]
                 yield work, [TokenHypothesis(list(tokens), ended=ended, stopped=repair.loops(tokens))]
 
-        from models.nllb.search import TokenHypothesis
-
         monkeypatch.setattr(model, "_search", search)
 
 
@@ -321,7 +322,6 @@ def test_fewer_bits(tmp_path: Path, options: dict[str, Any], least: float, most:
 
 def test_coverage(tmp_path: Path) -> None:
     """A demonstrator refuses what it was not made for, before anything is computed."""
-    from models.contract import OutsideCoverageError
 
     class Only:
         def check(self, text: str, source: str, target: str) -> None:
@@ -332,3 +332,65 @@ def test_coverage(tmp_path: Path) -> None:
     assert run(model, [TranslationRequest("the cat", "eng_Latn", "fra_Latn")])
     with pytest.raises(OutsideCoverageError, match="the dog"):
         model.check(TranslationRequest("the dog", "eng_Latn", "fra_Latn"))
+
+
+def batches(count: int) -> list[list[TranslationRequest]]:
+    """Batches of every size, of sentences of every length, greedy and with beams."""
+    rng = random.Random(0)
+    return [
+        [
+            TranslationRequest(" ".join(rng.choices(WORDS, k=rng.randint(1, 40))), "eng_Latn", "deu_Latn", beams)
+            for _ in range(rng.randint(1, MAX_BATCH))
+        ]
+        for beams in (1, 2, 5, 8)
+        for _ in range(count)
+    ]
+
+
+class Shapes:
+    """Recorder of the shapes that the network gets; on a GPU each new one is compiled."""
+
+    def __init__(self, stages: CompiledNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: set[tuple[Any, ...]] = set()
+        for name in ("_encode", "_step", "_verify", "_best"):
+            monkeypatch.setattr(stages, name, self._noting(name, getattr(stages, name)))
+
+    def _noting(self, name: str, call: Any) -> Any:
+        def noted(*given: Any) -> Any:
+            flat = [part for one in given for part in (one if isinstance(one, list) else [one])]
+            self.seen.add((name, *(part.shape for part in flat if hasattr(part, "shape"))))
+            return call(*given)
+
+        return noted
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_new_shape_after_warming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    padded = translator(tmp_path, padded=True)
+    shapes = Shapes(padded.compiled, monkeypatch)
+    padded.warm(lambda _step: None)
+    warm = set(shapes.seen)
+    for batch in batches(3):
+        list(padded.translate(batch, Timeline(), lambda: False))
+    for request in batches(1)[0][:6]:
+        drafted = [TranslationRequest(request.text, *("eng_Latn", "deu_Latn"), draft=(9,) * n) for n in (1, 7, 30)]
+        for one in drafted:
+            list(padded.translate([one], Timeline(), lambda: False))
+    assert shapes.seen - warm == set()
+    assert len(warm) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_each_bucket_is_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    padded = translator(tmp_path, padded=True)
+    encode, seen = padded.compiled.encode, list[tuple[int, int]]()
+
+    def noted(sources: list[list[int]], *given: Any) -> Any:
+        seen.append((len(sources), len(sources[0])))
+        return encode(sources, *given)
+
+    monkeypatch.setattr(padded.compiled, "encode", noted)
+    padded.warm(lambda _step: None)
+    assert len(seen) == len(set(seen)) > 10
