@@ -134,12 +134,6 @@ def test_blends() -> None:
     assert distance(both, mixed) < 0.05
 
 
-def test_voices() -> None:
-    assert [voice.id for voice in house().voices] == ["rms", "slt"]
-    assert house().default_voice == "rms"
-    assert house().sample_rate == 24_000
-
-
 def test_another_seed_is_as_long() -> None:
     assert speak(replace(HELLO, seed=8)).pcm.shape == speak(HELLO).pcm.shape
 

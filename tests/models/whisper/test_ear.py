@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from models.contract import ModelSpec, RecognitionRequest, RecognizedSegment, WarmupStep
+from models.contract import ModelSpec, RecognitionRequest, RecognizedSegment
 from models.timeline import Timeline
 from models.whisper import features
 from models.whisper.ctc import best_tokens, draft_score, token_spans
@@ -219,13 +219,6 @@ def spoken() -> np.ndarray:
     pcm, rate = soundfile.read(FOLDER / "tests/golden/spoken.ogg", dtype="float32")
     assert rate == 16_000
     return pcm
-
-
-def test_a_model_without_times_warms(recognizer: WhisperRecognizer, bundled: WhisperRecognizer) -> None:
-    steps: list[WarmupStep] = []
-    for one in (recognizer, bundled):
-        one.warm(steps.append)
-    assert [step.name for step in steps] == 2 * ["window", "beams=1", "beams=2"]
 
 
 def test_the_ear_in_the_box_hears_what_was_spoken(bundled: WhisperRecognizer, spoken: np.ndarray) -> None:

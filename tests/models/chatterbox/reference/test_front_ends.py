@@ -1,9 +1,8 @@
-"""Resamplers and spectrograms against the reference's values (make_golden.py), and where ports of them went wrong."""
+"""Resamplers and spectrograms against the reference's values (make_golden.py)."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from models.chatterbox.reference.fbank import kaldi_fbank
 from models.chatterbox.reference.mel import prompt_mel, token_mel, voice_mel
@@ -22,15 +21,6 @@ def test_soxr_resampler_equals_librosa() -> None:
     assert distance(resample_soxr(golden()["pcm"], 24_000, 16_000)[::7], golden()["soxr"]) < 1e-6
 
 
-@pytest.mark.parametrize("resample", [resample_hann, resample_soxr])
-@pytest.mark.parametrize(
-    ("source", "target", "samples"), [(24_000, 16_000, 10_001), (44_100, 24_000, 999), (8_000, 24_000, 50)]
-)
-def test_lengths_are_rounded_up(resample: object, source: int, target: int, samples: int) -> None:
-    assert callable(resample)
-    assert len(resample(np.zeros(samples, np.float32), source, target)) == -(-samples * target // source)
-
-
 def test_mels_equal_the_reference() -> None:
     pcm = golden()["pcm"]
     low = resample_hann(pcm, 24_000, 16_000)
@@ -38,14 +28,6 @@ def test_mels_equal_the_reference() -> None:
     assert distance(token_mel(low)[::8], golden()["token_mel"]) < LOGARITHM
     assert distance(voice_mel(low)[::8], golden()["voice_mel"]) < 1e-6
     assert distance(kaldi_fbank(low)[::8], golden()["fbank"]) < LOGARITHM
-
-
-def test_frames_per_second() -> None:
-    """S3Gen's frames are not centered on the hop, and the tokenizer's last is dropped: 2 a token, and 4."""
-    assert prompt_mel(np.zeros(48_000, np.float32)).shape == (100, 80)
-    assert token_mel(np.ones(32_000, np.float32)).shape == (200, 128)
-    assert voice_mel(np.zeros(32_000, np.float32)).shape == (201, 40)
-    assert kaldi_fbank(np.zeros(32_000, np.float32)).shape == (198, 80)
 
 
 def test_silence_is_finite() -> None:

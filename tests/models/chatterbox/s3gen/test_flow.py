@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from models.backend import mx
 from models.chatterbox.s3gen import flow as flow_module
 from models.chatterbox.s3gen import relative_attention
-from models.chatterbox.s3gen.flow import Flow, step_times
+from models.chatterbox.s3gen.flow import Flow
 from models.layers import attention, conv, linear
 from models.native import kernels
 from tests.models.chatterbox.s3gen.flow_builder import (
@@ -34,15 +33,6 @@ CLOSE = 1e-5
 def _mel(own: Flow, steps: int | None = None, seed: int = 7) -> mx.array:
     mu = own.encode(tokens(PROMPT), tokens(SPOKEN, 2))
     return own.solve(mu, *voice(), normal(seed, 1, FRAMES, 8), steps)
-
-
-def test_times_of_steps() -> None:
-    assert step_times(4, mean_flow=True).tolist() == [0, 0.25, 0.5, 0.75, 1]
-    cosine = step_times(10, mean_flow=False)
-    assert cosine.dtype == np.float32
-    assert np.allclose(cosine, [1 - math.cos(math.pi * k / 20) for k in range(11)], atol=2e-7)
-    with pytest.raises(ValueError, match="at least one"):
-        step_times(0, mean_flow=True)
 
 
 def test_the_prompt_is_left_out_and_the_last_state_kept() -> None:

@@ -55,17 +55,6 @@ def test_pieces_equal_the_whole(source: FixedPointSource, cut: int) -> None:
     assert np.array_equal(np.array(mx.concatenate([first, second], axis=1)), np.array(whole))
 
 
-@pytest.mark.parametrize(("f0", "level"), [(0.0, 0.1 / 3), (9.9, 0.1 / 3), (10.1, 0.003), (200.0, 0.003)])
-def test_noise_by_voicing(source: FixedPointSource, f0: float, level: float) -> None:
-    """Nine independent normals through the merge's weights are one, of their norm's deviation."""
-    noise = np.random.RandomState(2).standard_normal(4 * SIZE)
-    curve = np.full(4, f0, dtype=np.float32)
-    quiet = run(source, curve, np.zeros(9), np.zeros(4 * SIZE))
-    loud = run(source, curve, np.zeros(9), noise)
-    gain = np.linalg.norm(np.array(source.l_linear.weight))
-    assert np.allclose(np.arctanh(loud) - np.arctanh(quiet), noise * level * gain, atol=1e-5)
-
-
 def test_phases_as_words() -> None:
     angles = np.array([0, math.pi / 2, -math.pi / 2, math.pi - 1e-4, -math.pi, -1e-9], dtype=np.float32)
     turns = np.array(fixed_point(mx.array(angles))) / 2.0**32

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from models.backend import bucket, mx
-from models.chatterbox.s3gen import streaming
 from models.chatterbox.s3gen.level import fade_in
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
 from models.chatterbox.s3gen.streaming import CONTEXT, FADE, HELD, SCHEDULE, MelStream, Prompt, SpeechStreamer
@@ -337,9 +336,3 @@ def test_loudness_is_held_without_a_jump() -> None:
     assert np.abs(np.diff(gain)).max() < 1e-3
     assert np.all(np.diff(gain) > -1e-6)
     assert 1.2 < gain[0] < gain[-1] < 10 ** (6 / 20)
-
-
-def test_constants() -> None:
-    """Held frames beyond the crossfade must cover what pitch depends on; the context is a part of the window."""
-    assert HELD - FADE == streaming.f0.REACH
-    assert CONTEXT + HELD <= 2 * streaming.WINDOW
