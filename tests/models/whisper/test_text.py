@@ -1,4 +1,4 @@
-"""Tokens by both kinds of file, special ids by the size of the vocabulary, words."""
+"""Tokens by both kinds of file, special ids by the size of the vocabulary, parts of characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three networks, small, against the reference's values (make_golden.py), and their parts alone."""
+"""Parts of the three networks; test_conditioning.py compares the whole with the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flow: times, guidance, fewer steps, padding, and the path that a GPU takes."""
+"""The flow: fewer steps, padding, and the path that a GPU takes. `make parity` has its numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""T3's network against itself: cached steps, rows, padding, rounded caches. Its numbers are the proof's (test_parity_t3.py)."""
+"""T3's network against itself: cached steps, rows, padding, rounded caches. `make parity` has its numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processors by their definitions, their order, and draws that depend on the seed and the step alone."""
+"""Processors, and draws that depend on the seed and the step alone. `make parity` has the processors' order."""
 
 from __future__ import annotations
 

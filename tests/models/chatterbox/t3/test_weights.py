@@ -1,4 +1,4 @@
-"""Official names in, strictly: nothing missing, nothing extra, nothing misshapen but what is known to be unread."""
+"""Official names in, strictly: nothing missing, extra or misshapen but what is known to be unread; other precision."""
 
 from __future__ import annotations
 
