@@ -16,7 +16,6 @@ from training.corpus import (
     generate,
     held_out_keys,
     key_of,
-    lexicon_words,
     main,
     product_phonemizer,
 )
@@ -101,10 +100,3 @@ def test_the_command_writes_phonemes_of_the_product(tmp_path: Path, capsys: pyte
         assert kind in COUNTS
         assert phonemes == phonemize(text)
         assert set(phonemes) <= SYMBOLS
-
-
-def test_the_lexicon_has_plain_words() -> None:
-    found = lexicon_words()
-    assert len(found) > 30000
-    assert {"garden", "window"} <= set(found)
-    assert all(word.isascii() and word.islower() for word in found)

@@ -98,18 +98,6 @@ def test_turbo_ends_in_silence(models: dict[Variant, ChatterboxSynthesizer], mon
     assert heard[-1][-3:] == [4299] * 3
 
 
-def test_guidance_off_works(models: dict[Variant, ChatterboxSynthesizer]) -> None:
-    """cfg_weight 0 crashes the reference; here it runs one row, and says something else."""
-    model = models["chatterbox"]
-
-    def run(weight: float) -> np.ndarray:
-        return joined(spoken(model.forced("Hi.", 20, Sampling(cfg_weight=weight, temperature=0.0), 0, Timeline())))
-
-    without, with_guidance = run(0.0), run(1.0)
-    assert np.isfinite(without).all()
-    assert without.shape != with_guidance.shape or not np.allclose(without, with_guidance)
-
-
 def test_cloned_voice_is_heard(model: ChatterboxSynthesizer) -> None:
     one, two = (voice_of(seed, model) for seed in (1, 2))
     sampling = Sampling(temperature=0.0)
