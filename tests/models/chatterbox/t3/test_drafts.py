@@ -222,5 +222,5 @@ def test_utterances_in_turns_keep_their_guesses_apart() -> None:
     found: list[list[int]] = [[], []]
     for items in zip_longest(*(decoder.decode(each, Timeline(), lambda: False) for each in wanted)):
         for said, item in zip(found, items, strict=True):
-            said += [] if item is None else [item]
+            said.extend([] if item is None else [item])
     assert found == alone
