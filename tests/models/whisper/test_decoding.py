@@ -90,6 +90,8 @@ def test_a_draft_changes_no_transcript(timestamps: bool, prompt: tuple[int, ...]
         memory = drain(one.steps.encode(mel))
         options = DecodingOptions(language="fr", limit=14, timestamps=timestamps, prompt=prompt)
         wanted = drain(decode(one.steps, one.tokenizer, memory, options, lambda: False))[0]
+        assert len(wanted.tokens) == 14
+        assert wanted.average_logprob == pytest.approx(sum(wanted.logprobs) / 15, abs=1e-5)  # the end is one, too
         text = [token for token in wanted.tokens if token < one.tokenizer.end]
         for draft in (text, text[1:], text * 3, rng.randint(0, 50_000, 9).tolist(), [text[0] + 1, *text[1:]]):
             again = replace(options, draft=tuple(draft))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
+from models.contract import Cancelled
 from models.native import kernels
 from models.whisper.rules import Floats, TokenRules, log_sum_exp
 from models.whisper.search import Beam, Sampled, SearchState, SearchTask, TokenHypothesis, likeliest, search
@@ -181,6 +182,23 @@ def test_what_a_token_reads_is_as_precise_as_the_weights() -> None:
     exact = rounded.network.decoder.memories(rounded.network.encoder(mx.array(mel)))
     _, wanted, _ = rounded.begin([[1, 2, 3]], exact, 1, 8, 0)
     assert 0 < np.abs(found - wanted).max() < 0.02 * np.abs(wanted).max()
+
+
+def test_cancelled_between_steps() -> None:
+    asked: list[int] = []
+
+    def cancelled() -> bool:
+        asked.append(0)
+        return len(asked) > 3
+
+    state = Sampled(1, END, 0.0, np.random.default_rng(0))
+    with pytest.raises(Cancelled):
+        drain(
+            search(
+                cast(Steps, Script(0)), [], [SearchTask([0], 0, 50)], [state], TokenRules([END], (), None), cancelled
+            )
+        )
+    assert len(state.sampled[0]) == 3
 
 
 @pytest.mark.parametrize("size", [6, 64 * 9, 64 * 9 + 63, 51865])

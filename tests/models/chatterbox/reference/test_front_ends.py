@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from models.chatterbox.reference.fbank import kaldi_fbank
 from models.chatterbox.reference.mel import prompt_mel, token_mel, voice_mel
@@ -19,6 +20,15 @@ def test_hann_resampler_equals_torchaudio() -> None:
 
 def test_soxr_resampler_equals_librosa() -> None:
     assert distance(resample_soxr(golden()["pcm"], 24_000, 16_000)[::7], golden()["soxr"]) < 1e-6
+
+
+@pytest.mark.parametrize("resample", [resample_hann, resample_soxr])
+@pytest.mark.parametrize(
+    ("source", "target", "samples"), [(24_000, 16_000, 10_001), (44_100, 24_000, 999), (8_000, 24_000, 50)]
+)
+def test_lengths_are_rounded_up(resample: object, source: int, target: int, samples: int) -> None:
+    assert callable(resample)
+    assert len(resample(np.zeros(samples, np.float32), source, target)) == -(-samples * target // source)
 
 
 def test_mels_equal_the_reference() -> None:
