@@ -25,11 +25,6 @@ def test_lstm_equals_torch(name: str, extra: int) -> None:
     assert checks.lstm(LSTM[name], golden("lstm", name), extra) < TOLERANCE
 
 
-def test_no_mask_means_every_row() -> None:
-    values = golden("lstm", "full")
-    assert checks.distance(checks.lstm_layer(values)(mx.array(values["x"]), PaddingMask()), values["y"]) < TOLERANCE
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "hidden", "counts"),

@@ -21,6 +21,7 @@ from models.backend import on_cpu
 from models.native import build, kernels
 from models.native import process as native_process
 from models.native.build import Unit
+from tests.processes import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or not on_cpu(), reason="no native kernels on this device")
 
@@ -184,13 +185,6 @@ def alive(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def wait_until(true: Any) -> None:
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_compiler_that_hangs_ends_with_its_children(small: Small, tmp_path: Path) -> None:

@@ -14,12 +14,10 @@ from tests.models.chatterbox.reference.builder import distance, golden
 LOGARITHM = 1e-4
 
 
-def test_hann_resampler_equals_torchaudio() -> None:
-    assert distance(resample_hann(golden()["pcm"], 24_000, 16_000)[::7], golden()["hann"]) < 1e-6
-
-
-def test_soxr_resampler_equals_librosa() -> None:
-    assert distance(resample_soxr(golden()["pcm"], 24_000, 16_000)[::7], golden()["soxr"]) < 1e-6
+def test_resamplers_equal_those_of_the_reference() -> None:
+    """Torchaudio's, and librosa's."""
+    for resample, name in ((resample_hann, "hann"), (resample_soxr, "soxr")):
+        assert distance(resample(golden()["pcm"], 24_000, 16_000)[::7], golden()[name]) < 1e-6
 
 
 @pytest.mark.parametrize("resample", [resample_hann, resample_soxr])
