@@ -10,7 +10,7 @@ import pytest
 
 from models.backend import bucket, mx
 from models.contract import AudioChunk, BatchItem, BatchSynthesizer, Cancelled, ModelError, SpeechRequest, WarmupStep
-from models.kokoro.network import Kokoro
+from models.kokoro.network import Kokoro, alignment
 from models.kokoro.pipeline import (
     BATCH_BUCKETS,
     BATCH_FRAME_BUCKETS,
@@ -108,6 +108,14 @@ def test_the_noise_of_a_row_is_what_it_has_alone(padded: bool, totals: list[int]
         alone = mx.random.normal((1, samples), key=mx.random.key(row.seed)) * model._noise_gain
         assert np.array_equal(each[:samples], np.array(alone)[0])
         assert not each[samples:].any()
+
+
+@pytest.mark.parametrize("length", [8, 11])
+def test_alignment_repeats_tokens_and_fills_with_the_last(length: int) -> None:
+    frames = [np.array([3, 1, 4]), np.array([1, 1, 1])]
+    found = alignment(frames, 5, length)
+    assert found.dtype == np.int32
+    assert found.tolist() == [[0] * 3 + [1] + [2] * (length - 4), [5, 6] + [7] * (length - 2)]
 
 
 @pytest.fixture(scope="module")

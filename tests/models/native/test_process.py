@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 import sys
@@ -50,6 +49,12 @@ def test_fused_kernels_on_every_kind_of_stride() -> None:
     assert np.allclose(column, np.square(x * x[:, :, :1] + t), atol=1e-5)
 
 
+def printed(program: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
+    ).stdout
+
+
 PAGES = """
 import resource
 from models.backend import mx
@@ -69,10 +74,7 @@ print(faults() - before)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="concerns glibc's malloc")
 def test_freed_pages_are_kept() -> None:
     """Twenty arrays of 16 MB after twenty others touch no new page; unkept, each would touch 4096."""
-    done = subprocess.run(
-        [sys.executable, "-c", PAGES], capture_output=True, text=True, check=True, timeout=300, env=dict(os.environ)
-    )
-    assert int(done.stdout) < 2_000
+    assert int(printed(PAGES)) < 2_000
 
 
 GIVEN_BACK = """
@@ -105,8 +107,7 @@ print(*found)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="concerns glibc's malloc")
 def test_freed_pages_go_back_once_they_are_many() -> None:
     """Those of 20 MB stay for the next sentence; of 400 MB none do, whatever else is in use."""
-    done = subprocess.run([sys.executable, "-c", GIVEN_BACK], capture_output=True, text=True, check=True, timeout=300)
-    begun, little, beside, after = map(int, done.stdout.split())
+    begun, little, beside, after = map(int, printed(GIVEN_BACK).split())
     assert little >= begun + 20
     assert begun + 40 <= beside < begun + 64 + 40
     assert after < begun + 64
