@@ -42,11 +42,3 @@ def test_residual_blocks_have_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert [each.split(",")[0] for each in rows] == ["| curves", "| residual blocks"]
     assert not any("DIFFERS" in each for each in rows)
-
-
-def test_a_cpu_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.argv", ["kokoro_kernels"])
-    monkeypatch.setattr(kokoro_kernels, "gpu", lambda: None)
-    with pytest.raises(SystemExit):
-        kokoro_kernels.main()
-    assert "no GPU here" in capsys.readouterr().err

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 
-from loadtest import launches
+from loadtest import kokoro_kernels, launches, vocoder_kernels
 from models.backend import mx
 from tests.models.emulator import launcher
 
@@ -16,11 +18,15 @@ def test_a_chain_is_timed() -> None:
     assert 0 < sending < all_of_it
 
 
-def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(launches, "gpu", lambda: None)
+@pytest.mark.parametrize("script", [launches, kokoro_kernels, vocoder_kernels])
+def test_without_a_gpu_it_says_so(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["script"])
+    monkeypatch.setattr(script, "gpu", lambda: None)
     with pytest.raises(SystemExit):
-        launches.main([])
-    assert "MLX needs a GPU" in capsys.readouterr().err
+        script.main()
+    assert "GPU" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("spec", launches.SPECS)

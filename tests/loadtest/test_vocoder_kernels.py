@@ -23,10 +23,3 @@ def test_every_size_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any("DIFFERS" in line for line in lines)
     monkeypatch.setattr(vocoder_kernels, "network", lambda *, half: wrong(made(half=half)) if half else made(half=half))
     assert "DIFFERS" in vocoder_kernels.table(1, (3,))
-
-
-def test_a_cpu_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.argv", ["vocoder_kernels"])
-    with pytest.raises(SystemExit):
-        vocoder_kernels.main()
-    assert "no NVIDIA GPU here" in capsys.readouterr().err

@@ -34,7 +34,6 @@ from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import KokoroSynthesizer
 from models.kokoro.pipeline import load as load_kokoro
 from models.kokoro.weights import load_weights as load_kokoro_weights
-from models.nllb.config import NllbConfig
 from models.nllb.network import Nllb
 from models.nllb.pipeline import NllbTranslator
 from models.nllb.pipeline import load as load_nllb
@@ -45,7 +44,7 @@ from models.whisper.pipeline import load as load_whisper
 from models.whisper.weights import load_weights as load_whisper_weights
 from models.whisper.weights import rename
 from tests.models.chatterbox.reference import builder as reference
-from tests.models.chatterbox.s3gen import flow_builder, naive
+from tests.models.chatterbox.s3gen import flow_builder, narrow
 from tests.models.chatterbox.t3 import builder as t3
 from tests.models.kokoro import builder as kokoro
 from tests.models.kokoro.house import FILES, HOUSE, UTTERANCES
@@ -247,7 +246,7 @@ def _kokoro_network() -> nn.Module:
         return Kokoro(kokoro.tiny_config(Path(folder)))
 
 
-_NLLB = NllbConfig(**{name: nllb.TINY[name] for name in NllbConfig.__dataclass_fields__ if name in nllb.TINY})
+_NLLB = nllb.tiny_config()
 _DIMS = whisper.config(n_vocab=1900)
 PARTS = {
     "kokoro": Part(lambda: kokoro.to_mx(kokoro.official_arrays(kokoro.TINY, 0)), _kokoro_network, load_kokoro_weights),
@@ -266,7 +265,7 @@ PARTS = {
         f"flow-{name}": Part(partial(flow_builder.arrays, config), partial(Flow, config), load_flow, "flow.")
         for name, config in flow_builder.VARIANTS.items()
     },
-    "vocoder": Part(naive.official_arrays, lambda: HiFT(naive.SMALL, naive.MELS), load_vocoder, "mel2wav."),
+    "vocoder": Part(narrow.official_arrays, lambda: HiFT(narrow.SMALL, narrow.MELS), load_vocoder, "mel2wav."),
     "voice-encoder": _reference_part(0, "", "voice_encoder", load_voice_encoder),
     "speaker": _reference_part(1, "speaker_encoder.", "speaker", load_speaker),
     "tokenizer": _reference_part(1, "tokenizer.", "tokenizer", load_tokenizer),

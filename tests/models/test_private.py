@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -150,9 +151,8 @@ sys.exit(app.cli.main.main(["serve", "--port", "0"]))
 """
 
 
-def serve_as(user: int, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", AS_ANOTHER, str(user)]
-    environment = {"PATH": os.environ["PATH"], **environment}
+def run(program: str, *arguments: object, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -170,7 +170,7 @@ def serve_as(user: int, **environment: str) -> subprocess.CompletedProcess[str]:
 )
 def test_a_user_without_a_place_is_told_what_to_set(environment: dict[str, str], names: list[str]) -> None:
     """User 12345 has no passwd entry and owns nothing."""
-    done = serve_as(12345, **environment)
+    done = run(AS_ANOTHER, 12345, environment={"PATH": os.environ["PATH"], **environment})
     assert done.returncode == 2, done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert all(name in done.stderr for name in names), done.stderr
@@ -195,9 +195,7 @@ def test_two_users_have_a_folder_each() -> None:
     shared.mkdir()
     try:
         shared.chmod(0o1777)
-        environment = os.environ | {"SHARED": str(shared)}
-        command = [sys.executable, "-c", TWO_USERS, "0", str(NOBODY), "0", "12345"]
-        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = run(TWO_USERS, 0, NOBODY, 0, 12345, environment=os.environ | {"SHARED": str(shared)})
         assert done.returncode == 0, done.stderr
         assert {(shared / name).stat().st_uid for name in ("0", "12345", str(NOBODY))} == {0, NOBODY, 12345}
     finally:
@@ -217,8 +215,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.skipif(not (LINUX and on_cpu()), reason="concerns MLX's CPU back end on Linux")
 def test_nothing_is_compiled_into_the_temporary_directory(tmp_path: Path) -> None:
     """MLX would load any object there that has the name of one of its kernels, whoever put it there."""
-    environment = os.environ | {"TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-c", FUSED]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = run(FUSED, environment=os.environ | {"TMPDIR": str(tmp_path)})
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert list(tmp_path.iterdir()) == []

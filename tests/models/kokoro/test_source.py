@@ -52,10 +52,3 @@ def test_random_shapes(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
         steps = int(rng.randint(1, 40))
         counts = tuple(int(each) for each in rng.randint(1, steps + 1, rng.randint(1, 4)))
         assert worst(steps, counts, 300, f0=float(rng.uniform(50, 500))) < 5e-6, (steps, counts)
-
-
-@proof
-@pytest.mark.parametrize("device", DEVICES)
-def test_the_comparison_at_load_agrees(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "launch", launcher(device))
-    assert source._difference(300) < 1e-4

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.layers.activation import exp_below, gelu, gelu_tanh, leaky_relu, mish, silu, sine, snake
+from models.layers.activation import exp_below, gelu, gelu_tanh, mish, silu, sine, snake
 from tests.models.layers import checks
 from tests.models.layers.checks import TOLERANCE, golden, sin_squared
 
@@ -87,7 +87,3 @@ def test_exponential_below_a_bound() -> None:
     assert np.abs(found / wanted - 1)[within].max() < 1e-5
     assert found[~within].max() < 4e-11
     assert found[-1] == pytest.approx(1, abs=1e-6)
-
-
-def test_leaky_relu() -> None:
-    assert np.allclose(np.array(leaky_relu(mx.array([-2.0, 0.0, 3.0]), 0.1)), [-0.2, 0.0, 3.0])

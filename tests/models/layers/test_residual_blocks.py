@@ -230,16 +230,6 @@ def test_the_mean_of_blocks(device: Device, adds: bool, monkeypatch: pytest.Monk
     assert np.abs(np.array(found) - np.array(wanted)).max() < 1e-6 * np.abs(np.array(wanted)).max()
 
 
-def test_a_generator_prepares_its_blocks(gpu: Callable[..., Launched]) -> None:
-    gpu()
-    made, bank = styled_blocks()
-    prepared = generator.Generator._kernels_of(made, bank.width)
-    assert prepared is not None
-    assert prepared.styled
-    narrow, bank = styled_blocks(width=48)
-    assert generator.Generator._kernels_of(narrow, bank.width) is None
-
-
 def test_what_is_no_number_stays_none(gpu: Callable[..., Launched]) -> None:
     """A network that computes no numbers is found out by them: float16's range is not to hide them."""
     gpu()

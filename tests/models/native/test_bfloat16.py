@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from models.backend import mx
-from models.contract import ModelSpec
-from models.kokoro import generator
 from models.kokoro.config import load_config
 from models.kokoro.pipeline import load
 from models.layers.conv import PaddingMask
 from models.native import kernels
+from tests.models.kokoro.house import SPEC
 from tests.models.native.checks import CLOSE, apart, conv_reference
 
 pytestmark = pytest.mark.skipif(not kernels.has_bfloat16(), reason="this processor does not multiply in bfloat16")
@@ -41,12 +39,9 @@ def test_convolution_in_bfloat16(rows: int, inputs: int, outputs: int, kernel: i
 
 def test_house_voice_in_bfloat16() -> None:
     """The waveform of one alignment and one F0 stays within two hundredths of that in float32."""
-    folder = Path(generator.__file__).parents[1] / "house"
-    files = {"config": "config.json", "weights": "model.safetensors", "voices": "voices.safetensors"}
-    spec = ModelSpec("house", "kokoro", {name: str(folder / path) for name, path in files.items()})
-    exact, coarse = (load(replace(spec, dtype=dtype)).network.decoder for dtype in ("float32", "auto"))
+    exact, coarse = (load(replace(SPEC, dtype=dtype)).network.decoder for dtype in ("float32", "auto"))
     frames, rng = 60, mx.random.key(3)
-    config = load_config(spec.files["config"])
+    config = load_config(SPEC.files["config"])
     text, style, energy, noise = (
         mx.random.normal(shape, key=key)
         for shape, key in zip(

@@ -21,6 +21,7 @@ from models.backend import on_cpu
 from models.native import build, kernels
 from models.native import process as native_process
 from models.native.build import Unit
+from tests.processes import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or not on_cpu(), reason="no native kernels on this device")
 
@@ -105,44 +106,38 @@ def test_use_needs_no_compiler(small: Small, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """The folder of objects that an installation brings; it does not exist yet."""
+def installed(small: Small, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """The path of a module that was built, and the folder of the installation, where it lies now."""
+    built, folder = build.library(), tmp_path / "prefix" / "share" / "nightingale"
+    folder.parent.mkdir(parents=True)
+    shutil.move(built.parent, folder)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
     native_process._installed.cache_clear()
-    yield tmp_path / "prefix" / "share" / "nightingale"
+    yield built, folder
     native_process._installed.cache_clear()
 
 
-def test_module_of_the_installation_is_used(small: Small, installed: Path) -> None:
-    built = build.library()
-    installed.parent.mkdir(parents=True)
-    shutil.move(built.parent, installed)
-    native_process._installed.cache_clear()
-    assert build.library() == installed / built.name
+def test_module_of_the_installation_is_used(small: Small, installed: tuple[Path, Path]) -> None:
+    built, folder = installed
+    assert build.library() == folder / built.name
     assert small.left() == []
     assert small.count() == 1
 
 
-def test_damaged_module_of_the_installation_is_built_in_the_cache(small: Small, installed: Path) -> None:
-    built = build.library()
-    installed.parent.mkdir(parents=True)
-    shutil.move(built.parent, installed)
-    native_process._installed.cache_clear()
-    (installed / built.name).write_bytes(b"?")
+def test_damaged_module_of_the_installation_is_built_in_the_cache(installed: tuple[Path, Path]) -> None:
+    built, folder = installed
+    (folder / built.name).write_bytes(b"?")
     assert build.library() == built
-    assert (installed / built.name).read_bytes() == b"?"
+    assert (folder / built.name).read_bytes() == b"?"
 
 
 def test_module_that_others_can_change_is_not_used(
-    small: Small, installed: Path, caplog: pytest.LogCaptureFixture
+    installed: tuple[Path, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    built = build.library()
-    installed.parent.mkdir(parents=True)
-    shutil.copytree(built.parent, installed)
-    installed.chmod(0o777)
-    native_process._installed.cache_clear()
+    built, folder = installed
+    folder.chmod(0o777)
     assert build.library() == built
-    assert f"Compiled code of {installed} is not used: others can write" in caplog.text
+    assert f"Compiled code of {folder} is not used: others can write" in caplog.text
 
 
 @pytest.mark.parametrize("kept", [0, 1, 40, 5000, None])
@@ -184,25 +179,12 @@ def test_compiler_that_fails(small: Small) -> None:
     assert small.count() == 2  # a later start tries again
 
 
-def test_source_that_does_not_compile(small: Small) -> None:
-    small.source.write_text("int small() { return seven; }\n")
-    with pytest.raises(OSError, match="'seven' was not declared"):
-        build.library()
-
-
 def alive(process: int) -> bool:
     """Whether a process runs: a zombie does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def wait_until(true: Any) -> None:
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_compiler_that_hangs_ends_with_its_children(small: Small, tmp_path: Path) -> None:

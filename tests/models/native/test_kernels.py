@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from mlx.utils import tree_map
 
 from models.backend import mx, on_cpu
 from models.chatterbox.s3gen import vocoder
-from models.kokoro import generator, network, source
+from models.kokoro import generator, source
 from models.kokoro.albert import AlbertEncoder
 from models.kokoro.config import AlbertConfig
 from models.kokoro.generator import ResBlock
@@ -105,30 +105,30 @@ def random_layer(layer: nn.Module) -> nn.Module:
     return layer
 
 
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turn the native kernels off for what is lowered from now on."""
-    monkeypatch.setattr(kernels, "module", lambda: None)
+@contextmanager
+def plain() -> Iterator[None]:
+    """Within, what is lowered and computed has no native kernels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "module", lambda: None)
+        yield
 
 
 @pytest.mark.parametrize(("stride", "kernel", "padding"), [(1, 5, 2), (6, 12, 3), (2, 3, 1)])
-def test_layer_of_convolution(monkeypatch: pytest.MonkeyPatch, stride: int, kernel: int, padding: int) -> None:
+def test_layer_of_convolution(stride: int, kernel: int, padding: int) -> None:
     native, x = random_layer(Conv1d(24, 40, kernel, stride=stride, padding=padding)), mx.random.normal((2, 99, 24))
     other = Conv1d(24, 40, kernel, stride=stride, padding=padding)
     other.update(native.parameters())
     native.lower()
     assert native.packed is not None
-    plain(monkeypatch)
-    other.lower()
-    expected = other(x)
-    mx.eval(expected)
-    monkeypatch.undo()
+    with plain():
+        other.lower()
+        expected = other(x)
+        mx.eval(expected)
     assert apart(native(x), expected) < CLOSE
 
 
 @pytest.mark.parametrize(("stride", "kernel", "padding"), [(10, 20, 5), (6, 12, 3), (5, 20, 10)])
-def test_layer_of_transposed_convolution(
-    monkeypatch: pytest.MonkeyPatch, stride: int, kernel: int, padding: int
-) -> None:
+def test_layer_of_transposed_convolution(stride: int, kernel: int, padding: int) -> None:
     def layer() -> ConvTranspose1d:
         return ConvTranspose1d(32, 16, kernel, stride=stride, padding=padding)
 
@@ -136,18 +136,15 @@ def test_layer_of_transposed_convolution(
     other.update(native.parameters())
     native.lower()
     assert native.packed is not None
-    plain(monkeypatch)
-    expected = other(x)
-    mx.eval(expected)
-    monkeypatch.undo()
+    with plain():
+        expected = other(x)
+        mx.eval(expected)
     assert apart(native(x), expected) < CLOSE
 
 
 @pytest.mark.parametrize(("batch", "rows", "counts"), [(1, 300, None), (3, 70, (70, 41, 1)), (1, 1, None)])
 @pytest.mark.parametrize("kernels_of", [(3,), (3, 7, 11)])
-def test_residual_blocks(
-    monkeypatch: pytest.MonkeyPatch, batch: int, rows: int, counts: Sequence[int] | None, kernels_of: Sequence[int]
-) -> None:
+def test_residual_blocks(batch: int, rows: int, counts: Sequence[int] | None, kernels_of: Sequence[int]) -> None:
     def made() -> nn.Module:
         holder = nn.Module()
         holder.blocks = [ResBlock(32, kernel, (1, 3, 5), 8) for kernel in kernels_of]
@@ -167,13 +164,14 @@ def test_residual_blocks(
         block.lower()
         assert block.native is not None
     *_, (found,) = generator.mean_of_blocks(native.blocks, generator.mean_bias(native.blocks), x, styled, valid, 0.1)
-    plain(monkeypatch)
-    for block in other.blocks:
-        block.lower()
-        assert block.native is None
-    *_, (expected,) = generator.mean_of_blocks(other.blocks, generator.mean_bias(other.blocks), x, styled, valid, 0.1)
-    mx.eval(expected)
-    monkeypatch.undo()
+    with plain():
+        for block in other.blocks:
+            block.lower()
+            assert block.native is None
+        *_, (expected,) = generator.mean_of_blocks(
+            other.blocks, generator.mean_bias(other.blocks), x, styled, valid, 0.1
+        )
+        mx.eval(expected)
     # One row has no deviation: AdaIN divides by the root of 1e-5, which multiplies the rounding of its mean.
     assert apart(found, expected) < (CLOSE if rows > 1 and (counts is None or min(counts) > 1) else 1e-3)
 
@@ -186,9 +184,7 @@ def mean_of(blocks: Sequence[vocoder.ResBlock]) -> vocoder.MeanOfBlocks:
 
 @pytest.mark.parametrize(("rows", "count"), [(300, None), (70, 41), (1, None)])
 @pytest.mark.parametrize("kernels_of", [(3,), (3, 7, 11)])
-def test_residual_blocks_without_norm(
-    monkeypatch: pytest.MonkeyPatch, rows: int, count: int | None, kernels_of: Sequence[int]
-) -> None:
+def test_residual_blocks_without_norm(rows: int, count: int | None, kernels_of: Sequence[int]) -> None:
     """Those of S3Gen's vocoder: each convolution's bias is added before the next Snake."""
     native, other = ([vocoder.ResBlock(32, kernel, (1, 3, 5)) for kernel in kernels_of] for _ in range(2))
     for block, twin in zip(native, other, strict=True):
@@ -201,21 +197,18 @@ def test_residual_blocks_without_norm(
     valid = masked(None if count is None else (count,), rows)
     x = valid.zero(mx.random.normal((1, rows, 32)))
     found = mean_of(native)(x, valid, 0.1)
-    plain(monkeypatch)
-    for block in other:
-        block.lower()
-        assert block.packed is None
-    expected = mean_of(other)(x, valid, 0.1)
-    mx.eval(expected)
-    monkeypatch.undo()
+    with plain():
+        for block in other:
+            block.lower()
+            assert block.packed is None
+        expected = mean_of(other)(x, valid, 0.1)
+        mx.eval(expected)
     assert apart(valid.zero(found), valid.zero(expected)) < CLOSE
 
 
 @pytest.mark.parametrize(("inputs", "outputs", "upsample"), [(40, 40, False), (66, 32, False), (40, 24, True)])
 @pytest.mark.parametrize(("batch", "counts"), [(1, None), (2, (83, 40))])
-def test_adain_block(
-    monkeypatch: pytest.MonkeyPatch, inputs: int, outputs: int, upsample: bool, batch: int, counts: Sequence[int] | None
-) -> None:
+def test_adain_block(inputs: int, outputs: int, upsample: bool, batch: int, counts: Sequence[int] | None) -> None:
     native, other = (AdainResBlock(inputs, outputs, 8, upsample=upsample) for _ in range(2))
     random_layer(native)
     other.update(native.parameters())
@@ -224,13 +217,12 @@ def test_adain_block(
     styled, x = bank(mx.random.normal((batch, 8))), valid.zero(mx.random.normal((batch, 83, inputs)))
     native.lower()
     found = native(x, styled, valid)
-    plain(monkeypatch)
-    other.lower()
-    expected = other(x, styled, valid)
-    after = valid.doubled(2 * 83) if upsample else valid
-    expected = after.zero(expected)
-    mx.eval(expected)
-    monkeypatch.undo()
+    with plain():
+        other.lower()
+        expected = other(x, styled, valid)
+        after = valid.doubled(2 * 83) if upsample else valid
+        expected = after.zero(expected)
+        mx.eval(expected)
     assert apart(after.zero(found), expected) < CLOSE
 
 
@@ -247,7 +239,6 @@ def test_lstm(batch: int, rows: int, counts: Sequence[int] | None, hidden: int) 
 @pytest.mark.parametrize(("batch", "rows", "counts"), [(1, 1, None), (1, 190, None), (3, 21, (21, 13, 1))])
 @pytest.mark.parametrize(("width", "heads", "wide"), [(32, 4, 80), (96, 3, 160), (400, 5, 600)])
 def test_encoder(
-    monkeypatch: pytest.MonkeyPatch,
     batch: int,
     rows: int,
     counts: Sequence[int] | None,
@@ -263,19 +254,16 @@ def test_encoder(
     x, valid = mx.random.normal((batch, rows, 24)), masked(counts, rows)
     native.lower()
     found = native(x, valid)
-    plain(monkeypatch)
-    other.lower()
-    expected = other(x, valid)
-    mx.eval(expected)
-    monkeypatch.undo()
+    with plain():
+        other.lower()
+        expected = other(x, valid)
+        mx.eval(expected)
     assert apart(valid.zero(found), valid.zero(expected)) < 2 * CLOSE
 
 
 @pytest.mark.parametrize("hop", [1, 4, 5, 9])
 @pytest.mark.parametrize(("batch", "hops", "counts"), [(1, 2, None), (1, 700, None), (3, 60, (60, 41, 3))])
-def test_fourier_transform(
-    monkeypatch: pytest.MonkeyPatch, hop: int, batch: int, hops: int, counts: Sequence[int] | None
-) -> None:
+def test_fourier_transform(hop: int, batch: int, hops: int, counts: Sequence[int] | None) -> None:
     """Both directions against matrix products; phases count as much as their bins are loud."""
     native = Stft(4 * hop, hop)
     x, rows = mx.random.normal((batch, max(hops, 3) * hop)), 2 * mx.random.normal((batch, hops + 1, 2 * native.bins))
@@ -284,11 +272,14 @@ def test_fourier_transform(
     mx.eval(x, rows)
     found = native.spectrum(x, samples), native.analyze(x, samples), native.head(rows, None, samples, most=9.0)
     mx.eval(found)
-    plain(monkeypatch)
-    other = Stft(4 * hop, hop)
-    expected = other.spectrum(x, samples), other.analyze(x, samples), other.head(rows, frames.mask, samples, most=9.0)
-    mx.eval(expected)
-    monkeypatch.undo()
+    with plain():
+        other = Stft(4 * hop, hop)
+        expected = (
+            other.spectrum(x, samples),
+            other.analyze(x, samples),
+            other.head(rows, frames.mask, samples, most=9.0),
+        )
+        mx.eval(expected)
     frames = masked(None if counts is None else [count + 1 for count in counts], found[0].shape[1])
     assert apart(found[0], frames.zero(expected[0])) < CLOSE
     loud, phase = mx.split(frames.zero(expected[1]), 2, axis=2)
@@ -338,4 +329,3 @@ def test_description_names_what_is_in_use() -> None:
     assert on_cpu()
     threads = kernels.module().threads()
     assert kernels.description() == f"{kernels.module().instructions()}, {threads} thread{'s' if threads > 1 else ''}"
-    assert math.isfinite(network.AdainResBlock(4, 4, 4).conv1.weight.size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import pytest
 
 from models.backend import mx, on_cpu
 from models.native import process
-from models.native.process import preload_blas
 
 CPU_LINUX = pytest.mark.skipif(
     not (sys.platform == "linux" and on_cpu()), reason="concerns MLX's CPU back end on Linux"
@@ -33,16 +31,6 @@ def test_products_of_few_rows(rows: int, transposed: str) -> None:
     assert np.allclose(np.array(left @ wide[:, 47:]), a @ b, atol=1e-5)
 
 
-@CPU_LINUX
-def test_single_rows_leave_sgemm_alone() -> None:
-    """They reach the forwarding object, whose path for them is the one tested above."""
-    counter = preload_blas()
-    assert counter is not None
-    before = counter.nightingale_blas_calls()
-    mx.eval(mx.ones((1, 64)) @ mx.ones((64, 64)))
-    assert counter.nightingale_blas_calls() == before + 1
-
-
 def test_fused_kernels_on_every_kind_of_stride() -> None:
     """MLX's own kernels: plain, strided, reversed and broadcast inputs."""
     fused = mx.compile(lambda x, s, t: mx.square(x * s + t))
@@ -59,6 +47,12 @@ def test_fused_kernels_on_every_kind_of_stride() -> None:
         assert np.allclose(found, np.square(same * s + t), atol=1e-5)
     column = np.array(fused(array, mx.array(x[:, :, :1]), mx.array(t)))
     assert np.allclose(column, np.square(x * x[:, :, :1] + t), atol=1e-5)
+
+
+def printed(program: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
+    ).stdout
 
 
 PAGES = """
@@ -80,10 +74,7 @@ print(faults() - before)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="concerns glibc's malloc")
 def test_freed_pages_are_kept() -> None:
     """Twenty arrays of 16 MB after twenty others touch no new page; unkept, each would touch 4096."""
-    done = subprocess.run(
-        [sys.executable, "-c", PAGES], capture_output=True, text=True, check=True, timeout=300, env=dict(os.environ)
-    )
-    assert int(done.stdout) < 2_000
+    assert int(printed(PAGES)) < 2_000
 
 
 GIVEN_BACK = """
@@ -116,8 +107,7 @@ print(*found)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="concerns glibc's malloc")
 def test_freed_pages_go_back_once_they_are_many() -> None:
     """Those of 20 MB stay for the next sentence; of 400 MB none do, whatever else is in use."""
-    done = subprocess.run([sys.executable, "-c", GIVEN_BACK], capture_output=True, text=True, check=True, timeout=300)
-    begun, little, beside, after = map(int, done.stdout.split())
+    begun, little, beside, after = map(int, printed(GIVEN_BACK).split())
     assert little >= begun + 20
     assert begun + 40 <= beside < begun + 64 + 40
     assert after < begun + 64

@@ -75,6 +75,12 @@ def write_config(folder: Path, **changes: Any) -> Path:
     return path
 
 
+def tiny_config(**changes: Any) -> NllbConfig:
+    """TINY with `changes`, without a file."""
+    values = TINY | changes
+    return NllbConfig(**{name: values[name] for name in NllbConfig.__dataclass_fields__ if name in values})
+
+
 def official_arrays(config: NllbConfig, seed: int, loudness: float = 1.0) -> Arrays:
     """Random weights by their official names; the end of a sentence is `loudness` times as loud as other tokens.
 

@@ -12,13 +12,6 @@ from models.nllb.config import load_config
 from tests.models.nllb.builder import write_config
 
 
-def test_the_larger_model_by_configuration(tmp_path: Path) -> None:
-    """NLLB-1.3B's numbers; keys that only training reads are ignored."""
-    changes = {"d_model": 1024, "encoder_layers": 24, "decoder_layers": 24, "decoder_ffn_dim": 8192, "dropout": 0.1}
-    config = load_config(write_config(tmp_path, **changes))
-    assert (config.encoder_layers, config.decoder_ffn_dim, config.embedding_scale) == (24, 8192, 32.0)
-
-
 def test_unscaled_embeddings(tmp_path: Path) -> None:
     assert load_config(write_config(tmp_path, scale_embedding=False)).embedding_scale == 1.0
 

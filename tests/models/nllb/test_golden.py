@@ -97,10 +97,6 @@ def test_greedy(net: Nllb, head: Head, golden: dict[str, np.ndarray], together: 
     assert 0 < sum(mine[0].ended for mine in found) < len(INPUTS), "both ways to end must occur"
 
 
-def test_the_ban_matters(golden: dict[str, np.ndarray]) -> None:
-    assert any(golden[f"{k}/greedy"].tolist() != golden[f"{k}/unrepeated"].tolist() for k in range(len(INPUTS)))
-
-
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("together", [False, True])
 def test_beams(net: Nllb, head: Head, golden: dict[str, np.ndarray], together: bool, padded: bool) -> None:

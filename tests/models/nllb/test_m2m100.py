@@ -7,14 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from models.contract import (
     ModelSpec,
     Translation,
     TranslationRequest,
-    UnknownLanguageError,
     WeightsError,
     WeightsMissingError,
 )
@@ -61,28 +58,9 @@ def test_a_piece_that_the_dictionary_lacks_is_unknown(tokens: M2m100Tokenizer) -
     assert tokens.decode([3, 3]) == ""
 
 
-@pytest.mark.parametrize("special", ["</s>", "<s>", "<pad>", "<unk>", "__en__"])
-def test_special_tokens_in_text_are_text(tokens: M2m100Tokenizer, special: str) -> None:
-    ids = set(tokens.pieces(f"the {special} cat"))
-    assert not ids & {0, 1, 2, *tokens.languages.values()}
-
-
-@given(st.text(max_size=40))
-def test_any_text_is_one_sentence_for_the_model(tokens: M2m100Tokenizer, text: str) -> None:
-    ids = tokens.encode(text, "eng_Latn")
-    assert ids.count(2) == 1
-    assert all(0 <= id_ < tokens.size for id_ in ids)
-    tokens.decode(ids)
-
-
 def test_unused_rows_are_known(tokens: M2m100Tokenizer) -> None:
     assert list(tokens.unused) == list(range(tokens.size, tokens.size + 8))
     assert tokens.decode(list(tokens.unused)) == ""
-
-
-def test_unknown_languages(tokens: M2m100Tokenizer) -> None:
-    with pytest.raises(UnknownLanguageError, match="100 FLORES-200 codes; nearest"):
-        tokens.encode("the cat", "zho_Hant")
 
 
 def test_shortlists_take_frequent_tokens_first(tokens: M2m100Tokenizer) -> None:

@@ -1,4 +1,4 @@
-"""The translator as the service sees it: batches, drafts, beams, second tries, cancellation. Random weights."""
+"""The translator as the service sees it: batches, drafts, beams, second tries, warm-up. Random weights."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.backend import on_cpu
+from models.backend import mx, on_cpu
 from models.contract import (
     ModelRequestError,
     ModelSpec,
+    OutsideCoverageError,
     Translation,
     TranslationRequest,
 )
 from models.native import kernels
 from models.nllb import repair, steps, vocabulary
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
+from models.nllb.search import TokenHypothesis
+from models.nllb.steps import CompiledNetwork
 from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, files, translator
 
@@ -100,8 +103,6 @@ def test_unknown_never_comes_out(tmp_path: Path) -> None:
     loud = translator(tmp_path)
     weight = np.array(loud.network.shared.weight)
     weight[3] = weight.mean(axis=0) + 50 * np.sign(weight[7])
-    from models.backend import mx
-
     loud.network.shared.weight = mx.array(weight)
     for beams in (1, 2):
         for found in run(loud, requests(4, beams=beams)):
@@ -199,8 +200,6 @@ class Scripted:
                 tokens, ended = outcomes[work.text, ngram]
                 yield work, [TokenHypothesis(list(tokens), ended=ended, stopped=repair.loops(tokens))]
 
-        from models.nllb.search import TokenHypothesis
-
         monkeypatch.setattr(model, "_search", search)
 
 
@@ -291,42 +290,38 @@ def test_screening_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert run(screened, [drafted])[0].best.tokens == one.best.tokens
 
 
-@pytest.mark.parametrize(("bits", "alike"), [(8, 0.99), (4, 0.7)])
-def test_fewer_bits(tmp_path: Path, bits: int, alike: float) -> None:
-    """Quantized weights give nearly the same hidden states, and translations come out."""
-    from models.backend import mx
-
-    given = files(tmp_path)
-    whole, small = load(ModelSpec("tiny", "nllb", given)), load(ModelSpec("tiny", "nllb", given, bits=bits))
+@pytest.mark.parametrize(
+    ("options", "least", "most"),
+    [
+        ({"bits": 8}, 4e-4, 0.15),
+        ({"bits": 4}, 4e-4, 0.8),
+        pytest.param(
+            {"dtype": "bfloat16"},
+            1e-4,
+            0.02,
+            marks=pytest.mark.skipif(
+                not kernels.available(), reason="a GPU computes in it; without native kernels nothing"
+            ),
+        ),
+    ],
+)
+def test_fewer_bits(tmp_path: Path, options: dict[str, Any], least: float, most: float) -> None:
+    """Rounded weights give nearly the same hidden states, and translations come out. A CPU reads bfloat16, and computes
+    in float32."""
+    spec = ModelSpec("tiny", "nllb", files(tmp_path))
+    whole, small = load(spec), load(replace(spec, **options))
     source = mx.array([whole.tokenizer.encode("the cat sees a dog", "eng_Latn")])
     a, b = (np.array(each.network.encode(source, mx.array([7]))[0]).ravel() for each in (whole, small))
-    cosine = float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
-    assert alike < cosine < 1 - 1e-7
-    assert all(one.best.text for one in run(small, requests(4))) == all(
-        one.best.text for one in run(whole, requests(4))
-    )
-
-
-@pytest.mark.skipif(not kernels.available(), reason="a GPU computes in bfloat16; without native kernels nothing does")
-@pytest.mark.parametrize("beams", [1, 3])
-def test_weights_in_bfloat16(tmp_path: Path, beams: int) -> None:
-    """A CPU reads them in it, and computes in float32: hidden states differ by the weights' rounding alone."""
-    from models.backend import mx
-
-    given = files(tmp_path)
-    whole, small = load(ModelSpec("tiny", "nllb", given)), load(ModelSpec("tiny", "nllb", given, dtype="bfloat16"))
-    source = mx.array([whole.tokenizer.encode("the cat sees a dog", "eng_Latn")])
-    a, b = (np.array(each.network.encode(source, mx.array([7]))[0]).ravel() for each in (whole, small))
-    assert 1e-4 < np.linalg.norm(a - b) / np.linalg.norm(a) < 0.02
-    assert small.network.shared.weight.size == 0, "no other copy is kept"
-    batch = [replace(request, beams=beams) for request in requests(4)]
-    found, wanted = run(small, batch), run(whole, batch)
-    assert [bool(one.best.text) for one in found] == [bool(one.best.text) for one in wanted]
+    assert least < np.linalg.norm(a - b) / np.linalg.norm(a) < most
+    if options.get("dtype"):
+        assert small.network.shared.weight.size == 0, "no other copy is kept"
+    for beams in (1, 3):
+        found, wanted = (run(each, requests(4, beams=beams)) for each in (small, whole))
+        assert [bool(one.best.text) for one in found] == [bool(one.best.text) for one in wanted]
 
 
 def test_coverage(tmp_path: Path) -> None:
     """A demonstrator refuses what it was not made for, before anything is computed."""
-    from models.contract import OutsideCoverageError
 
     class Only:
         def check(self, text: str, source: str, target: str) -> None:
@@ -337,3 +332,65 @@ def test_coverage(tmp_path: Path) -> None:
     assert run(model, [TranslationRequest("the cat", "eng_Latn", "fra_Latn")])
     with pytest.raises(OutsideCoverageError, match="the dog"):
         model.check(TranslationRequest("the dog", "eng_Latn", "fra_Latn"))
+
+
+def batches(count: int) -> list[list[TranslationRequest]]:
+    """Batches of every size, of sentences of every length, greedy and with beams."""
+    rng = random.Random(0)
+    return [
+        [
+            TranslationRequest(" ".join(rng.choices(WORDS, k=rng.randint(1, 40))), "eng_Latn", "deu_Latn", beams)
+            for _ in range(rng.randint(1, MAX_BATCH))
+        ]
+        for beams in (1, 2, 5, 8)
+        for _ in range(count)
+    ]
+
+
+class Shapes:
+    """Recorder of the shapes that the network gets; on a GPU each new one is compiled."""
+
+    def __init__(self, stages: CompiledNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: set[tuple[Any, ...]] = set()
+        for name in ("_encode", "_step", "_verify", "_best"):
+            monkeypatch.setattr(stages, name, self._noting(name, getattr(stages, name)))
+
+    def _noting(self, name: str, call: Any) -> Any:
+        def noted(*given: Any) -> Any:
+            flat = [part for one in given for part in (one if isinstance(one, list) else [one])]
+            self.seen.add((name, *(part.shape for part in flat if hasattr(part, "shape"))))
+            return call(*given)
+
+        return noted
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_new_shape_after_warming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    padded = translator(tmp_path, padded=True)
+    shapes = Shapes(padded.compiled, monkeypatch)
+    padded.warm(lambda _step: None)
+    warm = set(shapes.seen)
+    for batch in batches(3):
+        list(padded.translate(batch, Timeline(), lambda: False))
+    for request in batches(1)[0][:6]:
+        drafted = [TranslationRequest(request.text, *("eng_Latn", "deu_Latn"), draft=(9,) * n) for n in (1, 7, 30)]
+        for one in drafted:
+            list(padded.translate([one], Timeline(), lambda: False))
+    assert shapes.seen - warm == set()
+    assert len(warm) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_each_bucket_is_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    padded = translator(tmp_path, padded=True)
+    encode, seen = padded.compiled.encode, list[tuple[int, int]]()
+
+    def noted(sources: list[list[int]], *given: Any) -> Any:
+        seen.append((len(sources), len(sources[0])))
+        return encode(sources, *given)
+
+    monkeypatch.setattr(padded.compiled, "encode", noted)
+    padded.warm(lambda _step: None)
+    assert len(seen) == len(set(seen)) > 10

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.contract import UnknownLanguageError, WeightsError, WeightsMissingError
+from models.contract import UnknownLanguageError, WeightsError
 from models.nllb.config import load_config
+from models.nllb.m2m100 import M2m100Tokenizer
 from models.nllb.text import NllbTokenizer
 from tests.models.nllb.builder import LANGUAGES, WORDS, tokenizer_file, write_config
+from tests.models.nllb.m2m100_builder import tokenizer as m2m100_tokenizer
 
 HELLO = "Hello World , the cat runs ."
 
@@ -39,17 +41,26 @@ def test_languages_in_the_order_of_their_ids(tokenizer: NllbTokenizer) -> None:
     assert list(tokenizer.languages.values()) == sorted(tokenizer.languages.values())
 
 
-@pytest.mark.parametrize("special", ["</s>", "<s>", "<pad>", "<mask>", "eng_Latn"])
-def test_special_tokens_in_text_are_text(tokenizer: NllbTokenizer, special: str) -> None:
-    ids = tokenizer.encode(f"the {special} cat", "eng_Latn")
-    assert not set(ids[1:-1]) & {0, 1, 2, *tokenizer.languages.values(), tokenizer.size - 1}
+@pytest.fixture(scope="module", params=["nllb", "m2m100"])
+def either(
+    request: pytest.FixtureRequest, tokenizer: NllbTokenizer, tmp_path_factory: pytest.TempPathFactory
+) -> NllbTokenizer | M2m100Tokenizer:
+    return tokenizer if request.param == "nllb" else m2m100_tokenizer(tmp_path_factory.mktemp("m2m100"))
+
+
+@pytest.mark.parametrize("special", ["</s>", "<s>", "<pad>", "<unk>", "<mask>", "eng_Latn", "__en__"])
+def test_special_tokens_in_text_are_text(either: NllbTokenizer | M2m100Tokenizer, special: str) -> None:
+    ids = either.encode(f"the {special} cat", "eng_Latn")
+    assert not set(ids[1:-1]) & {0, 1, 2, *either.languages.values()}
+    assert "<mask>" not in {either.piece(id_) for id_ in ids}
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_one_sentence_for_the_model(tokenizer: NllbTokenizer, text: str) -> None:
-    ids = tokenizer.encode(text, "eng_Latn")
+def test_any_text_is_one_sentence_for_the_model(either: NllbTokenizer | M2m100Tokenizer, text: str) -> None:
+    ids = either.encode(text, "eng_Latn")
     assert ids.count(2) == 1
-    assert all(0 <= id_ < tokenizer.size for id_ in ids)
+    assert all(0 <= id_ < either.size for id_ in ids)
+    either.decode(ids)
 
 
 def test_ids_without_a_token_are_left_out(tokenizer: NllbTokenizer) -> None:
@@ -92,11 +103,6 @@ def test_shortlists_of_other_scripts(tokenizer: NllbTokenizer, script: str, lett
 def test_an_eighth_is_for_latin_words(tokenizer: NllbTokenizer) -> None:
     kept = len(tokenizer.shortlist("Cyrl", 1))
     assert len(tokenizer.shortlist("Cyrl", kept + 16)) == kept + 2, "no more words in Cyrillic are there"
-
-
-def test_missing(tmp_path: Path) -> None:
-    with pytest.raises(WeightsMissingError, match=r"tokenizer\.json"):
-        NllbTokenizer(tmp_path / "tokenizer.json", load_config(write_config(tmp_path)))
 
 
 def test_damaged(tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ import pytest
 
 from models.backend import mx, on_cpu
 from models.contract import Cancelled, RecognitionRequest, RecognizedSegment
-from models.timeline import Stage, Timeline
+from models.timeline import Timeline
 from models.whisper import pipeline, steps
 from models.whisper.batch import Batch
 from models.whisper.decoding import Decoded, DecodingOptions, decode
 from models.whisper.pipeline import WhisperRecognizer
 from tests.models.whisper.builder import config, network, recognizer, sound, tokenizer
+from tests.models.whisper.test_pipeline import run
 
 RATE = 16_000
 PCM = sound(12)
@@ -45,11 +46,6 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def run(model: WhisperRecognizer, request: RecognitionRequest, timeline: Timeline | None = None) -> list[Any]:
-    items = model.recognize(request, timeline or Timeline(), lambda: False)
-    return [item for item in items if item is not None]
-
-
 def alone(model: WhisperRecognizer, request: RecognitionRequest) -> list[RecognizedSegment]:
     """Segments of parts that are recognized one by one."""
     parts = [(start, replace(request, pcm=PCM[start:end], parts=())) for start, end in request.parts]
@@ -74,12 +70,11 @@ def assert_equal(found: list[RecognizedSegment], wanted: list[RecognizedSegment]
 def test_each_part_has_the_text_that_it_has_alone(
     model: WhisperRecognizer, sizes: list[int], change: dict[str, Any]
 ) -> None:
-    request, timeline = replace(REQUEST, **change), Timeline()
-    found = run(model, request, timeline)
+    request = replace(REQUEST, **change)
+    found = run(model, request)
     assert sizes[0] == 1
     assert 4 in sizes
     assert {int(one.start * RATE) >= PARTS[2][0] for one in found} == {True, False}
-    assert {Stage.MEL, Stage.ENCODE, Stage.DECODE} <= set(timeline.stages)
     assert_equal(found, alone(model, request))
 
 

@@ -26,12 +26,6 @@ def test_the_mlx_community(tmp_path: Path) -> None:
     assert load_config(path) == LARGE
 
 
-def test_languages_by_vocabulary() -> None:
-    assert LARGE.multilingual
-    assert not config(n_vocab=51864).multilingual
-    assert LARGE.window == 3000
-
-
 @pytest.mark.parametrize(
     ("changes", "named"),
     [

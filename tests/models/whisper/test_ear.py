@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from models.contract import ModelSpec, RecognitionRequest, RecognizedSegment, WarmupStep
+from models.contract import ModelSpec, RecognitionRequest, RecognizedSegment
 from models.timeline import Timeline
 from models.whisper import features
 from models.whisper.ctc import best_tokens, draft_score, token_spans
@@ -162,12 +162,10 @@ def test_best_path_and_times() -> None:
 
 def test_times_are_those_of_the_likeliest_path() -> None:
     """The path found is as likely as the best of all paths, counted one by one."""
-    from itertools import product
-
     rng = np.random.default_rng(4)
     for tokens in ([0], [0, 1], [0, 0], [1, 0, 1]):
         scores = np.log(rng.dirichlet(np.ones(3), 6)).astype(np.float32)
-        paths = [path for path in product(range(3), repeat=6) if collapsed(path) == tokens]
+        paths = [path for path in itertools.product(range(3), repeat=6) if said(path, 2) == tokens]
         best = max(paths, key=lambda path: sum(scores[at, label] for at, label in enumerate(path)))
         spans = token_spans(scores, tokens)
         assert spans is not None
@@ -181,16 +179,16 @@ def test_times_are_those_of_the_likeliest_path() -> None:
             assert (start, stop) == (first, at)
 
 
-def collapsed(path: Sequence[int]) -> list[int]:
-    found = [label for at, label in enumerate(path) if at == 0 or path[at - 1] != label]
-    return [label for label in found if label != 2]
+def said(path: Sequence[int], blank: int) -> list[int]:
+    """The tokens of a path: one for each run of equal labels, but for the blank."""
+    return [label for label, _ in itertools.groupby(path) if label != blank]
 
 
 def all_paths(scores: np.ndarray, tokens: Sequence[int]) -> float:
     """Sum of the probabilities of every path that says `tokens`."""
     blank, total = scores.shape[1] - 1, 0.0
     for path in itertools.product(range(scores.shape[1]), repeat=len(scores)):
-        if [one for one, _ in itertools.groupby(path) if one != blank] == list(tokens):
+        if said(path, blank) == list(tokens):
             total += float(np.exp(sum(scores[at, one] for at, one in enumerate(path))))
     return total
 
@@ -221,13 +219,6 @@ def spoken() -> np.ndarray:
     pcm, rate = soundfile.read(FOLDER / "tests/golden/spoken.ogg", dtype="float32")
     assert rate == 16_000
     return pcm
-
-
-def test_a_model_without_times_warms(recognizer: WhisperRecognizer, bundled: WhisperRecognizer) -> None:
-    steps: list[WarmupStep] = []
-    for one in (recognizer, bundled):
-        one.warm(steps.append)
-    assert [step.name for step in steps] == 2 * ["window", "beams=1", "beams=2"]
 
 
 def test_the_ear_in_the_box_hears_what_was_spoken(bundled: WhisperRecognizer, spoken: np.ndarray) -> None:

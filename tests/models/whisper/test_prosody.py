@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
@@ -16,14 +15,13 @@ from models.whisper import features
 from models.whisper.alignment import WordTiming
 from models.whisper.decoding import Decoded, DecodingOptions, prompt_tokens
 from models.whisper.pipeline import WhisperRecognizer, _Window
-from models.whisper.prosody import FEATURES, MARKS, Tune, clause_end, mark_model, tune
+from models.whisper.prosody import FEATURES, MARKS, clause_end, mark_model, tune
 from models.whisper.punctuation import MarkScorer, mark_places, rescore
 from models.whisper.rules import log_sum_exp
 from models.whisper.steps import Memory
 from tests.models.whisper.builder import drain
 from tests.models.whisper.builder import recognizer as official
 from tests.models.whisper.ear import ear
-from training.ear.speakers import espeak_words
 
 
 @pytest.fixture(scope="module")
@@ -224,19 +222,3 @@ def test_a_model_with_timestamps_takes_it(monkeypatch: pytest.MonkeyPatch) -> No
                 texts.append("".join(one.text for one in items if one is not None))
             changed += texts[0] != texts[1]
         assert (changed > 0) == changes
-
-
-def test_espeak_asks_and_tells() -> None:
-    model = mark_model()
-    right = 0
-    sentences = ("You are coming home", "They sold the old house", "The captain is here", "We can stop now")
-    for number, text in enumerate(sentences):
-        for mark in ".?":
-            audio, starts = espeak_words("en-us+f4", text + mark, random.Random(number))
-            heard: Tune = tune(audio.astype(np.float32) / np.float32(32768))
-            last = starts[text.rindex(" ") + 1]
-            found = clause_end(heard, starts[0], last, None)
-            assert found is not None
-            scores = model.logprobs(found.features)
-            right += (scores[MARKS.index("?")] > scores[MARKS.index(".")]) == (mark == "?")
-    assert right == 2 * len(sentences)

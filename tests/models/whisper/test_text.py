@@ -1,4 +1,4 @@
-"""Tokens by both kinds of file, special ids by the size of the vocabulary, words."""
+"""Tokens by both kinds of file, special ids by the size of the vocabulary, parts of characters."""
 
 from __future__ import annotations
 
@@ -77,18 +77,6 @@ def test_parts_of_characters() -> None:
     assert one.decode([0xE4, 0xBD, 0xA0]) == "你"
     assert one.bytes_of(0xE4) == b"\xe4"
     assert one.decode([50256]) == ""
-
-
-def test_words_and_characters() -> None:
-    one = tokenizer()
-    ids = [*one.encode(" so long, 你好"), one.end]
-    words, groups = one.split_words(ids, "en")
-    assert words[-1] == "<|endoftext|>"
-    assert "".join(words[:-1]) == " so long, 你好"
-    assert [one.decode_all(group) for group in groups] == words
-    assert [id_ for group in groups for id_ in group] == ids
-    parts, _ = one.split_words(one.encode("你好"), "zh")
-    assert "".join(parts) == "你好"
 
 
 def test_words_end_in_half_a_character() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from models.contract import ModelSpec
 from models.nllb.pipeline import load
+from tests.models.nllb.builder import official_arrays, tiny_config
 from training.phrasebook.export import config_of, pack
 from training.phrasebook.tokens import train
 
@@ -24,21 +25,17 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def arrays() -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    shapes: dict[str, tuple[int, ...]] = {"model.shared.weight": (305, WIDTH)}
-    for side, depth in (("encoder", 1), ("decoder", 2)):
-        for layer in range(depth):
-            stem = f"model.{side}.layers.{layer}"
-            attentions = ["self_attn"] + ["encoder_attn"] * (side == "decoder")
-            for name in attentions:
-                for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
-                    shapes |= {f"{stem}.{name}.{part}.weight": (WIDTH, WIDTH), f"{stem}.{name}.{part}.bias": (WIDTH,)}
-            for name in [f"{attention}_layer_norm" for attention in attentions] + ["final_layer_norm"]:
-                shapes |= {f"{stem}.{name}.{part}": (WIDTH,) for part in ("weight", "bias")}
-            shapes |= {f"{stem}.fc1.weight": (INNER, WIDTH), f"{stem}.fc1.bias": (INNER,)}
-            shapes |= {f"{stem}.fc2.weight": (WIDTH, INNER), f"{stem}.fc2.bias": (WIDTH,)}
-        shapes |= {f"model.{side}.layer_norm.{part}": (WIDTH,) for part in ("weight", "bias")}
-    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    return official_arrays(
+        tiny_config(
+            vocab_size=305,
+            d_model=WIDTH,
+            encoder_layers=1,
+            decoder_layers=2,
+            encoder_ffn_dim=INNER,
+            decoder_ffn_dim=INNER,
+        ),
+        seed=0,
+    )
 
 
 def test_the_configuration_follows_from_the_shapes(arrays: dict[str, np.ndarray]) -> None:

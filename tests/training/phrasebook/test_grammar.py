@@ -12,12 +12,6 @@ from training.phrasebook.grammar import ENOUGH, Slot, Template, parse, sentences
 from training.phrasebook.lexicon import LANGUAGES, class_of, load
 
 
-def test_it_is_a_few_hundred_templates_of_everyday_words() -> None:
-    assert len(templates()) > 400
-    assert sum(len(entries) for entries in load().values()) > 800
-    assert sum(template.combinations for template in templates()) > 2_000_000
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_template_makes_whole_sentences(seed: int) -> None:
     rng = random.Random(seed)

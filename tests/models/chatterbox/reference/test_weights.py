@@ -7,11 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from models.chatterbox.config import ENGLISH, TURBO
 from models.chatterbox.reference.conditioning import ReferenceEncoder
-from models.chatterbox.reference.weights import shapes
 from models.contract import WeightsError
-from models.layers.mel import hann, slaney_filters
 from tests.models.chatterbox.reference.builder import Arrays, as_mlx, official, small
 
 Change = Callable[[Arrays, Arrays], object]
@@ -45,28 +42,3 @@ NORM = "speaker_encoder.xvector.block1.tdnnd1.nonlinear1.batchnorm"
 def test_what_does_not_fit_is_named(change: Change, message: str) -> None:
     with pytest.raises(WeightsError, match=message):
         _load(change)
-
-
-def test_buffers_may_be_there() -> None:
-    """Turbo's file is read strictly by the reference and carries them; the English one need not."""
-
-    def add(voice: Arrays, s3gen: Arrays) -> None:
-        s3gen["tokenizer._mel_filters"] = slaney_filters(16_000, 400, 128, 8000.0).T.astype(np.float32)
-        s3gen["tokenizer.window"] = hann(400).astype(np.float32)
-        s3gen[f"{NORM}.num_batches_tracked"] = np.array(7)
-
-    _load(add)
-
-
-def test_other_arrays_of_s3gen_are_left_alone() -> None:
-    _load(lambda v, s: s.update({"flow.input_embedding.weight": np.zeros((2, 2)), "mel2wav.odd": np.zeros(1)}))
-
-
-@pytest.mark.parametrize("config", [ENGLISH, TURBO])
-def test_official_sizes(config: object) -> None:
-    """The reference's modules have so many arrays and numbers, without counters and computed buffers."""
-    voice, s3gen = shapes(config)  # type: ignore[arg-type]
-    speaker = {name: shape for name, shape in s3gen.items() if name.startswith("speaker_encoder.")}
-    tokenizer = {name: shape for name, shape in s3gen.items() if name.startswith("tokenizer.")}
-    sizes = [(len(each), int(sum(np.prod(shape) for shape in each.values()))) for each in (voice, speaker, tokenizer)]
-    assert sizes == [(16, 1_423_618), (815, 6_930_720), (102, 123_714_568)]

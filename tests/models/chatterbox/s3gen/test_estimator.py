@@ -1,8 +1,6 @@
-"""The estimator: causality, time, what is taken out of the steps, and lanes."""
+"""The estimator: causality, what is taken out of the steps, and lanes."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from models.backend import mx
 from models.chatterbox.s3gen import estimator
 from models.chatterbox.s3gen.estimator import Estimator
 from models.native import kernels
-from tests.models.chatterbox.s3gen.flow_builder import SMALL, arrays, distance, flow, loaded, normal
+from tests.models.chatterbox.s3gen.flow_builder import SMALL, distance, flow, loaded, normal
 
 CLOSE = 1e-5
 HERE = [mx.default_stream(mx.default_device())]
@@ -54,53 +52,11 @@ def test_attention_hears_every_frame() -> None:
     assert (heard > 0).all()
 
 
-def test_the_first_block_is_given_everything_side_by_side() -> None:
-    """conv1 and the linear map of noise | mu | speaker | prompt, in double precision."""
-    own, official, frames = flow().estimator, arrays(flow().config), 6
-    x, mu, speaker, prompt = normal(0, 1, frames, 8), normal(1, 1, frames, 8), normal(2, 1, 8), normal(3, 1, frames, 8)
-    start, end = own.condition(mu, speaker, prompt)
-    resnet = own.down_block.resnet
-    found = resnet.block1.conv.pieces([x], HERE, [start])[0], x @ resnet.res_conv.weight.T + end
-    parts = (x[0], mu[0], mx.broadcast_to(speaker, (frames, 8)), prompt[0])
-    wide = np.concatenate([np.array(a, np.float64) for a in parts], axis=1)
-    padded = np.pad(wide, ((2, 0), (0, 0)))
-    name = "flow.decoder.estimator.down_blocks.0.0"
-    weight, bias = (np.array(official[f"{name}.block1.block.0.{leaf}"], np.float64) for leaf in ("weight", "bias"))
-    conv = np.stack([np.einsum("oik,ki->o", weight, padded[n : n + 3]) for n in range(frames)]) + bias
-    weight, bias = (np.array(official[f"{name}.res_conv.{leaf}"], np.float64) for leaf in ("weight", "bias"))
-    assert distance(found[0], conv[None]) < CLOSE
-    assert distance(found[1], (wide @ weight[:, :, 0].T + bias)[None]) < CLOSE
-
-
 def test_no_condition_is_one_of_zeros() -> None:
     own = flow().estimator
     zeros = own.condition(mx.zeros((2, 7, 8)), mx.zeros((2, 8)), mx.zeros((2, 7, 8)))
     for found, wanted in zip(own.unconditioned(2, 7), zeros, strict=True):
         assert distance(found, wanted) < 1e-6
-
-
-@pytest.mark.parametrize("variant", ["english", "turbo"])
-def test_times(variant: str) -> None:
-    """sin and cos of 1000 t, two layers with SiLU, the mean flow's mixer, and each block's layer after Mish."""
-    official = {name: np.array(array, np.float64) for name, array in arrays(flow(variant).config).items()}
-    name = "flow.decoder.estimator"
-    starts, ends = np.array([0.0, 0.25, 0.5], np.float32), np.array([0.25, 0.5, 1.0], np.float32)
-
-    def linear(x: np.ndarray, layer: str) -> np.ndarray:
-        return x @ official[f"{name}.{layer}.weight"].T + official[f"{name}.{layer}.bias"]
-
-    def embedded(times: np.ndarray) -> np.ndarray:
-        phase = 1000.0 * times[:, None] * np.exp(-math.log(10_000) / 15 * np.arange(16))
-        x = linear(np.concatenate([np.sin(phase), np.cos(phase)], axis=1), "time_mlp.linear_1")
-        return linear(x / (1 + np.exp(-x)), "time_mlp.linear_2")
-
-    x = embedded(starts)
-    if variant == "turbo":
-        x = np.concatenate([x, embedded(ends)], axis=1) @ official[f"{name}.time_embed_mixer.weight"].T
-    x = x * np.tanh(np.logaddexp(x, 0))
-    blocks = ["down_blocks.0", "mid_blocks.0", "mid_blocks.1", "up_blocks.0"]
-    wanted = np.stack([linear(x, f"{block}.0.mlp.1") for block in blocks], axis=1)
-    assert distance(flow(variant).estimator.times(starts, ends), wanted) < 1e-4  # phases of 1000 in single precision
 
 
 def test_a_mean_flow_needs_ends() -> None:

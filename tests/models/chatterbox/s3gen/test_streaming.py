@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
 from models.backend import bucket, mx
-from models.chatterbox.s3gen import streaming
 from models.chatterbox.s3gen.level import fade_in
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
 from models.chatterbox.s3gen.streaming import CONTEXT, FADE, HELD, SCHEDULE, MelStream, Prompt, SpeechStreamer
 from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, Carried, Spoken, Vocoder
 from models.contract import AudioChunk, Cancelled
 from models.timeline import Stage, Timeline
-from tests.models.chatterbox.s3gen import flow_builder, naive
+from tests.models.chatterbox.s3gen import flow_builder, narrow
 
 SIZE = 480
 # Streamed samples against those spoken at once, of equal mel frames: L2, relative. The vocoder's reach beyond HELD
 # frames is what is left: 2.0e-3 at full size on random weights.
 BOUND = 5e-3
-PROMPT = Prompt([0] * 3, mx.full((6, naive.MELS), -3.0), mx.zeros((12,)))
+PROMPT = Prompt([0] * 3, mx.full((6, narrow.MELS), -3.0), mx.zeros((12,)))
 
 
 class Frames:
@@ -75,7 +73,7 @@ class Counting:
 
 
 def numbered(tokens: int) -> Frames:
-    return Frames(np.repeat(np.arange(2 * tokens, dtype=np.float32)[:, None], naive.MELS, axis=1))
+    return Frames(np.repeat(np.arange(2 * tokens, dtype=np.float32)[:, None], narrow.MELS, axis=1))
 
 
 def plain(flow: Any, vocoder: Any, **options: Any) -> SpeechStreamer:
@@ -161,7 +159,7 @@ def test_chunks_within_what_is_held_back_are_refused(options: dict[str, Any]) ->
 
 def test_a_piece_too_short_is_refused() -> None:
     with pytest.raises(ValueError, match="8 frames are too few"):
-        MelStream(Vocoder(naive.lowered()), 1).speak(naive.mel(HELD), last=False)
+        MelStream(Vocoder(narrow.lowered()), 1).speak(narrow.mel(HELD), last=False)
 
 
 def test_cancelled_before_every_stage() -> None:
@@ -195,15 +193,15 @@ def relative(found: np.ndarray, expected: np.ndarray) -> float:
 
 @pytest.fixture(scope="module")
 def vocoder() -> Vocoder:
-    return Vocoder(naive.lowered())
+    return Vocoder(narrow.lowered())
 
 
 @pytest.mark.parametrize("count", [9, 16, 31, 102])
 @pytest.mark.parametrize("padded", [False, True])
 def test_streamed_is_near_the_whole(count: int, padded: bool) -> None:
     """With equal mel frames, chunks have the phase, noise and context of the whole; also padded as on a GPU."""
-    vocoder = Vocoder(naive.lowered(), padded=padded)
-    flow = Frames(np.array(naive.mel(2 * count))[0])
+    vocoder = Vocoder(narrow.lowered(), padded=padded)
+    flow = Frames(np.array(narrow.mel(2 * count))[0])
     whole = together(chunks(plain(flow, vocoder), range(count), whole=True))
     streamed = together(chunks(plain(flow, vocoder), range(count)))
     assert relative(streamed, whole) < BOUND
@@ -211,7 +209,7 @@ def test_streamed_is_near_the_whole(count: int, padded: bool) -> None:
 
 def test_the_whole_is_what_flow_and_vocoder_make() -> None:
     """In one chunk: encode, solve and vocode everything, then the start faded in. No more than that."""
-    flow, vocoder = flow_builder.flow(), Vocoder(naive.lowered())
+    flow, vocoder = flow_builder.flow(), Vocoder(narrow.lowered())
     (mel, speaker), tokens = flow_builder.voice(), flow_builder.tokens(20)
     prompt = Prompt(flow_builder.tokens(flow_builder.PROMPT, 4), mel, speaker)
     found = together(chunks(plain(flow, vocoder), tokens, prompt, whole=True, seed=5))
@@ -220,20 +218,6 @@ def test_the_whole_is_what_flow_and_vocoder_make() -> None:
     solved = flow.solve(flow.encode(prompt.tokens, tokens), mel, speaker, mx.concatenate(drawn, axis=1))
     spoken = vocoder(solved, random_phases(5, 8), frame_noise(5, Draw.EXCITATION, 0, 40, SIZE))
     assert np.array_equal(found, fade_in(np.array(spoken.pcm[0]), 0))
-
-
-@pytest.mark.parametrize("variant", ["english", "turbo"])
-def test_a_real_flow_in_chunks(variant: str, vocoder: Vocoder) -> None:
-    """Streamed, the frames are solved with other neighbors: near the whole, every sample there, the same each time."""
-    flow = flow_builder.flow(variant)
-    mel, speaker = flow_builder.voice()
-    prompt = Prompt(flow_builder.tokens(flow_builder.PROMPT, 4), mel, speaker)
-    tokens = flow_builder.tokens(60)
-    first, second = (together(chunks(plain(flow, vocoder), tokens, prompt)) for _ in range(2))
-    assert len(first) == 60 * 960
-    assert np.array_equal(first, second)
-    other = together(chunks(plain(flow, vocoder), tokens, prompt, seed=2))
-    assert relative(other, first) > 0.1
 
 
 def jumps(pcm: np.ndarray) -> np.ndarray:
@@ -262,7 +246,7 @@ def smooth(frames: int) -> np.ndarray:
     """Mel frames that move slowly, as a held vowel does: a seam has nothing to hide behind."""
     rng = np.random.RandomState(3)
     at = np.arange(frames)[:, None] / 50
-    turn = rng.uniform(0, 2 * np.pi, naive.MELS)
+    turn = rng.uniform(0, 2 * np.pi, narrow.MELS)
     return (-3 + np.sin(2 * np.pi * 1.5 * at + turn)).astype(np.float32)
 
 
@@ -303,8 +287,8 @@ def test_held_frames_pass_from_one_version_to_the_next() -> None:
             return Spoken(mx.full((1, frames * SIZE), float(len(heard))), mx.zeros((1, frames * SIZE)), turns)
 
     stream = MelStream(Listening(), 1)  # type: ignore[arg-type]
-    stream.speak(mx.zeros((1, 30, naive.MELS)), last=False)
-    pcm = np.array(stream.speak(mx.ones((1, 20, naive.MELS)), last=True))
+    stream.speak(mx.zeros((1, 30, narrow.MELS)), last=False)
+    pcm = np.array(stream.speak(mx.ones((1, 20, narrow.MELS)), last=True))
     held = heard[1][CONTEXT : CONTEXT + HELD]
     assert not heard[1][:CONTEXT].any()
     assert np.all(np.diff([0.0, *held, 1.0]) > 0)
@@ -314,19 +298,6 @@ def test_held_frames_pass_from_one_version_to_the_next() -> None:
     assert np.all(np.diff(fade) > -1e-6)
     assert fade[0] < 1e-3 < 1 - 1e-3 < fade[-1]
     assert np.all(pcm[FADE * SIZE :] == 2)
-
-
-def test_a_click_would_be_seen(vocoder: Vocoder) -> None:
-    """The control: chunks spoken each for itself and laid end to end do stand out."""
-    mel = mx.array(smooth(300)[None])
-    edges = [0, 16, 66, 166, 300]
-    pieces = []
-    for a, b in pairwise(edges):
-        noise = frame_noise(1, Draw.EXCITATION, a, b - a, SIZE)
-        pieces.append(np.array(vocoder(mel[:, a:b], random_phases(1, 8), noise).pcm[0]))
-    jump, change = worst_at_seams(np.concatenate(pieces), [at * SIZE for at in edges[1:-1]])
-    assert jump > 0.99
-    assert change > 0.99
 
 
 def test_the_end_is_cut_and_only_there() -> None:
@@ -353,7 +324,7 @@ def test_the_end_is_cut_and_only_there() -> None:
 def test_loudness_is_held_without_a_jump() -> None:
     """A sentence 12 dB below its recording is raised by up to 6, more as it goes on, and continuously."""
     count = 110
-    flow = Frames(np.full((2 * count, naive.MELS), -3.0 - np.log(4.0), dtype=np.float32))
+    flow = Frames(np.full((2 * count, narrow.MELS), -3.0 - np.log(4.0), dtype=np.float32))
 
     class Level(Counting):
         def __call__(self, mel: mx.array, phases: mx.array, noise: mx.array, carried: Carried | None = None) -> Spoken:
@@ -365,9 +336,3 @@ def test_loudness_is_held_without_a_jump() -> None:
     assert np.abs(np.diff(gain)).max() < 1e-3
     assert np.all(np.diff(gain) > -1e-6)
     assert 1.2 < gain[0] < gain[-1] < 10 ** (6 / 20)
-
-
-def test_constants() -> None:
-    """Held frames beyond the crossfade must cover what pitch depends on; the context is a part of the window."""
-    assert HELD - FADE == streaming.f0.REACH
-    assert CONTEXT + HELD <= 2 * streaming.WINDOW

@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
-from models.backend import mx
-from models.chatterbox.config import ENGLISH, TURBO
 from models.chatterbox.s3gen.flow import Flow
-from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
-from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
-from models.chatterbox.s3gen.weights import flow_shapes, load_flow, load_vocoder, vocoder_shapes
+from models.chatterbox.s3gen.weights import load_flow
 from models.contract import WeightsError
-from models.native import kernels
-from tests.models.chatterbox.s3gen import naive
 from tests.models.chatterbox.s3gen.flow_builder import SMALL, SMALL_TURBO, arrays
 
-QUERY = "flow.decoder.estimator.mid_blocks.1.1.0.attn1.to_q.weight"
 MIXER = "flow.decoder.estimator.time_embed_mixer.weight"
-
-
-def test_full_size() -> None:
-    """About 113 million numbers; Turbo's has one array more."""
-    count = {
-        name: sum(int(np.prod(shape)) for shape in flow_shapes(config).values()) for name, config in _configs().items()
-    }
-    assert 105e6 < count["english"] < 120e6
-    assert count["turbo"] - count["english"] == 1024 * 2048
-    assert set(flow_shapes(TURBO)) - set(flow_shapes(ENGLISH)) == {MIXER}
-
-
-def _configs() -> dict[str, object]:
-    return {"english": ENGLISH, "turbo": TURBO}
 
 
 def test_the_other_variants_weights_are_refused() -> None:
@@ -41,54 +17,3 @@ def test_the_other_variants_weights_are_refused() -> None:
         load_flow(Flow(SMALL), arrays(SMALL_TURBO), "file")
     with pytest.raises(WeightsError, match=f"missing {MIXER}"):
         load_flow(Flow(SMALL_TURBO), arrays(SMALL), "file")
-
-
-def test_other_parts_arrays_are_left_alone_and_any_float_type_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "module", lambda: None)  # which pack the weights in an order of their own
-    given = {name: array.astype(mx.float16) for name, array in arrays(SMALL).items()}
-    flow = Flow(SMALL)
-    load_flow(flow, given | {"mel2wav.conv_pre.bias": mx.zeros((3,))}, "file")
-    found = flow.estimator.mid_blocks[1].transformers[0].to_qkv.weight
-    assert found.dtype == mx.float32
-    assert np.array_equal(np.array(found[:24]), np.array(given[QUERY].astype(mx.float32)))
-
-
-def loaded_vocoder(arrays: dict[str, mx.array]) -> HiFT:
-    network = HiFT(naive.SMALL, naive.MELS)
-    load_vocoder(network, arrays, "file")
-    return network
-
-
-def test_every_array_of_the_vocoder_finds_its_place() -> None:
-    arrays = naive.official_arrays()
-    assert "mel2wav.resblocks.8.convs2.2.parametrizations.weight.original1" in arrays
-    mel, phases, noise = naive.mel(9), random_phases(0, 8), frame_noise(0, Draw.EXCITATION, 0, 9, 480)
-    found, expected = (np.array(Vocoder(n)(mel, phases, noise).pcm) for n in (loaded_vocoder(arrays), naive.lowered()))
-    assert np.linalg.norm(found - expected) < 1e-3 * np.linalg.norm(expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        (
-            "mel2wav.resblocks.9.activations1.1.alpha",
-            mx.zeros((4,)),
-            r"unexpected resblocks\.9\.activations1\.1\.alpha",
-        ),
-        ("mel2wav.f0_predictor.condnet.1.bias", mx.zeros((4,)), r"unexpected f0_predictor\.condnet\.1\.bias"),
-        ("mel2wav.ups.0.parametrizations.weight.original0", None, r"ups\.0\.weight_v without its weight_g"),
-        ("mel2wav.ups.0.parametrizations.weight.original1", None, r"ups\.0\.weight_g without its weight_v"),
-    ],
-)
-def test_the_vocoder_is_strict(name: str, value: mx.array | None, message: str) -> None:
-    arrays = {key: array for key, array in naive.official_arrays().items() if key != name}
-    if value is not None:
-        arrays[name] = value
-    with pytest.raises(WeightsError, match=message):
-        loaded_vocoder(arrays)
-
-
-def test_shapes_of_the_vocoder() -> None:
-    """Weight normalization stands unfolded in the official file."""
-    found = {name: array.shape for name, array in naive.official_arrays().items() if name.startswith("mel2wav.")}
-    assert vocoder_shapes(replace(ENGLISH, vocoder=naive.SMALL, mels=naive.MELS)) == found

@@ -20,7 +20,7 @@ from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import SamplingMode
 from models.chatterbox.t3.state import DecodeRequest, DecodeState, VoicePrompt
 from models.contract import InputTooLongError, Sampling
-from models.timeline import Stage, Timeline
+from models.timeline import Timeline
 from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, network
 
 TEXT = [5, 9, 3, 17, 2]
@@ -143,15 +143,6 @@ def test_only_speech_is_given_out(name: str) -> None:
     assert found == by_hand(model, wanted)
     found = tokens(Decoder(model), request(config, limit=40))
     assert len(found) == 40 and max(found) < 40
-
-
-def test_turns_stages_and_counts(model: T3) -> None:
-    """None every few steps; prefill and decode timed without what the reader does in between."""
-    timeline = Timeline()
-    items = list(Decoder(model).decode(request(model.config, limit=20), timeline, lambda: False))
-    assert sum(item is None for item in items) == 4
-    assert timeline.tokens == 20
-    assert set(timeline.stages) == {Stage.T3_PREFILL, Stage.T3_DECODE}
 
 
 def test_limits(model: T3) -> None:

@@ -76,16 +76,6 @@ def test_fused_with_8_bits(config: T3Config, batch: int, tolerance: float) -> No
 
 
 @proof
-def test_threads_in_the_other_order_change_nothing() -> None:
-    """Trap: a barrier that is missing shows when later threads run first."""
-    model = whole_bfloats(replace(SMALL, layers=1))
-    one, other = (
-        both(emulated(model, blocks=3, warps=8, backward=backward), model, 2, said=[4])[0] for backward in (False, True)
-    )
-    np.testing.assert_array_equal(one, other)
-
-
-@proof
 @pytest.mark.parametrize(("config", "batch"), [(ENGLISH.t3, 2), (TURBO.t3, 1)])
 def test_a_layer_at_full_size(config: T3Config, batch: int) -> None:
     config = replace(config, layers=1, text_vocabulary=300, max_text=60, max_speech=220, positions=400)
@@ -147,11 +137,6 @@ def test_what_fits() -> None:
         replace(ENGLISH.t3, hidden=1024 + 512, heads=24),
     ):
         assert not source.fits(config, 2)
-
-
-def test_only_a_gpu_has_these() -> None:
-    model = whole_bfloats(SMALL)
-    assert on_cpu() == (not CudaStep.available(model) and not MetalStep.available(model))
 
 
 @pytest.mark.parametrize("config", [SMALL, SMALL_GPT2])
@@ -236,8 +221,3 @@ def test_a_step_is_chosen_where_it_agrees(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(MetalStep, "__call__", lambda _, *given: (mx.zeros((1, 1, 105)), given[2]))
     assert choice.choose_step(model, 96) is None
     assert [each.used for each in agreement.report()] == [False]
-
-
-def test_body_names_every_cache() -> None:
-    text = cuda.body(3)
-    assert [f"caches[{i}] = (ushort*)cache{i};" in text for i in range(4)] == [True, True, True, False]

@@ -1,8 +1,6 @@
-"""Processors by their definitions, their order, and draws that depend on the seed and the step alone."""
+"""Processors, and draws that depend on the seed and the step alone. `make parity` has the processors' order."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pytest
@@ -73,77 +71,6 @@ def test_penalty(scores: np.ndarray, penalty: float) -> None:
     np.testing.assert_allclose(found[seen], signed[seen], rtol=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
-@given(SCORES, st.floats(0, 1))
-def test_min_p(scores: np.ndarray, least: float) -> None:
-    """By probabilities: at least `least` times the greatest; the likeliest always stays."""
-    log_least = math.log(least) if least > 0 else -math.inf
-    found = np.isfinite(np.array(sampling.keep_min_p(mx.array(scores), mx.array(log_least))))
-    p = softmax(scores.astype(np.float64))
-    ratio = p / p.max(-1, keepdims=True)
-    clear = np.abs(ratio - least) > 1e-5
-    np.testing.assert_array_equal(found[clear], (ratio >= least)[clear])
-    assert found.any(-1).all()
-
-
-@settings(max_examples=60, deadline=None)
-@given(SCORES, st.floats(0.01, 1))
-def test_top_p(scores: np.ndarray, share: float) -> None:
-    """The kept tokens have at least the share; without the least likely of them (and its equals) they would not."""
-    found = np.isfinite(np.array(sampling.keep_top_p(mx.array(scores), mx.array(share))))
-    for row, kept in zip(softmax(scores.astype(np.float64)), found, strict=True):
-        assert kept.any() and row[kept].min() >= row[~kept].max(initial=0) - 1e-12
-        assert row[kept].sum() >= share - 1e-5
-        above = row[row > row[kept].min() * (1 + 1e-9)]
-        assert above.sum() < share + 1e-5
-
-
-@settings(max_examples=60, deadline=None)
-@given(SCORES, st.integers(1, 45))
-def test_top_k(scores: np.ndarray, count: int) -> None:
-    found = np.isfinite(np.array(sampling.keep_top_k(mx.array(scores), count)))
-    for row, kept in zip(scores, found, strict=True):
-        expected = np.sort(row)[-min(count, len(row))]
-        np.testing.assert_array_equal(kept, row >= expected)
-
-
-def composed(scores: np.ndarray, seen: np.ndarray, order: str, rules_: Rules, top_k: int) -> np.ndarray:
-    """The processors one by one, in `order`."""
-    x = mx.array(scores)
-    for step in order.split():
-        if step == "penalty":
-            x = sampling.penalize(x, mx.array(seen), mx.array(rules_.penalty))
-        elif step == "temperature":
-            x = x / rules_.temperature
-        elif step == "min_p":
-            x = sampling.keep_min_p(x, mx.array(math.log(rules_.min_p)))
-        elif step == "top_k":
-            x = sampling.keep_top_k(x, top_k)
-        else:
-            x = sampling.keep_top_p(x, mx.array(rules_.top_p))
-    return np.array(x)
-
-
-@pytest.mark.parametrize(
-    ("name", "right", "wrong"),
-    [
-        ("llama", "penalty temperature min_p top_p", "penalty min_p temperature top_p"),
-        ("gpt2", "temperature top_k top_p penalty", "penalty temperature top_k top_p"),
-    ],
-)
-def test_order(monkeypatch: pytest.MonkeyPatch, name: str, right: str, wrong: str) -> None:
-    """Temperature before min_p; GPT-2's penalty last. Another order gives something else."""
-    monkeypatch.setattr(sampling, "TOP_K", 9)
-    config, chosen = CONFIGS[name], rules(min_p=0.2, top_p=0.7, penalty=2.0, temperature=0.5)
-    rng = np.random.RandomState(1)
-    scores = rng.standard_normal((20, config.speech_vocabulary)).astype(np.float32) * 2
-    seen = rng.rand(*scores.shape) < 0.4
-    mode = chosen.mode(config)
-    found = np.array(sampling.process(mx.array(scores), mx.array(seen), chosen.params(), mode))
-    np.testing.assert_allclose(found, composed(scores, seen, right, chosen, 9), rtol=1e-5)
-    assert not np.array_equal(np.isfinite(found), np.isfinite(composed(scores, seen, wrong, chosen, 9)))
-
-
 @pytest.mark.parametrize("name", list(CONFIGS))
 def test_no_temperature_is_the_likeliest(name: str) -> None:
     config, chosen = CONFIGS[name], rules(temperature=0.0)
@@ -173,18 +100,6 @@ def test_exact_length_is_all_speech(name: str) -> None:
         found = np.isfinite(np.array(sampling.process(mx.array(scores), unseen, chosen.params(), mode))[0])
         assert found[config.start_speech :].any() is np.bool_(not exact)
         assert found[: config.start_speech].all() is np.bool_(exact)
-
-
-def test_logits_need_no_normalization() -> None:
-    """Adding a constant before the penalty-free processors changes no probability (a port's samplers wanted logs)."""
-    chosen = rules(penalty=1.0, top_p=0.8)
-    scores = np.random.RandomState(3).standard_normal((4, LLAMA.speech_vocabulary)).astype(np.float32)
-    seen = mx.zeros(scores.shape, dtype=mx.bool_)
-    mode = chosen.mode(LLAMA)
-    one, two = (
-        softmax(np.array(sampling.process(mx.array(x), seen, chosen.params(), mode))) for x in (scores, scores + 7)
-    )
-    np.testing.assert_allclose(one, two, atol=1e-5)
 
 
 def test_draws_depend_on_seed_step_and_purpose_alone() -> None:

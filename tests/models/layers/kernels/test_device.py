@@ -8,32 +8,9 @@ import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
-from models.layers.kernels.device import Device, Kernel, gpu, launch, words
-from tests.models.emulator import DEVICES, Run, emulate
+from models.layers.kernels.device import Device, Kernel, gpu, launch
+from tests.models.emulator import Run, emulate
 from tests.models.metal import generated
-
-# CUDA's C library has these, and only Metal needs words for them; it multiplies by a function of its own.
-C_NAMES = {"expf", "tanhf", "sinf", "cosf", "sqrtf", "floorf", "fmaf", "fmaxf", "fminf", "multiply_tiles"}
-# Metal has no barrier of a grid, and no kernel that asks its tensor cores for float16.
-BARRIER = {"ARRIVE", "WAIT", "ANY", "PART", "LAST", "ARRIVALS", "DEPARTURES", "FAILED"}
-CUDA_NAMES = BARRIER | {"PACKED_HALF", "MULTIPLY_HALF"}
-
-
-def defined(device: Device) -> set[str]:
-    text = words(device)
-    return set(re.findall(r"#define (\w+)", text)) | set(re.findall(r"^INLINE \w+ (\w+)\(", text, re.MULTILINE))
-
-
-def test_both_devices_have_the_same_words() -> None:
-    assert defined("cuda") - CUDA_NAMES == defined("metal") - C_NAMES
-    assert defined("cuda") > CUDA_NAMES
-    assert defined("metal") > C_NAMES
-
-
-def test_no_word_is_defined_twice() -> None:
-    for device in DEVICES:
-        found = re.findall(r"#define (\w+)", words(device))
-        assert sorted(found) == sorted(set(found))
 
 
 def test_a_kernel_has_the_words_that_it_uses() -> None:

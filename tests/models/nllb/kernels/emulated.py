@@ -19,13 +19,10 @@ from models.nllb.network import Nllb
 from models.nllb.vocabulary import Tree
 from models.nllb.weights import load_weights
 from tests.models import emulator
-from tests.models.nllb.builder import TINY, official_arrays, to_mx
+from tests.models.nllb.builder import official_arrays, tiny_config, to_mx
 
 # The least that fits: a block of eight warps, each with one run of 64 weights of a row, or two of the inner rows.
-SMALL = NllbConfig(
-    **{key: TINY[key] for key in NllbConfig.__dataclass_fields__ if key in TINY}
-    | {"d_model": 512, "decoder_attention_heads": 8, "decoder_ffn_dim": 1024, "encoder_layers": 1, "decoder_layers": 2}
-)
+SMALL = tiny_config(d_model=512, decoder_attention_heads=8, decoder_ffn_dim=1024, encoder_layers=1, decoder_layers=2)
 ENCODER = replace(SMALL, encoder_attention_heads=8, encoder_ffn_dim=1024, encoder_layers=2)
 
 # Rows that products read are rounded to bfloat16 (2^-9 of each number), as are keys and values. A wrong row, weight or

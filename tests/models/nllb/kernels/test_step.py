@@ -10,27 +10,22 @@ import pytest
 
 from models.backend import mx
 from models.native import kernels as native
-from models.nllb.config import NllbConfig
 from models.nllb.kernels import source as cuda
 from models.nllb.kernels import step
 from models.nllb.network import Nllb
 from models.nllb.steps import CompiledNetwork
 from models.nllb.vocabulary import argmax, logits
 from tests.models.emulator import Launch, Outputs, emulate
-from tests.models.nllb.builder import TINY, network
+from tests.models.nllb.builder import network, tiny_config
 
 pytestmark = pytest.mark.slow
 proof = pytest.mark.proof
 
-FIELDS = {key: TINY[key] for key in NllbConfig.__dataclass_fields__ if key in TINY}
 # Head sizes 32 and 48 (the phrase book's); rows of weights shorter and longer than a warp reads at once.
-SHAPES = {"tiny": {}, "phrasebook": {"d_model": 192, "decoder_heads": 4, "decoder_ffn_dim": 320}}
-
-
-def config(name: str) -> NllbConfig:
-    changes: dict[str, Any] = dict(SHAPES[name])
-    heads = changes.pop("decoder_heads", None)
-    return NllbConfig(**{**FIELDS, **changes, **({"decoder_attention_heads": heads} if heads else {})})
+CONFIGS = {
+    "tiny": tiny_config(),
+    "phrasebook": tiny_config(d_model=192, decoder_attention_heads=4, decoder_ffn_dim=320),
+}
 
 
 class Emulator:
@@ -93,7 +88,7 @@ def test_steps_equal_the_plain_network(
     shape: str, batch: int, bits: int, backward: bool, gpu: Callable[..., Emulator]
 ) -> None:
     """A prompt and steps: by the kernels alone for few rows, with products by BLAS for more (a prompt of 3 times 2)."""
-    model = network(config(shape))
+    model = network(CONFIGS[shape])
     for _, module in model.named_modules():  # on the CPU `lower` would leave 8 bits to the native kernels
         if bits and hasattr(module, "lower") and module is not model:
             monkey_lower(module, bits)
@@ -123,7 +118,7 @@ def monkey_lower(module: Any, bits: int) -> None:
 @proof
 def test_a_draft_is_verified_in_one_pass(gpu: Callable[..., Emulator]) -> None:
     """More queries a row than one block takes, and keys at many places."""
-    model = network(config("tiny"))
+    model = network(CONFIGS["tiny"])
     ids = tokens(1, [3, 21, 1])
     wanted, kept = decode(model, ids, [7])
     gpu(model, backward=True)
@@ -135,10 +130,10 @@ def test_a_draft_is_verified_in_one_pass(gpu: Callable[..., Emulator]) -> None:
 @proof
 def test_bfloat16(gpu: Callable[..., Emulator]) -> None:
     """Weights and activations of 16 bits: as far from float32 as the plain network is, or less."""
-    exact = network(config("tiny"))
+    exact = network(CONFIGS["tiny"])
     ids, counts = tokens(2, [2, 1, 1]), [11, 6]
     wanted, _ = decode(exact, ids, counts)
-    model = network(config("tiny"))
+    model = network(CONFIGS["tiny"])
     half(model)
     plain, _ = decode(model, ids, counts)
     gpu(model)
@@ -192,7 +187,7 @@ def test_of_equal_tokens_the_first_comes_out(gpu: Callable[..., Emulator]) -> No
 @proof
 def test_greedy_steps_give_the_plain_tokens(gpu: Callable[..., Emulator]) -> None:
     """The whole step as the search calls it, over the real `CompiledNetwork`."""
-    model = network(config("tiny"))
+    model = network(CONFIGS["tiny"])
     head = model.shared.head()
 
     def run() -> list[list[int]]:
