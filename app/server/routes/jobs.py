@@ -63,8 +63,10 @@ async def create(request: Request) -> Response:
                 async def keep() -> Job:
                     return await app.jobs.create(new, await upload.read())
 
+                # This pays. The document takes a slot when it is its turn to be read.
                 with app.admission.admit(UPLOAD_CHARACTERS):
-                    job = await until_gone(request.receive, app.admission.aborted(), keep())
+                    pass
+                job = await until_gone(request.receive, app.admission.aborted(), keep())
     except (ClientDisconnect, ClientGoneError):
         return Response(status_code=400)  # the client has left
     except OSError as error:
