@@ -44,16 +44,16 @@ class Threads:
         stop = threading.Event()
         context = copy_context()
         context.run(_stop.set, stop)
-        call = partial(context.run, partial(work, *args, **kwargs))
-        future = asyncio.get_running_loop().run_in_executor(self._pool, call)
+        submitted = self._pool.submit(context.run, partial(work, *args, **kwargs))
+        future = asyncio.wrap_future(submitted)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             stop.set()
-            future.cancel()
-            future.add_done_callback(lambda done: done.cancelled() or done.exception())
-            # Files that the work writes can be deleted afterwards.
-            await asyncio.wait({future}, timeout=_STOP_SECONDS)
+            if not submitted.cancel():
+                future.add_done_callback(lambda done: done.cancelled() or done.exception())
+                # Afterwards the files that the work writes can be deleted.
+                await asyncio.wait({future}, timeout=_STOP_SECONDS)
             raise
 
 

@@ -252,13 +252,15 @@ class JobService:
         """Return a document. The process that reads it ends with the request. Raises InvalidDocumentError, OSError."""
         process = ReaderProcess()
         limit = self.settings.max_document_bytes
-        reading = DOCUMENTS.run(read_document, data, name, max_bytes=limit, process=process)
+        reading = asyncio.create_task(DOCUMENTS.run(read_document, data, name, max_bytes=limit, process=process))
         try:
-            return await reading
+            return await asyncio.shield(reading)
         except DocumentError as error:
             raise errors.InvalidDocumentError(str(error)) from None
-        finally:
+        except asyncio.CancelledError:
             process.kill()
+            await asyncio.wait({reading})
+            raise
 
     async def _resolve(self, options: JobOptions) -> JobOptions:
         """Return `options` with the names of the model and the voice that they mean now. Raises ServiceError.
