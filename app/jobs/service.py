@@ -27,7 +27,6 @@ from app.jobs.types import ENDED, MAX_NAME, STATUSES, Job, JobFile, JobOptions
 from app.observability import metrics
 from app.speech.service import SpeechService
 from app.threads import DOCUMENTS, REQUESTS
-from app.voices.store import storage_error
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
@@ -166,7 +165,7 @@ class JobService:
                 await REQUESTS.run(self.store.add, job)
         except OSError as error:
             await self.discard(job.id)
-            raise storage_error("The document cannot be stored", error) from error
+            raise errors.storage_error("The document cannot be stored", error) from error
         except BaseException:
             await self.discard(job.id)
             raise
@@ -203,7 +202,13 @@ class JobService:
 
     async def remove(self, job: str) -> None:
         """Stop and forget a job, with its files. Raises NotFoundError, PermissionDeniedError."""
-        found = await self.cancel(job)
+        try:
+            found = await self.cancel(job)
+        except errors.StorageFullError:
+            # Its files take the room that the list needs.
+            self.on_cancel(job)
+            await self.discard(job)
+            found = await self.cancel(job)
         if found.ended:
             await self.forget(job)
         else:

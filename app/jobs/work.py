@@ -32,7 +32,6 @@ from app.speech.service import PreparedSpeech
 from app.speech.stream import SpeechStream
 from app.text.sentence_buffer import SentenceBuffer
 from app.threads import JOBS
-from app.voices.store import storage_error
 from models.contract import Pcm
 from models.timeline import Timeline
 
@@ -86,7 +85,7 @@ async def work(jobs: JobService, job: Job) -> None:
     except FileNotFoundError as error:
         raise errors.StorageError(f"A file of the job is missing: {Path(error.filename or '').name}.") from error
     except OSError as error:
-        raise storage_error("The job cannot be stored", error) from error
+        raise errors.storage_error("The job cannot be stored", error) from error
 
 
 class _ChapterWork:
@@ -100,7 +99,7 @@ class _ChapterWork:
         self._passages = script(document.chapters[job.chapter])
         self._characters = sum(len(each.text) for chapter in document.chapters for each in script(chapter))
         self._failed_in_a_row = 0
-        self._until = time.monotonic() + _TURN
+        self._until = 0.0
 
     async def run(self) -> None:
         """Speak the passages that are missing, then write the chapter's file."""
@@ -108,6 +107,7 @@ class _ChapterWork:
         speech = await _patiently(partial(self._jobs.speech.prepare, job.options.speech()))
         rate = speech.synthesizer.sample_rate
         journal = await JOBS.run(ChapterJournal, self._folder, job.chapter)
+        self._until = time.monotonic() + _TURN
         try:
             speak = self._dub if self._document.timed else self._read
             if not await speak(speech, journal):
@@ -129,8 +129,6 @@ class _ChapterWork:
             await JOBS.run(journal.write, pcm)
 
         while journal.passages < len(self._passages):
-            if self._turn_is_over():
-                return False
             passage, begin = self._passages[journal.passages].text, journal.part
             text = first_part(passage[begin : begin + 2 * PART], speech.language)
             spoken, failure = await self._tried(speech, text, write, journal.rewind)
@@ -139,6 +137,8 @@ class _ChapterWork:
             more = begin + len(text) < len(passage)
             await JOBS.run(journal.finish, len(text), shown, failed=failure is not None, more=more)
             await self._note(journal, speech, failure)
+            if self._gives_way(journal):
+                return False
         return True
 
     async def _dub(self, speech: PreparedSpeech, journal: ChapterJournal) -> bool:
@@ -173,12 +173,13 @@ class _ChapterWork:
                 characters = len(dubbed.cue.text)
                 await JOBS.run(journal.finish, characters, cue, failed=failure is not None, silence=dubbed.silence)
                 await self._note(journal, speech, failure)
-                if self._turn_is_over() and journal.passages < len(self._passages):
+                if self._gives_way(journal):
                     return False
         return True
 
-    def _turn_is_over(self) -> bool:
-        return time.monotonic() > self._until
+    def _gives_way(self, journal: ChapterJournal) -> bool:
+        """Return whether the turn is over before the chapter is whole."""
+        return time.monotonic() > self._until and journal.passages < len(self._passages)
 
     async def _tried(
         self,

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from app.errors import ServiceError
+from app.errors import ServiceError, storage_error
 from app.jobs.service import LOOK_EVERY, JobService
 from app.jobs.types import Job, JobFile
 from app.server.exchange import COMMENT_SECONDS, ClientGoneError, until_gone
@@ -30,7 +30,6 @@ from app.server.routes.job_form import (
     read_job_form,
 )
 from app.server.state import Services, services
-from app.voices.store import storage_error
 
 log = logging.getLogger(__name__)
 
