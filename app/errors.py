@@ -51,11 +51,14 @@ A class inherits what it does not name.
 
 from __future__ import annotations
 
+import errno
 import math
 import re
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from app import request_context
+
+_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 # From the beginning of the first absolute path of a line to the last slash: folders may have spaces in their names.
 _FOLDERS = re.compile(r"(?<![\w.])/(?:.*/)?")
@@ -307,6 +310,12 @@ class StorageError(ServiceError, code="storage_failed"):
 
 class StorageFullError(StorageError, status=507, code="storage_full"):
     """Raised when the disk is full (RFC 4918 section 11.5)."""
+
+
+def storage_error(failed: str, error: OSError) -> StorageError:
+    """Return the error that tells what `failed` and why; a StorageFullError if no room is left."""
+    kind = StorageFullError if error.errno in _FULL else StorageError
+    return kind(f"{failed}: {error.strerror or error}.")
 
 
 class ModelFailedError(ServiceError, code="model_failed"):

@@ -9,7 +9,6 @@ FFmpeg's libraries through PyAV. Not safe for calls from two threads at once.
 
 from __future__ import annotations
 
-import asyncio
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from av.container import OutputContainer
 from app.audio.pcm import Coding, to_int16, wav_header
 from app.audio.resample import MAX_RATE, MIN_RATE, Resampler
 from app.errors import UnsupportedFormatError
+from app.threads import REQUESTS
 
 Format = Literal["wav", "pcm", "flac", "mp3", "opus", "aac", "mulaw", "alaw"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -329,4 +329,4 @@ async def encode(encoder: Encoder, pcm: Float32 | None, *, last: bool = False) -
 
     if encoder.quick and (pcm is None or pcm.size <= INLINE_SAMPLES):
         return work()
-    return await asyncio.to_thread(work)
+    return await REQUESTS.run(work)

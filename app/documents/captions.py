@@ -15,6 +15,9 @@ from app.documents.types import Chapter, Document, DocumentError, Passage
 
 MOST_CUES: Final = 100_000
 MOST_SECONDS: Final = 48 * 3600.0
+MOST_SILENCE: Final = 600.0
+"""Seconds that subtitles of any length may last, and those for each character: sixty times as long as its speech."""
+SECONDS_PER_CHARACTER: Final = 4.0
 # Characters of one cue: pysubs2 takes quadratic time for its tags.
 MOST_CUE: Final = 10_000
 
@@ -50,7 +53,14 @@ def read_captions(data: bytes, kind: Literal["srt", "vtt"]) -> Document:
         _check(passage)
     if not passages:
         raise DocumentError("The subtitles have no text that can be spoken.")
-    if sum(len(passage.text) for passage in passages) > MOST_CHARACTERS:
+    characters = sum(len(passage.text) for passage in passages)
+    seconds, most = max(passage.end or 0.0 for passage in passages), MOST_SILENCE + SECONDS_PER_CHARACTER * characters
+    if seconds > most:
+        raise DocumentError(
+            f"The subtitles last {seconds:.0f} seconds for {characters} characters of text; at most {most:.0f} are "
+            "accepted. A time in them may be wrong."
+        )
+    if characters > MOST_CHARACTERS:
         raise DocumentError(f"The subtitles have more than {MOST_CHARACTERS} characters, which is the limit.")
     return Document("", "", None, None, (Chapter("", tuple(passages)),))
 

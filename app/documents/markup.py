@@ -23,7 +23,9 @@ _DECLARED: Final = re.compile(
     rb"""(?:<\?xml[^>]*?\bencoding|<meta[^>]*?\bcharset)\s*=\s*["']?\s*([\w.:-]{1,40})""", re.I
 )
 _DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
-_DOCTYPE: Final = re.compile(r"<!DOCTYPE[^>\[]*(?P<subset>\[.*?\]\s*)?>", re.I | re.S)
+_DOCTYPE_BEGINS: Final = re.compile("<!DOCTYPE", re.I)
+# From there on: a search would begin at each of many.
+_DOCTYPE: Final = re.compile(r"<!DOCTYPE[^>\[]*+(?:\[.*?\]\s*+)?>", re.I | re.S)
 _REFERENCE: Final = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31};)")
 _XML_OWN: Final = frozenset(("amp;", "lt;", "gt;", "quot;", "apos;"))
 # Characters that XML forbids, and marks that are not seen: soft hyphens, joins of no width, direction marks.
@@ -130,9 +132,10 @@ def _xml_parser() -> Any:
 def _without_entities(text: str, name: str) -> str:
     """Return `text` without its declarations. Raises DocumentError where it declares entities."""
     text = _FORBIDDEN.sub("", _DECLARATION.sub("", text, count=1))
-    doctype = _DOCTYPE.search(text[:65_536])
     if "<!ENTITY" in text[:65_536].upper():
         raise DocumentError(f"The part '{name[:200]}' declares entities, which are not accepted.")
+    begins = _DOCTYPE_BEGINS.search(text, 0, 65_536)
+    doctype = _DOCTYPE.match(text, begins.start(), 65_536) if begins else None
     return text[: doctype.start()] + text[doctype.end() :] if doctype else text
 
 

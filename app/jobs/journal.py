@@ -18,6 +18,7 @@ import numpy as np
 
 from app.audio.pcm import to_int16
 from app.audio.subtitles import Cue
+from app.threads import check_stopped
 from models.contract import Pcm
 
 _SAMPLE: Final = 2
@@ -27,9 +28,10 @@ _PIECE: Final = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Passage that is whole. Its samples are [start, end) of the chapter; `cues` in seconds of the chapter.
+    """Passage that is whole. Its samples are [start, end) of the file; `cues` in seconds of the chapter.
 
-    `failed`: it could not be spoken. `characters` are those of its text. The first `silence` samples come before it.
+    `failed`: it could not be spoken. `characters` are those of its text. `silence` samples, which are not in the file,
+    come before it. `more`: this is a part of a long passage, and the next record goes on with it.
     """
 
     start: int
@@ -38,17 +40,26 @@ class Record:
     cues: tuple[Cue, ...] = ()
     failed: bool = False
     silence: int = 0
+    more: bool = False
 
 
 class ChapterJournal:
-    """Journal of one chapter, open for more passages. Closes with the block."""
+    """Journal of one chapter, open for more passages. Closes with the block.
+
+    It counts the `passages` that are whole, those of them that `failed`, the `characters`, the samples of `silence`,
+    and the characters of the long passage under way that are in records (`part`).
+    """
 
     def __init__(self, folder: Path, number: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._samples: IO[bytes] = samples_path(folder, number).open("ab")
         self._lines: IO[bytes] = _lines_path(folder, number).open("ab")
+        self.passages = self.failed = self.characters = self.silence = self.part = 0
+        self._part_failed = False
         # After a loss of power the lines may be ahead of the samples.
         self.records, size = _read(folder, number, most=self._samples.tell() // _SAMPLE)
+        for record in self.records:
+            self._count(record)
         self._lines.truncate(size)
         self._lines.seek(0, 2)
         self.rewind()
@@ -63,13 +74,18 @@ class ChapterJournal:
 
     @property
     def length(self) -> int:
-        """Samples of the passages that are whole."""
+        """Samples in the file of the passages that are whole."""
         return self.records[-1].end if self.records else 0
 
     @property
+    def position(self) -> int:
+        """Samples of the passages that are whole, and of the silence before them."""
+        return self.length + self.silence
+
+    @property
     def bytes(self) -> int:
-        """Size of the files."""
-        return self._samples.tell() + self._lines.tell()
+        """Size of the files, and of the silence that the file of the chapter will have between the passages."""
+        return self._samples.tell() + self.silence * _SAMPLE + self._lines.tell()
 
     def write(self, pcm: Pcm) -> None:
         """Add samples, float32 [n], to the passage under way."""
@@ -81,10 +97,10 @@ class ChapterJournal:
         self._samples.truncate(self.length * _SAMPLE)
         self._samples.seek(0, 2)
 
-    def finish(self, characters: int, cues: Sequence[Cue] = (), *, failed: bool = False, silence: int = 0) -> Record:
-        """End the passage under way, and return it; see Record."""
+    def finish(self, characters: int, cues: Sequence[Cue] = (), **more: Any) -> Record:
+        """End the passage under way, and return it. Arguments are fields of Record."""
         self._samples.flush()
-        record = Record(self.length, self._samples.tell() // _SAMPLE, characters, tuple(cues), failed, silence)
+        record = Record(self.length, self._samples.tell() // _SAMPLE, characters, tuple(cues), **more)
         self._write(record)
         return record
 
@@ -92,6 +108,18 @@ class ChapterJournal:
         self._lines.write(json.dumps(asdict(record)).encode() + b"\n")
         self._lines.flush()
         self.records.append(record)
+        self._count(record)
+
+    def _count(self, record: Record) -> None:
+        self.characters += record.characters
+        self.silence += record.silence
+        self._part_failed = self._part_failed or record.failed
+        if record.more:
+            self.part += record.characters
+            return
+        self.passages += 1
+        self.failed += self._part_failed
+        self.part, self._part_failed = 0, False
 
     def close(self) -> None:
         """Close the files."""
@@ -144,5 +172,6 @@ def read_samples(folder: Path, number: int, start: int = 0, end: int | None = No
         file.seek(start * _SAMPLE)
         left = None if end is None else (end - start) * _SAMPLE
         while data := file.read(_PIECE if left is None else min(left, _PIECE)):
+            check_stopped()
             left = None if left is None else left - len(data)
             yield np.frombuffer(data, "<i2").astype(np.float32) / 32_767.0

@@ -18,9 +18,10 @@ from app.audio.audiobook.container import JOINED, MEDIA_TYPES, ChapterFormat, Ta
 from app.audio.audiobook.join import join
 from app.audio.subtitles import MEDIA_TYPES as SUBTITLE_TYPES
 from app.audio.subtitles import Cue, render
-from app.documents.types import Document
+from app.documents.types import Chapter, Document
 from app.jobs.journal import read_records, read_samples, samples_path
 from app.jobs.types import Job, JobFile, JobOptions
+from app.threads import check_stopped
 
 CHAPTERS: Final = "chapters"
 """Folder of the chapters, in that of the job."""
@@ -28,6 +29,8 @@ CHAPTERS: Final = "chapters"
 _ZIP_TYPE: Final = "application/zip"
 # Dubbed cues are in their places already.
 _NO_GAPS: Final = Gaps(0.0, 0.0)
+# Bytes that are copied at once.
+_PIECE: Final = 1 << 20
 # Characters of a name that are neither letters nor digits.
 _OTHER: Final = re.compile(r"[^\w]+")
 # With an ending it fits into the 255 bytes that a name may have.
@@ -61,21 +64,31 @@ def finish_chapter(folder: Path, job: Job, document: Document, rate: int) -> Non
         number=number + 1,
         gaps=_NO_GAPS if document.timed else Gaps(),
     ) as writer:
+        more = False
         for record in read_records(folder, number):
             if record.end == record.start:
+                more = more and record.more
                 continue  # no silence for what is not spoken
-            writer.begin_passage("")
-            moved = writer.seconds - record.start / rate
-            shown += [_moved(cue, moved) for cue in record.cues]
+            if document.timed:
+                writer.silence(record.silence / rate)
+                shown += record.cues
+            else:
+                if not more:
+                    writer.begin_passage("")
+                moved = writer.seconds - record.start / rate
+                shown += [_moved(cue, moved) for cue in record.cues]
+            more = record.more
             for pcm in read_samples(folder, number, record.start, record.end):
                 writer.add(pcm)
-        if document.timed:
-            # The track is as long as the subtitles.
-            ends = max((passage.end or 0.0) for passage in document.chapters[number].passages)
-            writer.silence(ends - writer.seconds)
+        writer.silence(track_end(document.chapters[number]) - writer.seconds)
         made = writer.close()
     replace(made, cues=tuple(shown)).save()
     samples_path(folder, number).unlink(missing_ok=True)
+
+
+def track_end(chapter: Chapter) -> float:
+    """Return the seconds that a chapter lasts at least: until the end of its last cue."""
+    return max((passage.end or 0.0) for passage in chapter.passages)
 
 
 def _chapter_format(options: JobOptions) -> ChapterFormat:
@@ -145,7 +158,11 @@ def _zip(path: Path, made: Sequence[ChapterFile]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for number, each in enumerate(made, 1):
             title = _file_name(each.title)
-            archive.write(each.path, f"{number:0{digits}}{'-' * bool(title)}{title}{each.path.suffix}")
+            name = f"{number:0{digits}}{'-' * bool(title)}{title}{each.path.suffix}"
+            with each.path.open("rb") as audio, archive.open(name, "w", force_zip64=True) as part:
+                while data := audio.read(_PIECE):
+                    check_stopped()
+                    part.write(data)
 
 
 def _cues(made: Sequence[ChapterFile]) -> tuple[Cue, ...]:

@@ -20,6 +20,7 @@ from app.jobs.service import JobService, owner_of
 from app.jobs.types import Job, JobError
 from app.jobs.work import JobFailedError, work
 from app.observability import metrics
+from app.threads import JOBS
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class JobRunner:
 
     async def _run(self) -> None:
         await self._take_lock()
-        await self._guarded(asyncio.to_thread(self._clean))
+        await self._guarded(JOBS.run(self._clean))
         while True:
             job, version = None, self._jobs.version
             with suppress(StorageError):  # it was logged, and may be mended
@@ -116,7 +117,7 @@ class JobRunner:
 
         A job that is to be cancelled goes first.
         """
-        open_jobs = await asyncio.to_thread(self._jobs.store.open_jobs)
+        open_jobs = await JOBS.run(self._jobs.store.open_jobs)
         for job in open_jobs:
             if job.status == "cancelling":
                 return job
@@ -139,7 +140,7 @@ class JobRunner:
                 self._work.cancel()
                 await asyncio.wait({self._work})
                 with suppress(StorageError):
-                    await asyncio.to_thread(self._jobs.store.change, job.id, lambda each: replace(each, starts=0))
+                    await JOBS.run(self._jobs.store.change, job.id, lambda each: replace(each, starts=0))
                 raise
             finally:
                 self._job = self._work = None

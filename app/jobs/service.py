@@ -9,8 +9,9 @@ import logging
 import secrets
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,7 @@ from app.jobs.store import JobStore
 from app.jobs.types import ENDED, MAX_NAME, STATUSES, Job, JobFile, JobOptions
 from app.observability import metrics
 from app.speech.service import SpeechService
-from app.voices.store import storage_error
+from app.threads import DOCUMENTS, REQUESTS
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ _ID_BYTES: Final = 12
 # Characters of a document by which its language is told.
 _SAMPLE: Final = 2_000
 _READERS: Final = 2
+# Documents of one key, and of all, that wait to be read or are read.
+_MAX_WAITING_OF_KEY, _MAX_WAITING = 16, 64
 # Seconds after which a change that another process made is seen.
 LOOK_EVERY: Final = 1.0
 
@@ -67,8 +70,10 @@ class JobService:
         # Stops the work on a job of that id, if this process works on it.
         self.on_cancel: Callable[[str], None] = lambda job: None
         self._adding = asyncio.Lock()
-        # A document takes memory, and a processor.
+        # A document takes memory, and a processor: keys take turns, and each has one document read at a time.
         self._reading = asyncio.Semaphore(_READERS)
+        self._own_turn: defaultdict[str | None, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._waiting: Counter[str | None] = Counter()
         # Number of the last change of any job in this process.
         self.version = 0
         self._changed = asyncio.Event()
@@ -95,7 +100,7 @@ class JobService:
 
     async def change(self, job: str, change: Callable[[Job], Job | None]) -> Job | None:
         """Change a job as `JobStore.change` does, and tell those who wait."""
-        changed = await asyncio.to_thread(self.store.change, job, change)
+        changed = await REQUESTS.run(self.store.change, job, change)
         self.notify()
         return changed
 
@@ -107,16 +112,36 @@ class JobService:
             raise errors.NotFoundError("This server takes no jobs (setting 'jobs').")
 
     async def create(self, new: NewJob, data: bytes) -> Job:
-        """Keep a job for the request's key.
+        """Keep a job for the request's key. It takes a slot once it is the document's turn to be read.
 
         Raises ServiceError: options that cannot be used, a document that cannot be read, no room.
         """
         self.check_enabled()
         await self._check_room(len(data))
+        async with self._turn():
+            with self.speech.admission.admit():
+                return await self._create(new, data)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait until a document of this key may be read. Raises OverloadedError where too many wait."""
+        owner = _owner()
+        if self._waiting[owner] >= _MAX_WAITING_OF_KEY or self._waiting.total() >= _MAX_WAITING:
+            raise errors.OverloadedError("Many documents wait to be read already; try again shortly.")
+        self._waiting[owner] += 1
+        try:
+            async with self._own_turn[owner], self._reading:
+                yield
+        finally:
+            self._waiting[owner] -= 1
+            if not self._waiting[owner]:
+                del self._waiting[owner], self._own_turn[owner]
+
+    async def _create(self, new: NewJob, data: bytes) -> Job:
         options = await self._resolve(new.options)
         document = await self._read(data, new.name)
         options = await self._with_language(new.options, options, document)
-        if not any(_speakable(passage.text) for chapter in document.chapters for passage in chapter.passages):
+        if not await DOCUMENTS.run(_holds_text, document):
             raise errors.InvalidDocumentError("The document holds nothing that can be spoken.")
         who = client.get()
         job = Job(
@@ -133,14 +158,14 @@ class JobService:
             times={"validating": int(time.time())},
         )
         try:
-            size = await asyncio.to_thread(write_document, self.folder(job.id), document)
+            size = await DOCUMENTS.run(write_document, self.folder(job.id), document)
             async with self._adding:
                 await self._check_room(size)
                 job = replace(job, bytes=size)
-                await asyncio.to_thread(self.store.add, job)
+                await REQUESTS.run(self.store.add, job)
         except OSError as error:
             await self.discard(job.id)
-            raise storage_error("The document cannot be stored", error) from error
+            raise errors.storage_error("The document cannot be stored", error) from error
         except BaseException:
             await self.discard(job.id)
             raise
@@ -155,13 +180,13 @@ class JobService:
         self.check_enabled()
         if after is not None:
             await self.get(after, param="after")
-        found = await asyncio.to_thread(self.store.listing, _owner(), after, limit)
+        found = await REQUESTS.run(self.store.listing, _owner(), after, limit)
         return [job for job in found if job.expires != 0]
 
     async def get(self, job: str, *, param: str | None = None) -> Job:
         """Return a job. Raises NotFoundError if the request's key may see none of that id."""
         self.check_enabled()
-        found = await asyncio.to_thread(self.store.get, job)
+        found = await REQUESTS.run(self.store.get, job)
         # One that was removed while it is worked on has `expires` 0.
         if found is None or found.expires == 0 or found.owner not in (None, _owner()):
             raise errors.NotFoundError(f"There is no job '{job[:40]}'.", param=param)
@@ -177,7 +202,13 @@ class JobService:
 
     async def remove(self, job: str) -> None:
         """Stop and forget a job, with its files. Raises NotFoundError, PermissionDeniedError."""
-        found = await self.cancel(job)
+        try:
+            found = await self.cancel(job)
+        except errors.StorageFullError:
+            # Its files take the room that the list needs.
+            self.on_cancel(job)
+            await self.discard(job)
+            found = await self.cancel(job)
         if found.ended:
             await self.forget(job)
         else:
@@ -189,7 +220,7 @@ class JobService:
         found = await self.get(job)
         for file in found.files:
             path = self.results(job) / file.name
-            if file.name == name and await asyncio.to_thread(path.is_file):
+            if file.name == name and await REQUESTS.run(path.is_file):
                 return path, file
         has = ", ".join(file.name for file in found.files) or "none"
         raise errors.NotFoundError(f"Job '{job}' has no file '{name[:100]}'; it has {has}.")
@@ -212,28 +243,29 @@ class JobService:
 
     async def discard(self, job: str) -> None:
         """Delete the files of a job."""
-        await asyncio.to_thread(shutil.rmtree, self.folder(job), ignore_errors=True)
+        await REQUESTS.run(shutil.rmtree, self.folder(job), ignore_errors=True)
 
     async def forget(self, job: str) -> None:
         """Delete a job with its files."""
         await self.discard(job)
-        await asyncio.to_thread(self.store.remove, job)
+        await REQUESTS.run(self.store.remove, job)
         self.notify()
 
     # Checks.
 
     async def _read(self, data: bytes, name: str) -> Document:
         """Return a document. The process that reads it ends with the request. Raises InvalidDocumentError, OSError."""
-        async with self._reading:
-            process = ReaderProcess()
-            limit = self.settings.max_document_bytes
-            try:
-                return await asyncio.to_thread(read_document, data, name, max_bytes=limit, process=process)
-            except DocumentError as error:
-                raise errors.InvalidDocumentError(str(error)) from None
-            except asyncio.CancelledError:
-                process.kill()
-                raise
+        process = ReaderProcess()
+        limit = self.settings.max_document_bytes
+        reading = asyncio.create_task(DOCUMENTS.run(read_document, data, name, max_bytes=limit, process=process))
+        try:
+            return await asyncio.shield(reading)
+        except DocumentError as error:
+            raise errors.InvalidDocumentError(str(error)) from None
+        except asyncio.CancelledError:
+            process.kill()
+            await asyncio.wait({reading})
+            raise
 
     async def _resolve(self, options: JobOptions) -> JobOptions:
         """Return `options` with the names of the model and the voice that they mean now. Raises ServiceError.
@@ -276,7 +308,7 @@ class JobService:
     async def _check_room(self, size: int) -> None:
         """Raise QuotaExceededError or StorageFullError if a job of so many bytes has no room."""
         settings, owner = self.settings, _owner()
-        used = await asyncio.to_thread(self.store.used)
+        used = await REQUESTS.run(self.store.used)
         count, held = used.get(owner, (0, 0))
         if owner is not None and settings.key_jobs and count >= settings.key_jobs:
             raise errors.QuotaExceededError(f"This key has {count} jobs already; delete one first.")
@@ -316,7 +348,7 @@ class JobService:
     async def sweep(self) -> None:
         """Delete the results of jobs that have expired, and later the jobs, and folders that no job has."""
         now = time.time()
-        for job in await asyncio.to_thread(self.store.ended_jobs):
+        for job in await REQUESTS.run(self.store.ended_jobs):
             if job.expires is None or job.expires > now:
                 continue
             if job.status == "completed" and job.expires:
@@ -328,10 +360,10 @@ class JobService:
         await self._count()
 
     async def _count(self) -> None:
-        counts = await asyncio.to_thread(self.store.counts)
+        counts = await REQUESTS.run(self.store.counts)
         for status in STATUSES:
             metrics.jobs.labels(status).set(counts.get(status, 0))
-        used = await asyncio.to_thread(self.store.used)
+        used = await REQUESTS.run(self.store.used)
         metrics.job_storage.set(sum(held for _, held in used.values()))
 
 
@@ -343,6 +375,10 @@ def script(chapter: Chapter) -> tuple[Passage, ...]:
     """Return what is spoken of a chapter: its title, and its passages."""
     titled = _speakable(chapter.title) and chapter.passages[0].start is None
     return (Passage(chapter.title), *chapter.passages) if titled else chapter.passages
+
+
+def _holds_text(document: Document) -> bool:
+    return any(_speakable(passage.text) for chapter in document.chapters for passage in chapter.passages)
 
 
 def _speakable(text: str) -> bool:

@@ -7,8 +7,10 @@ import logging
 import shutil
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -21,14 +23,15 @@ from app.documents.types import Document
 from app.engine.admission import background
 from app.engine.jobs import Priority
 from app.jobs import results
-from app.jobs.journal import ChapterJournal, Record, read_samples
+from app.jobs.journal import ChapterJournal
 from app.jobs.service import JobService, load_document, owner_of, script
 from app.jobs.types import Job, JobError, Totals
 from app.observability import metrics
 from app.speech.sentence import SpokenChunk
 from app.speech.service import PreparedSpeech
 from app.speech.stream import SpeechStream
-from app.voices.store import storage_error
+from app.text.sentence_buffer import SentenceBuffer
+from app.threads import JOBS
 from models.contract import Pcm
 from models.timeline import Timeline
 
@@ -46,6 +49,8 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _UNAVAILABLE_SECONDS: Final = 3_600.0
 # Seconds after which the jobs of another key have their turn.
 _TURN: Final = 60.0
+# Characters that are spoken before a long passage gives way to others: some seconds of work.
+PART: Final = 500
 # Seconds between two looks whether the live streams leave room.
 _PAUSE: Final = 0.5
 
@@ -69,7 +74,7 @@ async def work(jobs: JobService, job: Job) -> None:
     """
     folder = jobs.folder(job.id)
     try:
-        document = await asyncio.to_thread(load_document, folder)
+        document = await JOBS.run(load_document, folder)
         if job.chapter < job.chapters:
             with background():
                 await _ChapterWork(jobs, job, document).run()
@@ -80,7 +85,7 @@ async def work(jobs: JobService, job: Job) -> None:
     except FileNotFoundError as error:
         raise errors.StorageError(f"A file of the job is missing: {Path(error.filename or '').name}.") from error
     except OSError as error:
-        raise storage_error("The job cannot be stored", error) from error
+        raise errors.storage_error("The job cannot be stored", error) from error
 
 
 class _ChapterWork:
@@ -94,91 +99,87 @@ class _ChapterWork:
         self._passages = script(document.chapters[job.chapter])
         self._characters = sum(len(each.text) for chapter in document.chapters for each in script(chapter))
         self._failed_in_a_row = 0
+        self._until = 0.0
 
     async def run(self) -> None:
         """Speak the passages that are missing, then write the chapter's file."""
         job = self._job
         speech = await _patiently(partial(self._jobs.speech.prepare, job.options.speech()))
         rate = speech.synthesizer.sample_rate
-        journal = await asyncio.to_thread(ChapterJournal, self._folder, job.chapter)
+        journal = await JOBS.run(ChapterJournal, self._folder, job.chapter)
+        self._until = time.monotonic() + _TURN
         try:
-            if self._document.timed:
-                await self._dub(speech, journal)
-            elif not await self._read(speech, journal):
+            speak = self._dub if self._document.timed else self._read
+            if not await speak(speech, journal):
                 return
-            totals = self._totals(journal.records, rate)
+            totals = self._totals(journal, rate)
+            await self._charge(self._job.bytes + journal.bytes + self._silence_at_end(journal, rate))
         finally:
-            await asyncio.to_thread(journal.close)
-        await asyncio.to_thread(results.finish_chapter, self._folder, job, self._document, rate)
-        size = await asyncio.to_thread(results.folder_size, self._jobs.folder(job.id))
+            await JOBS.run(journal.close)
+        await JOBS.run(results.finish_chapter, self._folder, job, self._document, rate)
+        size = await JOBS.run(results.folder_size, self._jobs.folder(job.id))
         await self._update(
             lambda each: replace(each, chapter=job.chapter + 1, before=totals, totals=totals, bytes=size)
         )
 
     async def _read(self, speech: PreparedSpeech, journal: ChapterJournal) -> bool:
-        """Speak passages one after the other; return whether the chapter is whole."""
-        until = time.monotonic() + _TURN
+        """Speak passages one after the other, long ones in parts; return whether the chapter is whole."""
 
         async def write(pcm: Pcm) -> None:
-            await asyncio.to_thread(journal.write, pcm)
+            await JOBS.run(journal.write, pcm)
 
-        for passage in self._passages[len(journal.records) :]:
-            if time.monotonic() > until:
-                return False
-            spoken, failure = await self._tried(speech, passage.text, write, journal.rewind)
+        while journal.passages < len(self._passages):
+            passage, begin = self._passages[journal.passages].text, journal.part
+            text = first_part(passage[begin : begin + 2 * PART], speech.language)
+            spoken, failure = await self._tried(speech, text, write, journal.rewind)
             offset = journal.length / speech.synthesizer.sample_rate
             shown = [Cue(cue.start + offset, cue.end + offset, cue.text) for cue in cues(spoken)]
-            await asyncio.to_thread(journal.finish, len(passage.text), shown, failed=failure is not None)
+            more = begin + len(text) < len(passage)
+            await JOBS.run(journal.finish, len(text), shown, failed=failure is not None, more=more)
             await self._note(journal, speech, failure)
+            if self._gives_way(journal):
+                return False
         return True
 
-    async def _dub(self, speech: PreparedSpeech, journal: ChapterJournal) -> None:
-        """Speak cues, each at its time. Those that are in the journal are taken from there."""
+    async def _dub(self, speech: PreparedSpeech, journal: ChapterJournal) -> bool:
+        """Speak cues, each at its time; return whether the track is whole."""
         rate = speech.synthesizer.sample_rate
-        known, failures, texts = len(journal.records), dict[int, JobError](), dict[int, str]()
-        index = -1
+        failure: JobError | None = None
+        shown = ""
 
         async def synthesize(text: str, speed: float) -> Pcm:
-            nonlocal index
-            # The first attempt of each cue is at the usual speed.
-            index += speed == 1.0
-            if index < known:
-                record = journal.records[index]
-                start = record.start + record.silence
-                return await asyncio.to_thread(_samples, self._folder, self._job.chapter, start, record.end)
+            nonlocal failure, shown
             pieces: list[Pcm] = []
 
             async def keep(pcm: Pcm) -> None:
                 pieces.append(pcm)
 
-            spoken, failure = await self._tried(speech.at_rate(speed), text, keep, pieces.clear)
-            if failure is not None:
-                failures[index] = failure
+            spoken, failed = await self._tried(speech.at_rate(speed), text, keep, pieces.clear)
+            if speed == 1.0:  # the first attempt; a faster one that fails changes nothing
+                failure = failed
+            if not pieces or failed is not None:
                 return np.zeros(0, np.float32)
-            texts[index] = " ".join(chunk.text for chunk in spoken if chunk.text and chunk.last)
-            return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
+            shown = " ".join(chunk.text for chunk in spoken if chunk.text and chunk.last)
+            return np.concatenate(pieces)
 
-        async def skip(until: int) -> None:
-            """Note the cues before `until` that left no sound."""
-            while (number := len(journal.records)) < until:
-                failure = failures.get(number)
-                characters = len(self._passages[number].text)
-                await asyncio.to_thread(journal.finish, characters, failed=failure is not None)
-                await self._note(journal, speech, failure)
-
-        given = [Cue(each.start or 0.0, each.end or 0.0, each.text) for each in self._passages]
+        left = self._passages[journal.passages :]
+        given = [Cue(each.start or 0.0, each.end or 0.0, each.text) for each in left]
         fastest = MAX_SPEED if speech.synthesizer.changes_speed else 1.0
-        async for dubbed in dub(given, synthesize, rate, max_speed=fastest):
-            if index < known:
-                continue
-            await skip(index)
-            silence = np.zeros(dubbed.silence, np.float32)
-            await asyncio.to_thread(journal.write, silence)
-            await asyncio.to_thread(journal.write, dubbed.pcm)
-            cue = replace(dubbed.cue, text=texts[index])
-            await asyncio.to_thread(journal.finish, len(self._passages[index].text), [cue], silence=dubbed.silence)
-            await self._note(journal, speech, None)
-        await skip(len(given))
+        dubbing = dub(given, synthesize, rate, max_speed=fastest, position=journal.position)
+        async with aclosing(dubbing):
+            async for dubbed in dubbing:
+                await JOBS.run(journal.write, dubbed.pcm)
+                cue = [replace(dubbed.cue, text=shown)] if dubbed.pcm.size else []
+                characters = len(dubbed.cue.text)
+                await JOBS.run(journal.finish, characters, cue, failed=failure is not None, silence=dubbed.silence)
+                await self._note(journal, speech, failure)
+                if self._gives_way(journal):
+                    return False
+        return True
+
+    def _gives_way(self, journal: ChapterJournal) -> bool:
+        """Return whether the turn is over before the chapter is whole."""
+        return time.monotonic() > self._until and journal.passages < len(self._passages)
 
     async def _tried(
         self,
@@ -207,7 +208,7 @@ class _ChapterWork:
                 if attempt < _ATTEMPTS and isinstance(error, errors.ModelFailedError):
                     await asyncio.sleep(_FIRST_WAIT)
                     continue
-                await asyncio.to_thread(rewind)
+                await JOBS.run(rewind)
                 return [], JobError(error.code, error.message, error.body()["param"])
         raise AssertionError("the last attempt returns")
 
@@ -221,7 +222,7 @@ class _ChapterWork:
         """Speak a passage once. Raises ServiceError."""
         while self._jobs.speech.admission.full:  # noqa: ASYNC110  (it follows from many streams)
             await asyncio.sleep(_PAUSE)
-        await asyncio.to_thread(rewind)
+        await JOBS.run(rewind)
         service, found = self._jobs.speech, []
         labels = metrics.Labels(speech.model, "jobs", streaming=False)
         admitted = service.admission.open_background(owner_of(self._job))
@@ -239,25 +240,25 @@ class _ChapterWork:
             stream.close(outcome)
         return found
 
-    def _totals(self, records: list[Record], rate: int) -> Totals:
+    def _totals(self, journal: ChapterJournal, rate: int) -> Totals:
         before = self._job.before
-        failed = sum(record.failed for record in records)
         return Totals(
-            before.completed + len(records) - failed,
-            before.failed + failed,
-            before.characters + sum(record.characters for record in records),
-            before.seconds + (records[-1].end / rate if records else 0.0),
+            before.completed + journal.passages - journal.failed,
+            before.failed + journal.failed,
+            before.characters + journal.characters,
+            before.seconds + journal.position / rate,
         )
 
     async def _note(self, journal: ChapterJournal, speech: PreparedSpeech, failure: JobError | None) -> None:
         """Tell how far the job is after a passage. Raises JobFailedError where it cannot go on."""
-        totals = self._totals(journal.records, speech.synthesizer.sample_rate)
+        totals = self._totals(journal, speech.synthesizer.sample_rate)
         size = self._job.bytes + journal.bytes
         metrics.job_passages.labels("spoken" if failure is None else "failed").inc()
 
         def note(each: Job) -> Job:
             if failure is not None:
-                each = each.with_error(replace(failure, line=totals.completed + totals.failed))
+                line = totals.completed + totals.failed + bool(journal.part)
+                each = each.with_error(replace(failure, line=line))
             progress = totals.characters / max(1, self._characters)
             return replace(each, totals=totals, progress=min(1.0, progress), bytes=size, starts=0)
 
@@ -266,8 +267,21 @@ class _ChapterWork:
         if failure is not None and self._failed_in_a_row >= _FAILED_IN_A_ROW:
             reason = f"{_FAILED_IN_A_ROW} passages in a row could not be spoken. The last one: {failure.message}"
             raise JobFailedError(replace(failure, message=reason))
-        if (over := await asyncio.to_thread(self._jobs.over_quota, self._job)) is not None:
+        await self._check_quota()
+
+    async def _charge(self, size: int) -> None:
+        """Count bytes before they are written. Raises JobFailedError where the key may not have them."""
+        await self._update(lambda each: replace(each, bytes=size))
+        await self._check_quota()
+
+    async def _check_quota(self) -> None:
+        if (over := await JOBS.run(self._jobs.over_quota, self._job)) is not None:
             raise JobFailedError(JobError("storage_full", over))
+
+    def _silence_at_end(self, journal: ChapterJournal, rate: int) -> int:
+        """Return the bytes of the silence after the last cue, uncompressed."""
+        end = results.track_end(self._document.chapters[self._job.chapter])
+        return 2 * max(0, round(end * rate) - journal.position)
 
     async def _update(self, change: Callable[[Job], Job]) -> None:
         await update(self._jobs, self._job.id, change)
@@ -294,16 +308,21 @@ async def _finish(jobs: JobService, job: Job, document: Document) -> None:
         raise JobFailedError(job.errors[0] if job.errors else JobError("nothing_to_speak", "No passage was spoken."))
     job = await update(jobs, job.id, lambda each: each if each.status == "finalizing" else each.to("finalizing"))
     folder, place = jobs.folder(job.id), jobs.results(job.id)
-    files = await asyncio.to_thread(results.write, folder / results.CHAPTERS, place, job, document)
-    size = await asyncio.to_thread(results.folder_size, place)
+    files = await JOBS.run(results.write, folder / results.CHAPTERS, place, job, document)
+    size = await JOBS.run(results.folder_size, place)
     done = await update(jobs, job.id, lambda each: jobs.ended(each, "completed", files=files, bytes=size, progress=1.0))
     metrics.jobs_finished.labels("completed").inc()
-    await asyncio.to_thread(shutil.rmtree, folder / results.CHAPTERS, ignore_errors=True)
+    await JOBS.run(shutil.rmtree, folder / results.CHAPTERS, ignore_errors=True)
     log.info("job %s is done: %.0f seconds of audio", done.id, done.totals.seconds)
 
 
-def _samples(folder: Path, number: int, start: int, end: int) -> Pcm:
-    return np.concatenate([np.zeros(0, np.float32), *read_samples(folder, number, start, end)])
+def first_part(text: str, language: str) -> str:
+    """Return the first sentences of a passage, at most PART characters, or all of a short one."""
+    if len(text) <= PART:
+        return text
+    sentences = SentenceBuffer(language, limit=PART).feed(text)
+    ends = list(accumulate(map(len, sentences)))
+    return text[: max((end for end in ends if end <= PART), default=ends[0])]
 
 
 async def _patiently(attempt: Callable[[], Awaitable[T]]) -> T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -14,6 +13,7 @@ from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.lexicons.store import LexiconStore, StoredLexicon
 from app.text.lexicon import Lexicon
 from app.text.lexicon_files import parse_reading, read_lexicon
+from app.threads import REQUESTS
 
 MAX_NAME: Final = 100
 """Most characters of a lexicon's name."""
@@ -46,13 +46,13 @@ class LexiconService:
         found: list[Lexicon] = []
         if own:
             try:
-                found.append(await asyncio.to_thread(_own, own, language))
+                found.append(await REQUESTS.run(_own, own, language))
             except REQUEST_ERRORS as error:
                 raise service_error(error) from error
         found += [each if isinstance(each, Lexicon) else (await self.get(each)).lexicon for each in named]
         if time.monotonic() - self._looked >= _LOOK_EVERY:
             self._looked = time.monotonic()
-            self._common = await asyncio.to_thread(self.store.common)
+            self._common = await REQUESTS.run(self.store.common)
         return (*found, *self._common)
 
     async def add(self, name: str, data: bytes | Lexicon, language: str | None = None) -> StoredLexicon:
@@ -63,20 +63,20 @@ class LexiconService:
         if not 1 <= len(name.strip()) <= MAX_NAME:
             raise errors.InvalidRequestError(f"'name' needs 1 to {MAX_NAME} characters.", param="name")
         try:
-            lexicon = data if isinstance(data, Lexicon) else await asyncio.to_thread(read_lexicon, data, language)
+            lexicon = data if isinstance(data, Lexicon) else await REQUESTS.run(read_lexicon, data, language)
         except REQUEST_ERRORS as error:
             raise service_error(error) from error
         if not lexicon.entries:
             raise errors.InvalidLexiconError("The lexicon has no entry.")
-        return await asyncio.to_thread(self.store.add, name.strip(), lexicon, _owner())
+        return await REQUESTS.run(self.store.add, name.strip(), lexicon, _owner())
 
     async def lexicons(self) -> list[StoredLexicon]:
         """Return the uploaded lexicons that the request's key may use, the oldest first."""
-        return [each for each in await asyncio.to_thread(self.store.lexicons) if each.owner in (None, _owner())]
+        return [each for each in await REQUESTS.run(self.store.lexicons) if each.owner in (None, _owner())]
 
     async def get(self, lexicon: str) -> StoredLexicon:
         """Return an uploaded lexicon. Raises NotFoundError if the request's key may use none of that id."""
-        found = await asyncio.to_thread(self.store.get, lexicon)
+        found = await REQUESTS.run(self.store.get, lexicon)
         if found is None or found.owner not in (None, _owner()):
             raise errors.NotFoundError(f"There is no lexicon '{lexicon[:40]}'.", param="lexicons")
         return found
@@ -85,7 +85,7 @@ class LexiconService:
         """Delete a lexicon. Raises NotFoundError, PermissionDeniedError for one that another made, StorageError."""
         if (await self.get(lexicon)).owner != _owner():
             raise errors.PermissionDeniedError(f"Lexicon '{lexicon}' was made without a key.")
-        if not await asyncio.to_thread(self.store.remove, lexicon):
+        if not await REQUESTS.run(self.store.remove, lexicon):
             raise errors.NotFoundError(f"There is no lexicon '{lexicon[:40]}'.", param="lexicons")
 
 

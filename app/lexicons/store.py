@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from app.errors import InvalidRequestError, StorageError
+from app.errors import InvalidRequestError, storage_error
 from app.text.errors import LexiconError
 from app.text.lexicon import Lexicon, LexiconEntry
 from app.text.lexicon_files import MAX_BYTES, read_lexicon
@@ -104,7 +104,7 @@ class LexiconStore:
                 partial.rename(self._path(stored.id))
             except OSError as error:
                 partial.unlink(missing_ok=True)
-                raise StorageError(f"The lexicon cannot be stored: {error.strerror}.") from error
+                raise storage_error("The lexicon cannot be stored", error) from error
             self._remember(stored)
             return stored
 
@@ -144,7 +144,7 @@ class LexiconStore:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise StorageError(f"The lexicon cannot be deleted: {error.strerror}.") from error
+            raise storage_error("The lexicon cannot be deleted", error) from error
         return True
 
     def _remember(self, stored: StoredLexicon) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import soxr
 
 from app.engine.jobs import CancelToken, Priority, RecognitionJob
 from app.engine.worker import ModelWorker
+from app.threads import REQUESTS
 from models.contract import Pcm, RecognitionRequest, Recognizer
 from models.timeline import Timeline
 
@@ -27,7 +27,7 @@ class Listener:
         and ModelRequestError for a recording that the model refuses.
         """
         resample: Callable[..., Pcm] = soxr.resample
-        heard = await asyncio.to_thread(resample, pcm, rate, self._recognizer.sample_rate)
+        heard = await REQUESTS.run(resample, pcm, rate, self._recognizer.sample_rate)
         draft = self._recognizer.encode_text(expected)
         request = RecognitionRequest(heard, self._language, temperature=0.0, draft=draft)
         job = RecognitionJob(self.model, self._recognizer, request, Timeline(), cancelled, Priority.CONTINUATION)

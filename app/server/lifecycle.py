@@ -24,6 +24,7 @@ from app.server.compat.wyoming import server as wyoming
 from app.server.routes import health
 from app.server.state import Services
 from app.speech.service import SpeechService
+from app.threads import REQUESTS
 from app.translation.service import TranslationService
 
 log = logging.getLogger(__name__)
@@ -106,9 +107,9 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
             services.translation.close()
             services.recognition.close()
             # The thread finishes the chunk that it computes; the event loop must not wait for it.
-            await asyncio.to_thread(services.worker.stop, STOP_SECONDS)
+            await REQUESTS.run(services.worker.stop, STOP_SECONDS)
             if traces is not None:
-                await asyncio.to_thread(traces.stop)
+                await REQUESTS.run(traces.stop)
 
     return serving
 

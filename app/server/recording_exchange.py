@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from app.errors import storage_error
 from app.observability import metrics
 from app.recognition.service import RecognitionOptions
 from app.recognition.stream import RecognitionStream
@@ -20,7 +21,6 @@ from app.server.exchange import StreamExchange
 from app.server.forms import read_form
 from app.server.spooled_upload import SpooledUpload
 from app.server.state import Services
-from app.voices.store import storage_error
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)

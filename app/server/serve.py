@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from app.config import Settings, SettingsError, is_loopback
 from app.engine.catalog import Catalog
 from app.observability import logs
+from app.private_files import make_private
 from app.server.app import create_app
 from app.server.connections import Connections, Limits, raise_open_files
 from app.server.exit import LastResort
@@ -77,6 +78,7 @@ def serve(settings: Settings, catalog: Catalog | None = None) -> None:
     """
     check_public(settings)
     raise_open_files()
+    make_private(settings.data_dir)
     app = create_app(settings, catalog)
     logs.configure(settings.log_level, settings.log_format)
     # Objects that exist by now stay. A collection in the middle of a request costs a tenth of a millisecond.

@@ -11,8 +11,7 @@ from typing import BinaryIO, Final, cast
 from starlette.datastructures import UploadFile
 
 from app.engine.spool import Spool
-from app.errors import BodyTooLargeError
-from app.voices.store import storage_error
+from app.errors import BodyTooLargeError, storage_error
 
 log = logging.getLogger(__name__)
 

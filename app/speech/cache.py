@@ -7,7 +7,6 @@ damaged, or another's, is as good as none.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import logging
@@ -27,6 +26,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from app.engine.jobs import Results
+from app.threads import REQUESTS
 from models.contract import AudioChunk, SpeechRequest
 from models.private import FolderError, private_folder
 
@@ -106,7 +106,7 @@ class SpeechCache:
             self._held.move_to_end(key)
             return held, "memory"
         if self._disk is not None and stored and self._disk.has(key):
-            read = await asyncio.to_thread(self._disk.read, key)
+            read = await REQUESTS.run(self._disk.read, key)
             if read is not None:
                 self._hold(key, read)
                 return read, "disk"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -38,6 +37,7 @@ from app.text.languages import primary_language
 from app.text.lexicon import Lexicon
 from app.text.planner import Phonemizer, TextPlanner, get_phonemizer, made_phonemizer
 from app.text.types import Pause, Planner, Script, Style, Token, Utterance
+from app.threads import REQUESTS
 from app.translation.plan import TranslationOptions
 from app.translation.service import AUTO, TranslationService
 from app.translation.text import codes
@@ -353,7 +353,7 @@ class SpeechService:
         Logs what cannot be read or spoken.
         """
         try:
-            lines = (await asyncio.to_thread(path.read_text, "utf-8")).splitlines()
+            lines = (await REQUESTS.run(path.read_text, "utf-8")).splitlines()
         except (OSError, ValueError) as error:
             log.warning("the sentences of %s cannot be kept: %s", path, error)
             return

@@ -13,6 +13,7 @@ from app.errors import ServiceError
 from app.observability import metrics
 from app.speech.verification import Comparison, compare, likely, spoken_text, spoken_words
 from app.text.planner import Phonemizer
+from app.threads import REQUESTS
 from models.contract import ModelError, Pcm
 
 log = logging.getLogger(__name__)
@@ -120,13 +121,13 @@ class Verifier:
             return Heard()
         phonemizer = self._phonemizer
         try:
-            expected = await asyncio.to_thread(spoken_text, text, phonemizer)
+            expected = await REQUESTS.run(spoken_text, text, phonemizer)
             heard, score = await self._listener.hear(pcm, rate, expected, self.cancelled)
-            sides = await asyncio.to_thread(lambda: [spoken_words(each, phonemizer) for each in (text, heard)])
+            sides = await REQUESTS.run(lambda: [spoken_words(each, phonemizer) for each in (text, heard)])
         except (ServiceError, ModelError) as error:
             log.warning("a sentence could not be verified: %s", error)
             return Heard()
-        return Heard(heard, await asyncio.to_thread(compare, *sides), score)
+        return Heard(heard, await REQUESTS.run(compare, *sides), score)
 
     async def follow(self, text: str, pcm: Pcm, rate: int) -> None:
         """Hear a sentence that was spoken once, beside what follows it; at most AHEAD sentences wait for that."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -13,6 +12,7 @@ from app.engine.model_loader import ModelLoads, Progress
 from app.engine.worker import ModelWorker
 from app.text.errors import UnknownTranslationLanguage
 from app.text.executor import RoundRobinThread, WorkTooLongError
+from app.threads import REQUESTS
 from app.translation.plan import Plan, Route, TranslationOptions, make_plan
 from app.translation.text import codes, identify
 from app.translation.text.document import Document
@@ -52,7 +52,7 @@ class TranslationService:
             return
         try:
             # Not on the splitter's thread: it takes a second, and requests that name their source do not need it.
-            await asyncio.to_thread(identify.warm)
+            await REQUESTS.run(identify.warm)
         except Exception:
             log.exception("languages cannot be detected")
 

@@ -11,7 +11,6 @@ a request can choose. Methods block, and are safe on any thread.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import logging
@@ -31,7 +30,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from app.errors import StorageError, StorageFullError, TooManyVoicesError
+from app.errors import StorageError, TooManyVoicesError, storage_error
 from models.contract import Conditioning, Pcm
 
 log = logging.getLogger(__name__)
@@ -44,7 +43,6 @@ _PARTIAL: Final = ".partial"
 _ID: Final = re.compile(r"voice_[0-9a-f]{24}")
 # Names of models that may become part of a path, whatever the catalog says.
 _MODEL: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +64,6 @@ class StoredVoice:
 def is_voice_id(name: str) -> bool:
     """Whether `name` can be the id of a cloned voice: no other text ever becomes part of a path."""
     return _ID.fullmatch(name) is not None
-
-
-def storage_error(failed: str, error: OSError) -> StorageError:
-    """Return the error that tells what `failed` and why; a StorageFullError if no room is left."""
-    kind = StorageFullError if error.errno in _FULL else StorageError
-    return kind(f"{failed}: {error.strerror or error}.")
 
 
 class VoiceStore:

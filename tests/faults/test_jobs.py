@@ -44,6 +44,12 @@ def follow(server: Process, job: str, until: int = TOTAL + 1) -> dict[str, objec
     return found
 
 
+def open_to_others(folder: Path) -> list[Path]:
+    """Files of the jobs that other users of the machine may read."""
+    (jobs,) = folder.rglob("jobs")
+    return [path for path in (jobs, *jobs.rglob("*")) if path.stat().st_mode & 0o077]
+
+
 def test_a_killed_server_goes_on(run_server: Callable[..., AbstractContextManager[Process]], tmp_path: Path) -> None:
     with run_server(tmp_path) as first:
         files = {"file": ("day.txt", BOOK)}
@@ -52,6 +58,9 @@ def test_a_killed_server_goes_on(run_server: Callable[..., AbstractContextManage
         first.popen.send_signal(signal.SIGKILL)
         assert first.popen.wait(PATIENCE) == -signal.SIGKILL
     assert seen["status"] == "in_progress"
+    assert open_to_others(tmp_path) == []
+    for path in next(tmp_path.rglob("jobs")).rglob("*"):  # as an older version left them
+        path.chmod(0o755 if path.is_dir() else 0o644)
     with run_server(tmp_path) as second:
         done = follow(second, job)
         assert done["status"] == "completed", done
@@ -63,3 +72,4 @@ def test_a_killed_server_goes_on(run_server: Callable[..., AbstractContextManage
         assert (one, two) == ("Chapter 1", "Chapter 2")
         # The same words: nothing is missing where the work was taken up, and nothing was spoken twice.
         assert abs(length - again) <= 2
+    assert open_to_others(tmp_path) == []

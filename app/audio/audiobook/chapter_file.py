@@ -35,6 +35,7 @@ from app.audio.audiobook.container import (
 from app.audio.pcm import to_int16
 from app.audio.resample import Resampler
 from app.audio.subtitles import Cue, TimedText, cues
+from app.threads import check_stopped
 
 Float32 = npt.NDArray[np.float32]
 
@@ -126,7 +127,7 @@ class ChapterWriter:
     """Writer of one chapter, a context: `begin_passage` and `add` in turns, then `close`.
 
     Its methods encode and write to disk: call them on a thread, from one at a time. All raise OSError where the disk is
-    full. Without `close`, nothing remains.
+    full, and WorkStoppedError where nobody waits for them any more. Without `close`, nothing remains.
 
     Args:
         path: File of the chapter.
@@ -268,6 +269,7 @@ class _Encoder:
         self.frame = 0
 
     def encode(self, pcm: Float32) -> None:
+        check_stopped()
         self._put(self._resampler.push(np.ascontiguousarray(pcm, np.float32)))
 
     def finish(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,6 @@ _MARGIN: Final = 1.03
 _PAUSE: Final = 0.05
 # A model may need two tries to be fast enough.
 _TRIES: Final = 3
-_CHUNK_SECONDS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,18 +39,24 @@ class DubbedCue:
 
 
 async def dub(
-    cues: Sequence[Cue], synthesize: Synthesize, sample_rate: int, *, max_speed: float = MAX_SPEED
-) -> AsyncIterator[DubbedCue]:
+    cues: Sequence[Cue],
+    synthesize: Synthesize,
+    sample_rate: int,
+    *,
+    max_speed: float = MAX_SPEED,
+    position: int = 0,
+) -> AsyncGenerator[DubbedCue]:
     """Yield the cues in order of their starts, as they are spoken. They never overlap.
 
     A cue may last until the next one begins. One that is longer is spoken faster, at most at `max_speed`. Where that is
-    not enough, nothing is cut: the next cue is late. Cues whose speech is empty are left out. At most one cue is held.
+    not enough, nothing is cut: the next cue is late. A cue whose speech is empty has no silence. At most one is held.
 
     Args:
         cues: Cues with their times in seconds; they may overlap.
         synthesize: Speaks a text at a speed.
         sample_rate: Rate of its samples, in Hz.
         max_speed: Highest speed, from 1.
+        position: Samples of the track before the first cue, from an earlier call.
 
     Yields:
         The cues. Their silence and samples, one after the other, are the track.
@@ -62,7 +67,6 @@ async def dub(
     if max_speed < 1:
         raise ValueError(f"The highest speed is {max_speed:g}; accepted is 1 or more.")
     ordered = sorted(cues, key=lambda cue: cue.start)
-    position = 0
     for index, cue in enumerate(ordered):
         start = max(position, round(cue.start * sample_rate))
         following = ordered[index + 1].start if index + 1 < len(ordered) else None
@@ -73,7 +77,7 @@ async def dub(
             seconds = max(0.0, until - start / sample_rate)
         pcm, speed = await _speak(cue.text, seconds, synthesize, sample_rate, max_speed)
         if not pcm.size:
-            continue
+            start = position
         begin, end = start / sample_rate, (start + pcm.size) / sample_rate
         yield DubbedCue(Cue(begin, end, cue.text), pcm, start - position, speed, max(0.0, begin - cue.start))
         position = start + pcm.size
@@ -93,33 +97,3 @@ async def _speak(
         faster = await synthesize(text, speed)
         pcm = faster if 0 < faster.size < pcm.size else pcm
     return pcm, speed
-
-
-async def track(
-    cues: Sequence[Cue],
-    synthesize: Synthesize,
-    sample_rate: int,
-    *,
-    seconds: float = 0.0,
-    max_speed: float = MAX_SPEED,
-) -> AsyncIterator[tuple[Float32, DubbedCue | None]]:
-    """Yield the whole track in parts: silence with None, and the samples of each cue with the cue.
-
-    It lasts until the last cue ends, in the subtitles or in speech, or `seconds`, whichever is later. Arguments and
-    errors are those of `dub`.
-    """
-    written = 0
-    async for spoken in dub(cues, synthesize, sample_rate, max_speed=max_speed):
-        for part in _silence(spoken.silence, sample_rate):
-            yield part, None
-        yield spoken.pcm, spoken
-        written += spoken.silence + spoken.pcm.size
-    last = max([seconds, *(cue.end for cue in cues)])
-    for part in _silence(round(last * sample_rate) - written, sample_rate):
-        yield part, None
-
-
-def _silence(samples: int, sample_rate: int) -> list[Float32]:
-    most = _CHUNK_SECONDS * sample_rate
-    whole = np.zeros(min(max(samples, 0), most), np.float32)
-    return [whole[: min(most, samples - start)] for start in range(0, max(samples, 0), most)]

@@ -27,6 +27,7 @@ from app.audio.audiobook.container import (
     written,
 )
 from app.audio.subtitles import Cue
+from app.threads import check_stopped
 
 if TYPE_CHECKING:  # only in PyAV's annotations
     from av.container.core import Chapter
@@ -93,6 +94,7 @@ def join(
             position += frame
             output.mux_one(packet)
             if count % _PROGRESS_PACKETS == 0:
+                check_stopped()
                 progress(max(0.0, min(1.0, position / total)))
     progress(1.0)
     cues = [

@@ -5,7 +5,6 @@ None of these waits for the model thread, so they answer while it computes.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -17,6 +16,7 @@ from app.engine.model_loader import ModelState, ModelStatus
 from app.observability import gpu, metrics
 from app.server.schemas import Readiness
 from app.server.state import services
+from app.threads import REQUESTS
 
 router = APIRouter()
 
@@ -62,7 +62,7 @@ async def scrape(request: Request) -> Response:
     metrics.active_streams.set(app.admission.active)
     metrics.predicted_load.set(app.admission.load)
     # The first call may import MLX.
-    await asyncio.to_thread(_read_device)
+    await REQUESTS.run(_read_device)
     encode, media_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(REGISTRY), headers={"content-type": media_type})
 

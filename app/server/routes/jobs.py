@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from app.errors import ServiceError
+from app.errors import ServiceError, storage_error
 from app.jobs.service import LOOK_EVERY, JobService
 from app.jobs.types import Job, JobFile
 from app.server.exchange import COMMENT_SECONDS, ClientGoneError, until_gone
@@ -30,7 +30,6 @@ from app.server.routes.job_form import (
     read_job_form,
 )
 from app.server.state import Services, services
-from app.voices.store import storage_error
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +62,10 @@ async def create(request: Request) -> Response:
                 async def keep() -> Job:
                     return await app.jobs.create(new, await upload.read())
 
+                # This pays. The document takes a slot when it is its turn to be read.
                 with app.admission.admit(UPLOAD_CHARACTERS):
-                    job = await until_gone(request.receive, app.admission.aborted(), keep())
+                    pass
+                job = await until_gone(request.receive, app.admission.aborted(), keep())
     except (ClientDisconnect, ClientGoneError):
         return Response(status_code=400)  # the client has left
     except OSError as error:

@@ -6,7 +6,6 @@ while they come, and few recordings are in memory at once.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Any
@@ -39,6 +38,7 @@ from app.server.routes.transcription_form import (
     read_json_fields,
 )
 from app.server.state import Services, services
+from app.threads import REQUESTS
 from models.contract import RecognitionTask
 
 router = APIRouter()
@@ -108,7 +108,7 @@ class TranscriptionExchange(RecordingExchange):
             most = min(MAX_JSON_BYTES, self.app.settings.max_recording_bytes)
             body = await (await self.read_bytes(request, held, most)).read()
             # On a thread: it may be large.
-            self._received = await asyncio.to_thread(read_json_fields, body, self._task)
+            self._received = await REQUESTS.run(read_json_fields, body, self._task)
         else:
             self._received = await self.read_form(request, held, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
 

@@ -22,7 +22,7 @@ from app.server.schemas import VoiceDeleted, VoiceEntry, VoiceList, VoiceUpload
 from app.server.state import Services, services
 from app.voices.aliases import resolve_alias
 from app.voices.service import NewVoice, VoiceService, new_voice
-from app.voices.store import StoredVoice, is_voice_id, storage_error
+from app.voices.store import StoredVoice, is_voice_id
 from models.contract import Synthesizer, Voice, VoiceCloner
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ async def create(request: Request) -> Response:
         return Response(status_code=400)  # the client has left
     except OSError as error:
         log.error("an upload cannot be stored: %s", error)
-        raise storage_error("The upload cannot be stored", error) from error
+        raise errors.storage_error("The upload cannot be stored", error) from error
     return JSONResponse(cloned_entry(stored).model_dump())
 
 

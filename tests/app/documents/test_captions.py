@@ -10,7 +10,7 @@ from app.documents.types import DocumentError, Passage
 SRT = (
     "\ufeff2\r\n00:00:05,000 --> 00:00:06,250\r\nBye\r\n\r\n"
     "1\r\n00:00:01,000 --> 00:00:02,500\r\n- <i>Hello</i> [door]\r\n"
-    "there\r\n\r\n3\r\n00:00:07,000 --> 00:00:08,000\r\n[MUSIC]\r\n\r\n4\r\n01:00:00,000 --> 01:00:02,000\r\n"
+    "there\r\n\r\n3\r\n00:00:07,000 --> 00:00:08,000\r\n[MUSIC]\r\n\r\n4\r\n00:06:00,000 --> 00:06:02,000\r\n"
     "{\\an8}Caf\u00e9\r\n"
 )
 VTT = (
@@ -25,7 +25,7 @@ def test_srt() -> None:
     assert document.chapters[0].passages == (
         Passage("Hello there", 1.0, 2.5),
         Passage("Bye", 5.0, 6.25),
-        Passage("Café", 3600.0, 3602.0),
+        Passage("Café", 360.0, 362.0),
     )
 
 
@@ -40,6 +40,10 @@ def test_vtt() -> None:
         ("a.vtt", SRT, "WEBVTT"),
         ("a.srt", "1\n00:00:05,000 --> 00:00:01,000\nBack\n", "times in order"),
         ("a.srt", "1\n99:00:05,000 --> 99:00:06,000\nFar\n", "times in order, up to 172800"),
+        # Silence before the text, behind it, and between two texts, of 40 bytes.
+        ("a.srt", "1\n11:00:00,000 --> 11:00:01,000\nHi.\n", "last 39601 seconds for 3 characters .* at most 612"),
+        ("a.vtt", "WEBVTT\n\n00:00:00.000 --> 47:59:59.000\nHi.\n", "at most 612"),
+        ("a.srt", "1\n00:00:00,000 --> 00:00:01,000\nHi.\n\n2\n00:10:30,000 --> 00:10:31,000\nHo.\n", "at most 624"),
         ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\n[MUSIC]\n", "no text that can be spoken"),
         ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\n" + "<a" * 1_000_000, "more than 10000 characters"),
         ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\na\n\n" * 100_001, "more than 100000 cues"),

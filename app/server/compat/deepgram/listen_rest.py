@@ -6,7 +6,6 @@ sends no requests. Errors are `{"err_code", "err_msg", "request_id"}`.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import re
@@ -38,6 +37,7 @@ from app.server.error_responses import LISTEN_PATH
 from app.server.recording_exchange import RecordingExchange
 from app.server.spooled_upload import SpooledUpload
 from app.server.state import Services, services
+from app.threads import REQUESTS
 
 router = APIRouter()
 
@@ -163,7 +163,7 @@ class ListenExchange(RecordingExchange):
         """Return the recording, with a header where it has none."""
         data = await self._upload.read()
         # On a thread: the recording may be large.
-        return await asyncio.to_thread(self._read_whole, data)
+        return await REQUESTS.run(self._read_whole, data)
 
     def _read_whole(self, data: bytes) -> bytes:
         self._digest.update(data)

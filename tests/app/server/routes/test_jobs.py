@@ -345,6 +345,47 @@ def test_jobs_belong_to_their_key(start_server: Callable[..., Running], tmp_path
     ada.make()
 
 
+@pytest.mark.parametrize("name", ["long.txt", "long.srt"])
+def test_keys_take_turns_within_a_long_text(
+    start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A paragraph without an end, or subtitles, hold up the jobs of nobody else."""
+    monkeypatch.setattr("app.jobs.work._TURN", 0.0)
+    (tmp_path / "keys.toml").write_text(f'ada = "{keys.ADA}"\nbob = "{keys.BOB}"\n')
+    running = start_server(data_dir=tmp_path, keys_file=str(tmp_path / "keys.toml"))
+    ada, bob = Client(running.url, keys.ADA), Client(running.url, keys.BOB)
+    sentences = [f"Sentence {number} of a text that is long enough to be spoken in parts." for number in range(40)]
+    cues = [f"{n}\n00:00:{n:02},000 --> 00:00:{n:02},900\n{text}\n" for n, text in enumerate(sentences)]
+    text = " ".join(sentences) if name == "long.txt" else "\n".join(cues)
+    running.tone.gate.clear()
+    held = bob.make("Held.", voice="gated")
+    bob.wait(held, "in_progress")
+    long = ada.post(text, name, subtitles="srt").json()["id"]
+    short = bob.make("Short.")
+    running.tone.gate.set()
+    for client, job in ((bob, short), (ada, long)):
+        assert client.wait(job)["status"] == "completed"
+    spoken = list(dict.fromkeys(running.tone.begun))
+    assert spoken.index("Short.") < len(spoken) - 1
+    assert [each for each in spoken if each.startswith("Sentence")] == sentences
+    counts = ada.get(f"/{long}").json()["request_counts"]
+    assert counts["completed"] == counts["total"] == (1 if name == "long.txt" else 40)
+    shown = ada.get(f"/{long}/files/long.srt").text.replace("\n", " ")
+    assert all(text in shown for text in sentences)
+
+
+def test_a_cancelled_job_frees_its_thread(start_server: Callable[..., Running], tmp_path: Path) -> None:
+    """What is written of it ends with it: the next job of another key begins at once."""
+    running = start_server(data_dir=tmp_path)
+    client = Client(running.url)
+    words = "Wait for it. " * 4_000  # they may be followed by ten hours of silence
+    late = f"1\n00:00:00,000 --> 00:00:01,000\nHi.\n\n2\n10:00:00,000 --> 10:00:01,000\n{words[:9_000]}\n"
+    job = client.post(late, "late.srt").json()["id"]
+    client.wait(job, "in_progress")
+    assert client.delete(job).status_code == 200
+    assert client.wait(client.make())["status"] == "completed"
+
+
 def test_a_key_pays_for_its_book(start_server: Callable[..., Running], tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text(f'[bob]\nkey = "{keys.BOB}"\ncharacters_per_minute = 3000\n')
     running = start_server(data_dir=tmp_path, keys_file=str(tmp_path / "keys.toml"))
