@@ -49,7 +49,7 @@ class LexiconService:
                 found.append(await REQUESTS.run(_own, own, language))
             except REQUEST_ERRORS as error:
                 raise service_error(error) from error
-        found += [each if isinstance(each, Lexicon) else (await self.get(each)).lexicon for each in named]
+        found += [each if isinstance(each, Lexicon) else await self.read(each) for each in named]
         if time.monotonic() - self._looked >= _LOOK_EVERY:
             self._looked = time.monotonic()
             self._common = await REQUESTS.run(self.store.common)
@@ -58,7 +58,7 @@ class LexiconService:
     async def add(self, name: str, data: bytes | Lexicon, language: str | None = None) -> StoredLexicon:
         """Keep a file, or a lexicon, for the request's key.
 
-        Raises InvalidLexiconError, InvalidRequestError, StorageError.
+        Raises InvalidLexiconError, InvalidRequestError, QuotaExceededError, StorageError.
         """
         if not 1 <= len(name.strip()) <= MAX_NAME:
             raise errors.InvalidRequestError(f"'name' needs 1 to {MAX_NAME} characters.", param="name")
@@ -78,6 +78,14 @@ class LexiconService:
         """Return an uploaded lexicon. Raises NotFoundError if the request's key may use none of that id."""
         found = await REQUESTS.run(self.store.get, lexicon)
         if found is None or found.owner not in (None, _owner()):
+            raise errors.NotFoundError(f"There is no lexicon '{lexicon[:40]}'.", param="lexicons")
+        return found
+
+    async def read(self, lexicon: str) -> Lexicon:
+        """Return the entries of an uploaded lexicon. Raises NotFoundError as `get` does."""
+        await self.get(lexicon)
+        found = await REQUESTS.run(self.store.read, lexicon)
+        if found is None:
             raise errors.NotFoundError(f"There is no lexicon '{lexicon[:40]}'.", param="lexicons")
         return found
 

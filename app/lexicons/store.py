@@ -14,11 +14,11 @@ import re
 import secrets
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Final
 
-from app.errors import InvalidRequestError, storage_error
+from app.errors import InvalidRequestError, QuotaExceededError, StorageFullError, storage_error
 from app.text.errors import LexiconError
 from app.text.lexicon import Lexicon, LexiconEntry
 from app.text.lexicon_files import MAX_BYTES, read_lexicon
@@ -27,7 +27,17 @@ log = logging.getLogger(__name__)
 
 _SUFFIXES: Final = frozenset((".pls", ".xml", ".tsv", ".txt"))
 _ID: Final = re.compile(r"lexicon_[0-9a-f]{24}")
-_CACHED: Final = 64
+
+MAX_STORED_BYTES: Final = 4 << 20
+"""Bytes of one lexicon on disk: a short file may repeat a long alias for many words."""
+MAX_KEY_BYTES: Final = 64 << 20
+MAX_ALL_BYTES: Final = 512 << 20
+MAX_KEY_SHARE: Final = 4
+"""A key may have a fourth of `max_lexicons`."""
+# Bytes on disk of the lexicons that stay in memory, where they take some times as much.
+_CACHED_BYTES: Final = 8 << 20
+# The first line of a file is shorter.
+_MAX_HEAD: Final = 4_096
 
 
 def is_lexicon_id(name: str) -> bool:
@@ -37,13 +47,18 @@ def is_lexicon_id(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoredLexicon:
-    """An uploaded lexicon. `created` in seconds since 1970. `owner`: the key that made it; None: everybody's."""
+    """An uploaded lexicon of `count` entries, without them. `created` in seconds since 1970.
+
+    `owner`: the key that made it; None: everybody's. `size`: bytes on disk.
+    """
 
     id: str
     name: str
     created: int
     owner: str | None
-    lexicon: Lexicon
+    language: str | None
+    count: int
+    size: int
 
 
 class LexiconStore:
@@ -56,7 +71,8 @@ class LexiconStore:
         self._lock = threading.Lock()
         self._stamps: dict[str, tuple[int, int]] = {}
         self._common: tuple[Lexicon, ...] = ()
-        self._known: dict[str, StoredLexicon] = {}
+        # Lexicons that were used last, with their bytes on disk.
+        self._cached: dict[str, tuple[Lexicon, int]] = {}
 
     def common(self) -> tuple[Lexicon, ...]:
         """Return the owner's lexicons in the order of their names. Files are read again when they change."""
@@ -82,63 +98,99 @@ class LexiconStore:
         return stamps
 
     def add(self, name: str, lexicon: Lexicon, owner: str | None) -> StoredLexicon:
-        """Keep a lexicon. Raises InvalidRequestError if there are too many, StorageError if it cannot be written."""
+        """Keep a lexicon.
+
+        Raises InvalidRequestError where it is too large, QuotaExceededError or StorageFullError where there are too
+        many, StorageError if it cannot be written.
+        """
+        head = {
+            "name": name,
+            "created": int(time.time()),
+            "owner": owner,
+            "language": lexicon.language,
+            "count": len(lexicon.entries),
+        }
+        lines = [json.dumps(head), *(json.dumps(astuple(entry), ensure_ascii=False) for entry in lexicon.entries)]
+        data = "".join(f"{line}\n" for line in lines).encode()
+        if len(data) > MAX_STORED_BYTES:
+            raise InvalidRequestError(
+                f"The entries of the lexicon take {len(data)} bytes; at most {MAX_STORED_BYTES} are accepted."
+            )
         with self._lock:
-            if len(self._paths()) >= self._most:
-                raise InvalidRequestError(f"{self._most} lexicons are kept already; delete one first.")
-            stored = StoredLexicon(f"lexicon_{secrets.token_hex(12)}", name, int(time.time()), owner, lexicon)
-            data = {
-                "name": name,
-                "created": stored.created,
-                "owner": owner,
-                "language": lexicon.language,
-                "entries": [asdict(entry) for entry in lexicon.entries],
-            }
+            self._check_room(owner, len(data))
+            stored = StoredLexicon(f"lexicon_{secrets.token_hex(12)}", **head, size=len(data))  # type: ignore[arg-type]
             partial = self._uploaded / f"{stored.id}.partial"
             try:
                 self._uploaded.mkdir(parents=True, exist_ok=True)
-                with partial.open("w", encoding="utf-8") as file:
-                    json.dump(data, file, ensure_ascii=False)
+                with partial.open("wb") as file:
+                    file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
                 partial.rename(self._path(stored.id))
             except OSError as error:
                 partial.unlink(missing_ok=True)
                 raise storage_error("The lexicon cannot be stored", error) from error
-            self._remember(stored)
+            self._remember(stored.id, lexicon, stored.size)
             return stored
 
+    def _check_room(self, owner: str | None, size: int) -> None:
+        kept = self.lexicons()
+        own = [each for each in kept if each.owner == owner]
+        if owner is not None and len(own) >= max(1, self._most // MAX_KEY_SHARE):
+            raise QuotaExceededError(f"This key has {len(own)} lexicons already; delete one first.")
+        if owner is not None and sum(each.size for each in own) + size > MAX_KEY_BYTES:
+            raise QuotaExceededError(f"The lexicons of this key take {MAX_KEY_BYTES} bytes at most; delete one first.")
+        if len(kept) >= self._most:
+            raise StorageFullError(f"{self._most} lexicons are kept already; delete one first.")
+        if sum(each.size for each in kept) + size > MAX_ALL_BYTES:
+            raise StorageFullError(f"The lexicons take {MAX_ALL_BYTES} bytes at most; delete one first.")
+
     def lexicons(self) -> list[StoredLexicon]:
-        """Return every uploaded lexicon that can be read, the oldest first."""
-        found = [stored for path in self._paths() if (stored := self.get(path.stem)) is not None]
+        """Return every uploaded lexicon that can be read, the oldest first. Reads no entries."""
+        found = [
+            stored for path in self._uploaded.glob("lexicon_*.json") if (stored := self.get(path.stem)) is not None
+        ]
         return sorted(found, key=lambda stored: (stored.created, stored.id))
 
     def get(self, lexicon: str) -> StoredLexicon | None:
         """Return the uploaded lexicon of that id, or None."""
         if not is_lexicon_id(lexicon):
             return None
-        path = self._path(lexicon)
-        if (known := self._known.get(lexicon)) is not None and path.is_file():
-            return known
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            entries = [LexiconEntry(**entry) for entry in data["entries"]]
-            stored = StoredLexicon(
-                lexicon, data["name"], data["created"], data["owner"], Lexicon(entries, data["language"])
-            )
+            with self._path(lexicon).open("rb") as file:
+                head = json.loads(file.readline(_MAX_HEAD))
+                return StoredLexicon(lexicon, **head, size=os.fstat(file.fileno()).st_size)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            log.warning("%s is no lexicon, or damaged: %s", path.name, error)
+        except (OSError, ValueError, TypeError) as error:
+            _log_damaged(lexicon, error)
             return None
-        self._remember(stored)
-        return stored
+
+    def read(self, lexicon: str) -> Lexicon | None:
+        """Return the entries of an uploaded lexicon; None where there is none."""
+        stored = self.get(lexicon)
+        if stored is None:
+            return None
+        if (cached := self._cached.get(lexicon)) is not None:
+            return cached[0]
+        try:
+            with self._path(lexicon).open("rb") as file:
+                file.readline()
+                # Line by line: other threads have their turns.
+                found = Lexicon([LexiconEntry(*json.loads(line)) for line in file], stored.language)
+        except (OSError, ValueError, TypeError) as error:
+            _log_damaged(lexicon, error)
+            return None
+        with self._lock:
+            self._remember(lexicon, found, stored.size)
+        return found
 
     def remove(self, lexicon: str) -> bool:
         """Delete an uploaded lexicon; return whether there was one. Raises StorageError."""
         if not is_lexicon_id(lexicon):
             return False
-        self._known.pop(lexicon, None)
+        with self._lock:
+            self._cached.pop(lexicon, None)
         try:
             self._path(lexicon).unlink()
         except FileNotFoundError:
@@ -147,16 +199,17 @@ class LexiconStore:
             raise storage_error("The lexicon cannot be deleted", error) from error
         return True
 
-    def _remember(self, stored: StoredLexicon) -> None:
-        while len(self._known) >= _CACHED:
-            self._known.pop(next(iter(self._known)), None)
-        self._known[stored.id] = stored
+    def _remember(self, lexicon: str, entries: Lexicon, size: int) -> None:
+        self._cached[lexicon] = entries, size
+        while sum(size for _, size in self._cached.values()) > _CACHED_BYTES:
+            del self._cached[next(iter(self._cached))]
 
     def _path(self, lexicon: str) -> Path:
         return self._uploaded / f"{lexicon}.json"
 
-    def _paths(self) -> list[Path]:
-        return [path for path in self._uploaded.glob("lexicon_*.json") if is_lexicon_id(path.stem)]
+
+def _log_damaged(lexicon: str, error: Exception) -> None:
+    log.warning("%s is no lexicon, or damaged: %s", lexicon, error)
 
 
 def _read(path: Path) -> Lexicon | None:

@@ -6,13 +6,16 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.datastructures import FormData, UploadFile
+from starlette.responses import Response
 
 from app.errors import BodyTooLargeError, InvalidRequestError
 from app.lexicons.store import StoredLexicon
 from app.server.forms import read_form
 from app.server.schemas import LexiconDeleted, LexiconDetail, LexiconItem, LexiconList, LexiconSummary, LexiconUpload
 from app.server.state import Services, services
+from app.text.lexicon import Lexicon
 from app.text.lexicon_files import MAX_BYTES
+from app.threads import REQUESTS
 
 router = APIRouter()
 
@@ -54,14 +57,18 @@ async def listing(request: Request) -> LexiconList:
     return LexiconList(data=[summary(each) for each in await services(request).speech.lexicons.lexicons()])
 
 
-@router.get(PATH + "/{lexicon_id}")
-async def lexicon(request: Request, lexicon_id: str) -> LexiconDetail:
+@router.get(PATH + "/{lexicon_id}", response_model=LexiconDetail)
+async def lexicon(request: Request, lexicon_id: str) -> Response:
     """Return a lexicon with its entries."""
-    stored = await services(request).speech.lexicons.get(lexicon_id)
-    entries = [
-        LexiconItem(grapheme=each.grapheme, phonemes=each.phonemes, alias=each.alias) for each in stored.lexicon.entries
-    ]
-    return LexiconDetail(**summary(stored).model_dump(), entries=entries)
+    lexicons = services(request).speech.lexicons
+    stored, read = await lexicons.get(lexicon_id), await lexicons.read(lexicon_id)
+    # On a thread: it may have many entries.
+    return Response(await REQUESTS.run(_detail, stored, read), media_type="application/json")
+
+
+def _detail(stored: StoredLexicon, read: Lexicon) -> str:
+    entries = [LexiconItem(grapheme=each.grapheme, phonemes=each.phonemes, alias=each.alias) for each in read.entries]
+    return LexiconDetail(**summary(stored).model_dump(), entries=entries).model_dump_json()
 
 
 @router.delete(PATH + "/{lexicon_id}")
@@ -77,8 +84,8 @@ def summary(stored: StoredLexicon) -> LexiconSummary:
         id=stored.id,
         name=stored.name,
         created_at=stored.created,
-        language=stored.lexicon.language,
-        count=len(stored.lexicon.entries),
+        language=stored.language,
+        count=stored.count,
     )
 
 

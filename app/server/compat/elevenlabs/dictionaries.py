@@ -62,13 +62,12 @@ async def dictionary(request: Request, dictionary_id: str) -> ElevenDictionary:
 
 
 def _entry(stored: StoredLexicon) -> ElevenDictionary:
-    count = len(stored.lexicon.entries)
     return ElevenDictionary(
         id=stored.id,
         name=stored.name,
         version_id=stored.id,
         latest_version_id=stored.id,
-        version_rules_num=count,
-        latest_version_rules_num=count,
+        version_rules_num=stored.count,
+        latest_version_rules_num=stored.count,
         creation_time_unix=stored.created,
     )
