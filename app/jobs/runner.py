@@ -16,7 +16,7 @@ from typing import IO, Final
 
 from app.engine.admission import client
 from app.errors import ServiceError, StorageError
-from app.jobs.service import JobService, owner_of
+from app.jobs.service import JobService, KeyRevokedError
 from app.jobs.types import Job, JobError
 from app.jobs.work import JobFailedError, work
 from app.observability import metrics
@@ -29,6 +29,7 @@ _LOOK_EVERY: Final = 2.0
 _SWEEP_EVERY: Final = 10.0
 # Processes that may end during the work on one passage: it may be what ends them.
 _MAX_STARTS: Final = 3
+_REVOKED: Final = JobError("invalid_api_key", "The key of this job is no longer accepted.")
 # Age in seconds from which a folder without a job is one that was left behind.
 _LEFT_BEHIND: Final = 3_600.0
 
@@ -147,7 +148,11 @@ class JobRunner:
         await self._end(job.id, "cancelled")
 
     async def _take_up(self, job: Job) -> None:
-        client.set(owner_of(job))
+        try:
+            client.set(self._jobs.client_of(job))
+        except KeyRevokedError:
+            await self._end(job.id, "failed", _REVOKED)
+            return
         new = job.id not in self._begun
         self._begun.add(job.id)
 
@@ -167,6 +172,8 @@ class JobRunner:
             await work(self._jobs, begun)
         except JobFailedError as error:
             await self._end(job.id, "failed", error.reason)
+        except KeyRevokedError:
+            await self._end(job.id, "failed", _REVOKED)
         except ServiceError as error:
             await self._end(job.id, "failed", JobError(error.code, error.message, error.body()["param"]))
         except Exception as error:

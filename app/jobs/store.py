@@ -92,8 +92,8 @@ class JobStore:
         with self._transaction() as database:
             database.execute("DELETE FROM jobs WHERE id = ?", (job,))
 
-    def listing(self, owner: str | None, after: str | None, limit: int) -> list[Job]:
-        """Return the jobs that `owner` may see, the newest first, those that follow the job `after`.
+    def listing(self, owner: str | None, after: str | None, limit: int, *, all_owners: bool = False) -> list[Job]:
+        """Return the jobs that `owner` may see, or all, the newest first, those that follow the job `after`.
 
         Raises StorageError.
         """
@@ -101,10 +101,10 @@ class JobStore:
             return []
         with self._transaction(write=False) as database:
             rows = database.execute(
-                "SELECT data FROM jobs WHERE (owner IS NULL OR owner = ?)"
+                "SELECT data FROM jobs WHERE (owner IS NULL OR owner = ? OR ?)"
                 " AND number < coalesce((SELECT number FROM jobs WHERE id = ?), 9223372036854775807)"
                 " ORDER BY number DESC LIMIT ?",
-                (owner, after, limit),
+                (owner, all_owners, after, limit),
             )
             return _readable(rows)
 

@@ -24,7 +24,7 @@ from app.engine.admission import background
 from app.engine.jobs import Priority
 from app.jobs import results
 from app.jobs.journal import ChapterJournal
-from app.jobs.service import JobService, load_document, owner_of, script
+from app.jobs.service import JobService, load_document, script
 from app.jobs.types import Job, JobError, Totals
 from app.observability import metrics
 from app.speech.sentence import SpokenChunk
@@ -225,7 +225,7 @@ class _ChapterWork:
         await JOBS.run(rewind)
         service, found = self._jobs.speech, []
         labels = metrics.Labels(speech.model, "jobs", streaming=False)
-        admitted = service.admission.open_background(owner_of(self._job))
+        admitted = service.admission.open_background(self._jobs.client_of(self._job))
         stream = SpeechStream(service, speech, Timeline(), labels, admitted, priority=Priority.BACKGROUND)
         outcome: metrics.Outcome = "failed"
         try:

@@ -101,12 +101,13 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
     except UnsupportedFormatError as error:
         raise SettingsError(f"setting 'default_format': {error.message}") from None
 
+    keys = None if settings.keys_file is None else KeyFile(settings.keys_file, Quotas.of(settings))
     app = FastAPI(
         title="Nightingale",
         version=__version__,
         description="Low-latency local speech and translation.",
-        lifespan=lifespan(settings, known, preload, traces),
-        middleware=_middleware(settings),
+        lifespan=lifespan(settings, known, preload, traces, keys),
+        middleware=_middleware(settings, keys),
         # FastAPI's own pages load scripts from elsewhere; the page of `pages` does not.
         docs_url=None,
         redoc_url=None,
@@ -131,14 +132,11 @@ def _heads(*routers: APIRouter) -> APIRouter:
     return heads
 
 
-def _middleware(settings: Settings) -> list[Middleware]:
+def _middleware(settings: Settings, keys: KeyFile | None) -> list[Middleware]:
     """Return the middleware of every path, the outermost first.
 
     The guards see a request that has its id, before its body is read.
     """
-    keys = None
-    if settings.keys_file is not None:
-        keys = KeyFile(settings.keys_file, Quotas.of(settings))
     guard = Middleware(
         Guard,
         keys=keys,

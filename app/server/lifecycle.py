@@ -21,6 +21,7 @@ from app.jobs.service import JobService
 from app.observability import metrics, tracing
 from app.recognition.service import RecognitionService
 from app.server.compat.wyoming import server as wyoming
+from app.server.middleware.key_file import KeyFile
 from app.server.routes import health
 from app.server.state import Services
 from app.speech.service import SpeechService
@@ -39,7 +40,13 @@ STOP_SECONDS = 1.0
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
-def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], traces: tracing.Traces | None) -> Lifespan:
+def lifespan(
+    settings: Settings,
+    catalog: Catalog,
+    preload: tuple[str, ...],
+    traces: tracing.Traces | None,
+    keys: KeyFile | None = None,
+) -> Lifespan:
     """Return the context in which the application serves: services start before it and end after it.
 
     Args:
@@ -47,6 +54,7 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
         catalog: the models of this machine.
         preload: canonical names of the models that readiness waits for.
         traces: exporter of traces; None where none are wanted.
+        keys: accepted keys; None: no key is needed.
     """
 
     @asynccontextmanager
@@ -73,6 +81,8 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
         loop = asyncio.get_running_loop()
         worker.loader.on_unloaded = lambda name: _call_soon(loop, speech.forget_model, name)
         jobs = JobService(settings, speech, settings.data_dir / "jobs")
+        if keys is not None:
+            jobs.client_named = lambda name: keys.keys().named(name)
         services = Services(
             settings, catalog, worker, loads, admission, speech, translation, recognition, interpretation, jobs, preload
         )

@@ -374,6 +374,42 @@ def test_keys_take_turns_within_a_long_text(
     assert all(text in shown for text in sentences)
 
 
+def test_a_job_ends_with_its_key(start_server: Callable[..., Running], tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    ada = f'ada = "{keys.ADA}"\n'
+    file.write_text(f'{ada}bob = "{keys.BOB}"\n')
+    running = start_server(data_dir=tmp_path, keys_file=str(file))
+    running.tone.gate.clear()
+    bob = Client(running.url, keys.BOB)
+    job = bob.make("One.\n\nTwo.\n\nThree.\n", voice="gated_second")
+    assert wait_until(lambda: running.tone.begun == ["One.", "Two."])
+    file.write_text(ada)
+    assert wait_until(lambda: bob.get().status_code == 401)
+    running.tone.gate.set()
+    with closing(JobStore(tmp_path / "jobs")) as store:
+        assert wait_until(lambda: getattr(store.get(job), "status", "") == "failed")
+        assert getattr(store.get(job), "errors", ())[0].code == "invalid_api_key"
+    assert "Three." not in running.tone.begun
+
+
+def test_an_admin_stops_and_deletes_the_jobs_of_others(start_server: Callable[..., Running], tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text(f'bob = "{keys.BOB}"\n[ada]\nkey = "{keys.ADA}"\nadmin = true\n')
+    running = start_server(data_dir=tmp_path, keys_file=str(tmp_path / "keys.toml"))
+    ada, bob = Client(running.url, keys.ADA), Client(running.url, keys.BOB)
+    done = bob.make()
+    bob.wait(done, "completed")
+    # What was made of a document is its owner's alone.
+    assert ada.get(f"/{done}/files/book.m4b").status_code == 403
+    running.tone.gate.clear()
+    held = bob.make(voice="gated")
+    bob.wait(held, "in_progress")
+    assert {each["id"] for each in ada.get().json()["data"]} == {done, held}
+    assert ada.cancel(held).status_code == 200
+    assert bob.wait(held)["status"] == "cancelled"
+    assert ada.delete(done).status_code == 200
+    assert bob.get(f"/{done}").status_code == 404
+
+
 def test_a_cancelled_job_frees_its_thread(start_server: Callable[..., Running], tmp_path: Path) -> None:
     """What is written of it ends with it: the next job of another key begins at once."""
     running = start_server(data_dir=tmp_path)
