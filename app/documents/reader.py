@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import io
 import logging
-from typing import Any, Final
+from typing import Final
 
 from app.documents import reader_process
 from app.documents.formats import document_format
-from app.documents.types import Chapter, Document, DocumentError, Passage
+from app.documents.lines import from_lines
+from app.documents.types import Document, DocumentError
 from app.isolation.process import IsolatedProcess, read_exactly
 
 log = logging.getLogger(__name__)
@@ -68,19 +69,11 @@ class ReaderProcess(IsolatedProcess):
                 read, size, cover_size = reader_process.REPLY.unpack(read_exactly(replies, reader_process.REPLY.size))
                 if size + cover_size > _MOST_REPLY:
                     raise EOFError(f"a reply of {size + cover_size} bytes")
-                value = json.loads(read_exactly(replies, size))
+                value = read_exactly(replies, size)
                 cover = read_exactly(replies, cover_size)
             except (OSError, EOFError) as error:
                 log.warning("a document broke its reader process: status %s, %s", self.end(), error)
                 raise DocumentError(reader_process.TOO_MUCH) from error
         if not read:
-            raise DocumentError(str(value))
-        return _document(value, cover or None)
-
-
-def _document(value: dict[str, Any], cover: bytes | None) -> Document:
-    chapters = tuple(
-        Chapter(title, tuple(Passage(text, start, end) for text, start, end in passages))
-        for title, passages in value["chapters"]
-    )
-    return Document(value["title"], value["author"], value["language"], cover, chapters)
+            raise DocumentError(value.decode("utf-8", "replace"))
+        return from_lines(io.BytesIO(value), cover or None)

@@ -1,18 +1,18 @@
 """Program that reads one document for the server: native parsers read it here, where they may crash.
 
 `app.documents.reader` runs this file and speaks to it through pipes. A request is REQUEST, the name and the bytes of
-the document; a reply is REPLY, the document or the reason of a refusal as JSON, and the bytes of the cover.
+the document; a reply is REPLY, the lines of the document or the reason of a refusal, and the bytes of the cover.
 """
 
 from __future__ import annotations
 
-import json
 import struct
 from importlib import import_module
 from typing import Final
 
 from app.documents import formats
-from app.documents.types import Document, DocumentError
+from app.documents.lines import to_lines
+from app.documents.types import DocumentError
 from app.isolation.limits import enter
 
 # Parsers, with what they import late themselves. The server, which imports this file, has no use for them.
@@ -26,7 +26,7 @@ PARSERS: Final = (
 
 # Size of the name and of the document, in bytes.
 REQUEST: Final = struct.Struct("<QQ")
-# Whether the document was read, sizes of the JSON and of the cover in bytes.
+# Whether the document was read, sizes of its lines, or of the reason, and of the cover in bytes.
 REPLY: Final = struct.Struct("<?QQ")
 MAX_REASON: Final = 1_000
 TOO_MUCH: Final = "The document cannot be read: it is damaged, or takes too much memory or time."
@@ -38,10 +38,10 @@ MEMORY_PER_BYTE: Final = 4
 
 
 def answer(name: str, data: bytes) -> tuple[bool, bytes, bytes]:
-    """Return whether the document was read, the JSON, and the cover."""
+    """Return whether the document was read, its lines or the reason, and the cover."""
     try:
         document = formats.parse(data, name)
-        return True, json.dumps(_plain(document)).encode(), document.cover or b""
+        return True, b"".join(to_lines(document)), document.cover or b""
     except DocumentError as error:
         reason = str(error)
     except (MemoryError, RecursionError):
@@ -49,19 +49,7 @@ def answer(name: str, data: bytes) -> tuple[bool, bytes, bytes]:
     except Exception as error:
         # Every exception: a damaged file makes the libraries raise some that their documentation does not name.
         reason = f"The document cannot be read: {type(error).__name__}: {error}"
-    return False, json.dumps(reason[:MAX_REASON]).encode(), b""
-
-
-def _plain(document: Document) -> object:
-    return {
-        "title": document.title,
-        "author": document.author,
-        "language": document.language,
-        "chapters": [
-            [chapter.title, [[passage.text, passage.start, passage.end] for passage in chapter.passages]]
-            for chapter in document.chapters
-        ],
-    }
+    return False, reason[:MAX_REASON].encode("utf-8", "replace"), b""
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import logging
 import secrets
 import shutil
@@ -18,6 +17,7 @@ from typing import Final
 
 from app import errors
 from app.config import Settings
+from app.documents.lines import from_lines, to_lines
 from app.documents.reader import ReaderProcess, read_document
 from app.documents.types import Chapter, Document, DocumentError, Passage
 from app.engine.admission import Client, client
@@ -30,6 +30,9 @@ from app.threads import DOCUMENTS, REQUESTS
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
+
+DOCUMENT: Final = "document.jsonl"
+"""File of the document, in the folder of its job."""
 
 _ID_BYTES: Final = 12
 # Characters of a document by which its language is told.
@@ -83,6 +86,8 @@ class JobService:
         # Number of the last change of any job in this process.
         self.version = 0
         self._changed = asyncio.Event()
+        # Jobs that clients follow: version and time of the last read, and the read.
+        self._followed: dict[str, tuple[int, float, asyncio.Task[Job]]] = {}
 
     def close(self) -> None:
         """Close the list."""
@@ -209,6 +214,15 @@ class JobService:
             raise errors.NotFoundError(f"There is no job '{job[:40]}'.", param=param)
         return found
 
+    async def follow(self, job: str) -> Job:
+        """Return a job as `get`. Those who follow a job share what one of them reads, up to LOOK_EVERY seconds old."""
+        known, now = self._followed.get(job), time.monotonic()
+        if known is None or known[0] != self.version or now - known[1] > LOOK_EVERY:
+            reading = asyncio.create_task(self.get(job))
+            reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+            known = self._followed[job] = self.version, now, reading
+        return await asyncio.shield(known[2])
+
     async def cancel(self, job: str) -> Job:
         """Stop a job; one that has ended stays as it is. Raises NotFoundError, PermissionDeniedError."""
         found = await self._own(job)
@@ -268,6 +282,7 @@ class JobService:
         """Delete a job with its files."""
         await self.discard(job)
         await REQUESTS.run(self.store.remove, job)
+        self._followed.pop(job, None)
         self.notify()
 
     # Checks.
@@ -409,22 +424,16 @@ def write_document(folder: Path, document: Document) -> int:
     folder.mkdir(parents=True)
     if document.cover is not None:
         (folder / "cover").write_bytes(document.cover)
-    values = asdict(replace(document, cover=None))
-    text = json.dumps(values)
-    (folder / "document.json").write_text(text, encoding="utf-8")
-    return len(text) + len(document.cover or b"")
+    with (folder / DOCUMENT).open("wb") as file:
+        file.writelines(to_lines(document))
+        return file.tell() + len(document.cover or b"")
 
 
 def load_document(folder: Path) -> Document:
-    """Return the document of a job. Blocks. Raises OSError and ValueError."""
-    values = json.loads((folder / "document.json").read_text(encoding="utf-8"))
+    """Return the document of a job. Blocks. Raises OSError, DamagedDocumentError."""
     cover = folder / "cover"
-    chapters = tuple(
-        Chapter(chapter["title"], tuple(Passage(**passage) for passage in chapter["passages"]))
-        for chapter in values.pop("chapters")
-    )
-    values["cover"] = cover.read_bytes() if cover.exists() else None
-    return Document(**values, chapters=chapters)
+    with (folder / DOCUMENT).open("rb") as file:
+        return from_lines(file, cover.read_bytes() if cover.exists() else None)
 
 
 def _owner() -> str | None:

@@ -19,6 +19,7 @@ import numpy as np
 from app import errors
 from app.audio.audiobook.dub import MAX_SPEED, dub
 from app.audio.subtitles import Cue, cues
+from app.documents.lines import DamagedDocumentError
 from app.documents.types import Document
 from app.engine.admission import background
 from app.engine.jobs import Priority
@@ -77,11 +78,14 @@ async def work(jobs: JobService, job: Job) -> None:
         document = await JOBS.run(load_document, folder)
         if job.chapter < job.chapters:
             with background():
-                await _ChapterWork(jobs, job, document).run()
+                # On a thread: a document may have very many passages.
+                await (await JOBS.run(_ChapterWork, jobs, job, document)).run()
         else:
             await _finish(jobs, job, document)
     except StoppedError:
         return
+    except DamagedDocumentError as error:
+        raise errors.StorageError("The document of the job is damaged.") from error
     except FileNotFoundError as error:
         raise errors.StorageError(f"A file of the job is missing: {Path(error.filename or '').name}.") from error
     except OSError as error:
@@ -163,7 +167,7 @@ class _ChapterWork:
             return np.concatenate(pieces)
 
         left = self._passages[journal.passages :]
-        given = [Cue(each.start or 0.0, each.end or 0.0, each.text) for each in left]
+        given = await JOBS.run(lambda: [Cue(each.start or 0.0, each.end or 0.0, each.text) for each in left])
         fastest = MAX_SPEED if speech.synthesizer.changes_speed else 1.0
         dubbing = dub(given, synthesize, rate, max_speed=fastest, position=journal.position)
         async with aclosing(dubbing):

@@ -228,7 +228,7 @@ class JobEvents(Response):
             await asyncio.sleep(_EVENT_SECONDS)
             await self._jobs.changed(version, LOOK_EVERY)
             version = self._jobs.version
-            self._job = await self._jobs.get(self._job.id)
+            self._job = await self._jobs.follow(self._job.id)
 
 
 def _event(job: Job) -> bytes:

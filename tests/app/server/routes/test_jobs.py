@@ -105,7 +105,7 @@ def test_a_book_with_chapters_and_subtitles(client: Client, shared: Running, fol
     subtitles = client.get(f"/{job['id']}/files/book.srt").text
     assert subtitles.index("Chapter 1") < subtitles.index("Another one.") < subtitles.index("The end.")
     data = folder / "jobs" / job["id"]
-    assert wait_until(lambda: {path.name for path in data.iterdir()} == {"document.json", "results"})
+    assert wait_until(lambda: {path.name for path in data.iterdir()} == {"document.jsonl", "results"})
     part = client.get(f"/{job['id']}/files/book.m4b", headers={"range": "bytes=4-11"})
     assert (part.status_code, part.content) == (206, reply.content[4:12])
 
@@ -204,7 +204,7 @@ def test_wrong_requests_are_refused(client: Client) -> None:
         assert client.get(path).status_code == 404, path
     job = client.make()
     client.wait(job)
-    for name in ("document.json", "..%2fdocument.json", "%2e%2e%2fdocument.json", "book.mp3"):
+    for name in ("document.jsonl", "..%2fdocument.jsonl", "%2e%2e%2fdocument.jsonl", "book.mp3"):
         assert client.get(f"/{job}/files/{name}").status_code == 404, name
 
 
@@ -310,6 +310,15 @@ def test_a_job_that_ends_the_server_is_given_up(start_server: Callable[..., Runn
     found = client.wait(job)
     assert found["status"] == "failed"
     assert "ended 3 times" in found["errors"]["data"][0]["message"]
+
+
+def test_a_damaged_document_fails_the_job(client: Client, shared: Running, folder: Path) -> None:
+    shared.tone.gate.clear()
+    held, job = client.make(voice="gated"), client.make()
+    path = folder / "jobs" / job / "document.jsonl"
+    path.write_bytes(path.read_bytes()[:-10])
+    client.cancel(held)
+    assert [each["message"] for each in client.wait(job)["errors"]["data"]] == ["The document of the job is damaged."]
 
 
 def test_results_expire(start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
