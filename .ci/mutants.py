@@ -130,6 +130,8 @@ class Copy:
             return KILLED
         # Status 2 is a failure while the tests were collected: the program cannot be imported any more.
         last = (done.stdout.decode().strip().splitlines() or [""])[-1]
+        if done.returncode == 0 and "passed" not in last:
+            return f"no answer: {last}"  # all tests were skipped: a kernel that does not compile is not used
         return {0: SURVIVED, 1: KILLED, 2: KILLED}.get(done.returncode, f"no answer: {last}")
 
 
