@@ -87,15 +87,22 @@ class Heard:
         return len(self.audio) / 2 / self.rate
 
 
-def run(make: Make, server: str, work: Callable[[tts.TTS], Coroutine[Any, Any, None]]) -> None:
+def run(
+    make: Callable[..., Any], server: str, work: Callable[[Any], Coroutine[Any, Any, None]], **options: Any
+) -> None:
+    """Do the work with a plugin of speech in either direction."""
+
     async def within() -> None:
         async with aiohttp.ClientSession() as session:
-            made = make(server, session)
+            made = make(server, session, **options)
             try:
                 async with asyncio.timeout(100):
                     await work(made)
             finally:
                 await made.aclose()
+                if isinstance(made, openai.STT):
+                    # The plugin leaves its connections open.
+                    await made._client.close()
 
     asyncio.run(within())
 
