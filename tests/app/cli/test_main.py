@@ -96,15 +96,11 @@ def test_say_names_what_it_does_not_use_of_ssml(call, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("given", [[], ["--format", "pcm"], ["--format", "mp3"]])
-def test_say_writes_to_standard_output(run, call, recognize, given):
-    done = (call if given else run)("say", SENTENCE, "-o", "-", *given)
+def test_say_writes_to_standard_output(run, recognize):
+    done = run("say", SENTENCE, "-o", "-")
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.startswith(b"RIFF") is not bool(given)
-    pcm, rate = done.stdout, None
-    if given[1:] == ["pcm"]:
-        pcm, rate = np.frombuffer(done.stdout, "<i2"), 24_000
-    assert "window" in recognize(pcm, rate).split()
+    assert done.stdout.startswith(b"RIFF")
+    assert "window" in recognize(done.stdout).split()
 
 
 @pytest.mark.parametrize(

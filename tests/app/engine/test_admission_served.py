@@ -6,7 +6,6 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 from app.engine.jobs import CancelToken, Job, Results
 from app.errors import OverloadedError
 from models.timeline import Timeline
+from tests.app.standins import IdleJob
 
 ADA = "ada-0123456789-0123456789"
 BOB = "bob-0123456789-0123456789"
@@ -261,13 +261,6 @@ def test_who_waits_too_long_for_a_turn_is_told(start_server: Any, tone: Any, wai
     assert "Late." not in tone.begun
 
 
-class _Job(Job[Any]):
-    """A job that does nothing."""
-
-    def begin(self) -> Iterator[None]:
-        return iter(())
-
-
 class _Owner:
     """A worker whose job has had its turn, or has not."""
 
@@ -287,7 +280,7 @@ class _Owner:
 @pytest.mark.parametrize("waiting", [True, False])
 def test_the_deadline_is_for_the_first_turn_alone(waiting: bool) -> None:
     async def run() -> list[Any]:
-        job = _Job("m", Timeline(), CancelToken())
+        job = IdleJob("m", Timeline(), CancelToken())
         asyncio.get_running_loop().call_later(0.2, job.results.put_nowait, "one")
         asyncio.get_running_loop().call_later(0.4, job.results.put_nowait, None)
         return [item async for item in Results(owner, job, 0.05)]

@@ -24,21 +24,16 @@ STEPS = 3
 
 @pytest.fixture
 def slow(start_server: Any) -> Any:
-    """Start a server whose model `tone-two` is warmed step by step, as its `warm_gate` is released."""
+    """Start servers whose model `tone-two` is warmed step by step, as its `warm_gate` is released."""
+    begun: list[Any] = []
 
     def begin(**settings: object) -> Any:
-        running = start_server(**settings)
-        running.second.warm_gate = threading.Semaphore(0)
-        return running
+        begun.append(start_server(**settings))
+        begun[-1].second.warm_gate = threading.Semaphore(0)
+        return begun[-1]
 
-    running: list[Any] = []
-
-    def keep(**settings: object) -> Any:
-        running.append(begin(**settings))
-        return running[-1]
-
-    yield keep
-    for each in running:
+    yield begin
+    for each in begun:
         each.second.warm_gate.release(STEPS)
 
 
