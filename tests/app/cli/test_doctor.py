@@ -190,9 +190,6 @@ def test_missing_compiler_is_a_problem(tmp_path: Path) -> None:
         (False, True),
     ]
     assert (done.returncode, done.stderr) == (1, "")
-    plain = doctor("--quick", PATH="/nowhere", XDG_CACHE_HOME=str(tmp_path))
-    assert plain.returncode == 1
-    assert plain.stdout.partition("## Problems")[2].count("\n- ") == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux" or not on_cpu(), reason="concerns MLX's CPU back end on Linux")
