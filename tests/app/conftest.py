@@ -342,6 +342,12 @@ def cloning(shared_cloning_server: Running) -> Running:
     return fresh(shared_cloning_server)
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """Coroutines among the tests run by asyncio: mark them `anyio`."""
+    return "asyncio"
+
+
 @pytest.fixture(name="wait_until")
 def wait_until_fixture() -> WaitUntil:
     """`wait_until`, for test files: they cannot import this one."""

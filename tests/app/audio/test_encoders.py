@@ -71,12 +71,9 @@ def test_round_trip(name: Format, rate: int) -> None:
     first, second = decoded[int(0.2 * real) : int(0.8 * real)], decoded[int(1.2 * real) : int(1.8 * real)]
     assert pitch(first, real) == pytest.approx(440, abs=3)
     assert pitch(second, real) == pytest.approx(880, abs=3)
-    assert np.sqrt(np.mean(first**2)) == pytest.approx(
-        0.5 / np.sqrt(2), rel=0.02 if name in ("wav", "pcm", "flac") else 0.08
-    )
-    assert np.sqrt(np.mean(second**2)) == pytest.approx(
-        0.25 / np.sqrt(2), rel=0.02 if name in ("wav", "pcm", "flac") else 0.08
-    )
+    share = 0.02 if name in ("wav", "pcm", "flac") else 0.08
+    assert np.sqrt(np.mean(first**2)) == pytest.approx(0.5 / np.sqrt(2), rel=share)
+    assert np.sqrt(np.mean(second**2)) == pytest.approx(0.25 / np.sqrt(2), rel=share)
 
 
 @pytest.mark.parametrize("name", ["wav", "pcm", "flac"])

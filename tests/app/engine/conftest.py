@@ -1,14 +1,9 @@
-"""Coroutines among the tests run by asyncio: mark them `anyio`."""
+"""An event loop for jobs."""
 
 import asyncio
 from collections.abc import Iterator
 
 import pytest
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

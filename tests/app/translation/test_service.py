@@ -55,11 +55,6 @@ class Echo:
             yield Translation(index, Hypothesis(self.answer(request.text), float("nan")), others)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def service(echo: Echo) -> AsyncIterator[TranslationService]:
     catalog = ToneCatalog(shout=echo, translator="shout")
