@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import openai
@@ -15,7 +16,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from app.engine.jobs import CancelToken, Job, Results
+from app.engine.jobs import CancelToken, Results
 from app.errors import OverloadedError
 from models.timeline import Timeline
 from tests.app.standins import IdleJob
@@ -251,22 +252,6 @@ def test_who_waits_too_long_for_a_turn_is_told(start_server: Any, tone: Any, wai
     assert "Late." not in tone.begun
 
 
-class _Owner:
-    """A worker whose job has had its turn, or has not."""
-
-    def __init__(self, waiting: bool) -> None:
-        self.waiting = waiting
-        self.asked = 0
-
-    def on_read(self, job: Job[Any]) -> None: ...
-
-    def on_close(self, job: Job[Any]) -> None: ...
-
-    def on_late(self, job: Job[Any]) -> bool:
-        self.asked += 1
-        return self.waiting
-
-
 @pytest.mark.parametrize("waiting", [True, False])
 def test_the_deadline_is_for_the_first_turn_alone(waiting: bool) -> None:
     async def run() -> list[Any]:
@@ -275,10 +260,11 @@ def test_the_deadline_is_for_the_first_turn_alone(waiting: bool) -> None:
         asyncio.get_running_loop().call_later(0.4, job.results.put_nowait, None)
         return [item async for item in Results(owner, job, 0.05)]
 
-    owner = _Owner(waiting)
+    # A worker whose job has had its turn, or has not.
+    owner = Mock(on_late=Mock(return_value=waiting))
     if waiting:
         with pytest.raises(OverloadedError):
             asyncio.run(run())
     else:
         assert asyncio.run(run()) == ["one"]
-    assert owner.asked == 1
+    owner.on_late.assert_called_once()

@@ -63,25 +63,15 @@ def test_that(text: str, tag: str) -> None:
     assert tags(words)[words.index("that")] == tag
 
 
-@pytest.mark.parametrize(
-    ("word", "phonemes"),
-    [
-        ("kubernetes", "kˌubəɹnˈɛTiz"),
-        ("zyzzyvaq", "zˈɪzɪvˌæk"),
-        ("café", "kæfˈA"),
-        ("Kokoros", "kəkˈɔɹOz"),
-        ("résumé", "ɹˈɛzumˌA"),
-        ("GitHub", "ɡˈɪthˌʌb"),
-        ("iPhone", "ˈIfˌOn"),
-    ],
-)
-def test_words_outside_the_lexicon_go_to_espeak(word: str, phonemes: str) -> None:
+@pytest.mark.parametrize("word", ["kubernetes", "zyzzyvaq", "café", "Kokoros", "résumé", "GitHub", "iPhone"])
+def test_words_outside_the_lexicon_go_to_espeak(word: str) -> None:
+    """What it says of them stands in the table."""
     assert get_lexicon(british=False).pronounce(word) is None
-    assert say(word) == phonemes
+    assert f"\t{word}\t" in TABLE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("row", TABLE.read_text(encoding="utf-8").splitlines()[1:])
-def test_function_words_acronyms_and_accents(row: str) -> None:
+def test_function_words_acronyms_accents_and_words_outside_the_lexicon(row: str) -> None:
     language, text, phonemes = row.split("\t")
     assert say(text, language) == phonemes
 
