@@ -32,6 +32,7 @@ def letters(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
+        ("Dr. Smith met Mr. Jones. They left.", ["Dr. Smith met Mr. Jones.", "They left."]),
         ("Wait [pause:0.5s] now. [Yes.](/jˈɛs/) Go on.", ["Wait [pause:0.5s] now.", "[Yes.](/jˈɛs/) Go on."]),
         ("A title\n\nThen the text goes on.", ["A title", "Then the text goes on."]),
         ("你好。再见！好", ["你好。", "再见！", "好"]),
