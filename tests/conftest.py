@@ -135,6 +135,14 @@ def program() -> Callable[[str], str]:
     return find
 
 
+@pytest.fixture(scope="session")
+def spoken() -> np.ndarray:
+    """5.63 seconds of speech in a voice of this server, float32 [samples] at 16 kHz."""
+    pcm, rate = soundfile.read(Path(__file__).with_name("golden") / "spoken.ogg", dtype="float32")
+    assert rate == RECOGNIZER_RATE
+    return pcm
+
+
 Recognize = Callable[..., str]
 
 

@@ -43,15 +43,11 @@ def test_wheel_carries_the_code_and_the_house_model(wheel):
     for package in ("app", "models"):
         sources = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
         assert sources <= names
-    assert {f"models/house/{name}" for name in ("config.json", "model.safetensors", "voices.safetensors")} <= names
-    assert {f"models/ear/{name}" for name in ("config.json", "model.safetensors", "tokenizer.json")} <= names
-    phrasebook = ("config.json", "model.safetensors", "tokenizer.json", "coverage.json", "README.md")
-    assert {f"models/phrasebook/{name}" for name in phrasebook} <= names
+    for folder in ("models/house", "models/ear", "models/phrasebook", "models/native/src", "app/server/static"):
+        files = {f"{folder}/{path.name}" for path in (ROOT / folder).iterdir() if path.is_file()}
+        assert len(files) > 2
+        assert files <= names
     assert "app/engine/catalog.toml" in names
-    kernels = {str(path.relative_to(ROOT)) for path in (ROOT / "models" / "native" / "src").iterdir()}
-    assert kernels
-    assert kernels <= names
-    assert {str(path.relative_to(ROOT)) for path in (ROOT / "app" / "server" / "static").iterdir()} <= names
 
 
 def test_wheel_carries_nothing_else(wheel):

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 import httpx
+import numpy as np
 import pytest
 
 collect_ignore_glob = ["test_*.py"]
@@ -27,6 +28,12 @@ def text() -> str:
 def tokens() -> list[str]:
     """The same as a language model writes it: the space comes with the word after it."""
     return re.findall(r"\s*\w+|\W", TEXT)
+
+
+@pytest.fixture(scope="session")
+def voice(spoken: np.ndarray) -> np.ndarray:
+    """Speech as int16 [samples] at 16 kHz."""
+    return (spoken * 32_767).astype(np.int16)
 
 
 @pytest.fixture(scope="session")

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
-from collections.abc import Callable, Coroutine
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
 import numpy as np
 import pytest
-import soundfile
+
+from tests.agents.test_livekit import ONCE, run
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from livekit import rtc
-    from livekit.agents import APIConnectOptions, APIStatusError, stt
+    from livekit.agents import APIStatusError, stt
     from livekit.plugins import deepgram, elevenlabs, openai
 
-# One try: what fails is to be seen.
-ONCE = APIConnectOptions(max_retry=0, timeout=60)
 RATE = 16_000
 Make = Callable[..., stt.STT]
-
-
-@pytest.fixture(scope="session")
-def voice() -> np.ndarray:
-    """5.63 seconds of speech, int16 [samples] at RATE."""
-    pcm, rate = soundfile.read(Path(__file__).parents[1] / "golden" / "spoken.ogg", dtype="int16")
-    assert rate == RATE
-    return pcm
 
 
 def frame(pcm: np.ndarray) -> rtc.AudioFrame:
@@ -53,22 +42,6 @@ def with_deepgram(url: str, session: aiohttp.ClientSession, **options: Any) -> s
 MAKERS = pytest.mark.parametrize(
     "make", [with_openai, with_elevenlabs, with_deepgram], ids=["openai", "elevenlabs", "deepgram"]
 )
-
-
-def run(make: Make, server: str, work: Callable[[stt.STT], Coroutine[Any, Any, None]], **options: Any) -> None:
-    async def within() -> None:
-        async with aiohttp.ClientSession() as session:
-            made = make(server, session, **options)
-            try:
-                async with asyncio.timeout(100):
-                    await work(made)
-            finally:
-                await made.aclose()
-                if isinstance(made, openai.STT):
-                    # The plugin leaves its connections open.
-                    await made._client.close()
-
-    asyncio.run(within())
 
 
 @MAKERS

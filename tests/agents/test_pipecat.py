@@ -36,6 +36,7 @@ with warnings.catch_warnings():
     from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
     from pipecat.services.deepgram.tts import DeepgramHttpTTSService, DeepgramTTSService
     from pipecat.services.elevenlabs.tts import ElevenLabsHttpTTSService, ElevenLabsTTSService
+    from pipecat.services.openai.stt import OpenAISTTService
     from pipecat.services.openai.tts import OpenAITTSService
     from pipecat.services.tts_service import TextAggregationMode, TTSService
     from pipecat.workers.runner import WorkerRunner
@@ -146,13 +147,14 @@ class Agent:
 
 
 @asynccontextmanager
-async def agent(make: Make, url: str) -> AsyncIterator[Agent]:
+async def agent(make: Callable[..., Any], url: str, **rates: int) -> AsyncIterator[Agent]:
+    """A pipeline around one service of speech in either direction."""
     async with aiohttp.ClientSession() as session:
         complaints, ear = Listener(FrameDirection.UPSTREAM), Listener(FrameDirection.DOWNSTREAM)
         service = make(url, session)
         worker = PipelineWorker(
             Pipeline([complaints, service, ear]),
-            params=PipelineParams(audio_out_sample_rate=RATE),
+            params=PipelineParams(**(rates or {"audio_out_sample_rate": RATE})),
             cancel_on_idle_timeout=False,
             enable_rtvi=False,
         )
@@ -165,7 +167,7 @@ async def agent(make: Make, url: str) -> AsyncIterator[Agent]:
             await worker.queue_frame(EndFrame())
             async with asyncio.timeout(PATIENCE):
                 await running
-            if isinstance(service, OpenAITTSService):
+            if isinstance(service, OpenAITTSService | OpenAISTTService):
                 # pipecat leaves its connections open, of which the next test would be told.
                 await service._client.close()
 

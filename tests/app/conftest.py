@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import logging
@@ -231,9 +232,7 @@ def stop(running: Running) -> None:
 
 def rest(running: Running) -> None:
     """Wait until the server has ended what an earlier test left behind."""
-    gates = [model.gate for model in (running.tone, running.second, running.shout, running.parrot, running.ear)]
-    gates.append(running.parrot.hold)
-    for gate in gates:
+    for gate in running.gates:
         gate.set()
     assert wait_until(running.idle), running.metrics()
 
@@ -259,25 +258,12 @@ def start_server() -> Iterator[StartServer]:
     """Start servers with settings of their own; all are stopped in the end."""
     started: list[Running] = []
 
-    def begin(
-        *,
-        tone: Tone | None = None,
-        parrot: Parrot | None = None,
-        translator: str = "absent-translator",
-        recognizer: str | None = "absent-ear",
-        load_ear: Callable[[], Any] | None = None,
-        release: str = "1",
-        ready: bool = True,
-        **settings: object,
-    ) -> Running:
-        catalog = ToneCatalog(
-            tone or Tone(),
-            parrot=parrot or Parrot(),
-            translator=translator,
-            recognizer=recognizer,
-            load_ear=load_ear,
-            release=release,
-        )
+    fields = {each.name for each in dataclasses.fields(ToneCatalog)}
+
+    def begin(*, ready: bool = True, **options: Any) -> Running:
+        """Options are fields of the catalog, and settings."""
+        catalog = ToneCatalog(**{name: value for name, value in options.items() if name in fields})
+        settings = {name: value for name, value in options.items() if name not in fields}
         running = start(Settings.model_validate(settings), catalog, ready=ready)
         started.append(running)
         return running
@@ -287,73 +273,63 @@ def start_server() -> Iterator[StartServer]:
         stop(running)
 
 
+# Servers for tests that leave no trace in them: settings, and fields of their catalogs.
+LIMITS = {"max_input_characters": 2_000, "max_body_bytes": 65_536, "wyoming_port": 0}
+LONG_TEXTS = {"max_translate_characters": 400_000, "max_translate_texts": 10_000, "max_body_bytes": 1 << 20}
+RECORDINGS = {"recognition_gate": False, "recognition_seconds": 60.0, "max_recording_bytes": 4 << 20}
+SHARED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "server": (LIMITS, {}),
+    "translating": (LONG_TEXTS, {"translator": "shout"}),
+    "hearing": (LIMITS | RECORDINGS | {"preload": ("parrot",)}, {"recognizer": "ear", "translator": "shout"}),
+    "cloning": ({"preload": ("parrot",)}, {}),
+}
+
+
 @pytest.fixture(scope="session")
-def shared_server() -> Iterator[Running]:
-    """One server for tests that leave no trace in it."""
-    running = start(Settings(max_input_characters=2_000, max_body_bytes=65_536, wyoming_port=0), ToneCatalog())
-    yield running
-    stop(running)
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Running]]:
+    """`shared(name)`: a server of SHARED, which starts when it is asked for first."""
+    started: dict[str, Running] = {}
+
+    def find(name: str) -> Running:
+        if name not in started:
+            settings, catalog = SHARED[name]
+            own = {"data_dir": tmp_path_factory.mktemp("data")} if name == "cloning" else {}
+            started[name] = start(Settings.model_validate(settings | own), ToneCatalog(**catalog))
+        return started[name]
+
+    yield find
+    for running in started.values():
+        stop(running)
 
 
 @pytest.fixture
-def server(shared_server: Running) -> Running:
+def server(shared: Callable[[str], Running]) -> Running:
     """The shared server, for one test."""
-    return fresh(shared_server)
-
-
-@pytest.fixture(scope="session")
-def shared_translating_server() -> Iterator[Running]:
-    """One server whose default translator is `shout`, for tests that leave no trace in it."""
-    limits = {"max_translate_characters": 400_000, "max_translate_texts": 10_000, "max_body_bytes": 1 << 20}
-    running = start(Settings.model_validate(limits), ToneCatalog(translator="shout"))
-    yield running
-    stop(running)
+    return fresh(shared("server"))
 
 
 @pytest.fixture
-def translating(shared_translating_server: Running) -> Running:
-    """The shared translating server, for one test."""
-    return fresh(shared_translating_server)
+def translating(shared: Callable[[str], Running]) -> Running:
+    """The shared server whose default translator is `shout`."""
+    return fresh(shared("translating"))
 
 
 @pytest.fixture(scope="session")
-def shared_hearing_server() -> Iterator[Running]:
-    """One server whose default recognizer is `ear`, without a gate: tones are heard. For tests that leave no trace.
-
-    Its default translator is `shout`, and it has the limits of `shared_server`.
-    """
-    settings = Settings(
-        recognition_gate=False,
-        recognition_seconds=60.0,
-        max_recording_bytes=4 << 20,
-        max_input_characters=2_000,
-        max_body_bytes=65_536,
-        preload=("parrot",),
-        wyoming_port=0,
-    )
-    running = start(settings, ToneCatalog(recognizer="ear", translator="shout"))
-    yield running
-    stop(running)
+def shared_hearing_server(shared: Callable[[str], Running]) -> Running:
+    """The shared server whose default recognizer is `ear`, without a gate: tones are heard."""
+    return shared("hearing")
 
 
 @pytest.fixture
 def hearing(shared_hearing_server: Running) -> Running:
-    """The shared hearing server, for one test."""
+    """The same, for one test."""
     return fresh(shared_hearing_server)
 
 
-@pytest.fixture(scope="session")
-def shared_cloning_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One server with `parrot` warm, for tests that leave no voice in it."""
-    running = start(Settings(data_dir=tmp_path_factory.mktemp("data"), preload=("parrot",)), ToneCatalog())
-    yield running
-    stop(running)
-
-
 @pytest.fixture
-def cloning(shared_cloning_server: Running) -> Running:
-    """The shared cloning server, for one test."""
-    return fresh(shared_cloning_server)
+def cloning(shared: Callable[[str], Running]) -> Running:
+    """The shared server with `parrot` warm, for tests that leave no voice in it."""
+    return fresh(shared("cloning"))
 
 
 @pytest.fixture(name="wait_until")

@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from app.engine.jobs import Job
 from app.text.languages import LANGUAGES
 from models.contract import (
     AudioChunk,
@@ -347,3 +349,10 @@ class Ear:
             no_speech=0.01,
             language_probability=1.0 if request.language else 0.75,
         )
+
+
+class IdleJob(Job[Any]):
+    """A job that does nothing."""
+
+    def begin(self) -> Iterator[None]:
+        return iter(())

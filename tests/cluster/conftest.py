@@ -6,7 +6,7 @@ import json
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from tests.processes import Process, clean_environment, start_process, wait_until
+from tests.processes import Process, clean_environment, start_process
 
 PATIENCE = 60
 REPLICAS = 2
@@ -185,24 +185,6 @@ class Stream:
     def _answer(self, replica: str) -> None:
         self.replica = replica
         self._answered.set()
-
-
-@pytest.fixture(scope="session")
-def start() -> Callable[..., Any]:
-    """`with start(folder, *arguments, **environment) as cluster`."""
-    return launch
-
-
-@pytest.fixture(scope="session")
-def stream() -> type[Stream]:
-    """`stream(cluster, surface, seed, text)`: a client that has begun."""
-    return Stream
-
-
-@pytest.fixture(scope="session")
-def until() -> Callable[..., None]:
-    """`until(holds, what)`: wait, or fail with what."""
-    return wait_until
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,9 @@ from websockets.exceptions import ConnectionClosed, ConnectionClosedError, Inval
 from websockets.frames import Close, Frame, Opcode
 from websockets.sync.client import connect
 
+from tests.cluster.conftest import Stream, launch
+from tests.processes import wait_until
+
 pytestmark = pytest.mark.timeout(600)
 
 SENTENCES = (
@@ -33,11 +36,11 @@ def text_of(seed: int) -> str:
     return f"Number {seed} begins. " + SENTENCES * 3
 
 
-def speak_all(stream, cluster):
+def speak_all(cluster):
     """Every client, each begun when the one before was given a replica."""
     streams = []
     for surface, seed in CLIENTS:
-        streams.append(stream(cluster, surface, seed, text_of(seed)))
+        streams.append(Stream(cluster, surface, seed, text_of(seed)))
         streams[-1].wait_for_replica()
     return streams
 
@@ -53,9 +56,9 @@ def requests_served(port: int, **labels: str) -> float:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(cluster, stream) -> dict[int, bytes]:
+def undisturbed(cluster) -> dict[int, bytes]:
     """Audio of each client when nothing is wrong."""
-    done = [each.wait() for each in speak_all(stream, cluster)]
+    done = [each.wait() for each in speak_all(cluster)]
     assert [each.ended for each in done] == ["whole"] * len(CLIENTS)
     assert {each.replica for each in done} == set(cluster.replicas())
     assert min(len(each.audio) for each in done) > 20 * 24_000 * 2
@@ -125,21 +128,21 @@ def given_up(cluster) -> float:
     return sum(requests_served(port, outcome="cancelled") for port in cluster.replicas().values())
 
 
-def test_a_replica_stops_for_a_client_that_goes(cluster, until):
+def test_a_replica_stops_for_a_client_that_goes(cluster):
     before = given_up(cluster)
     body = {"input": text_of(9), "response_format": "pcm"}
     with httpx.stream("POST", f"{cluster.url}/v1/audio/speech", json=body, timeout=TIMEOUT) as answer:
         assert next(answer.iter_bytes())
-    until(lambda: given_up(cluster) == before + 1, lambda: "a reply goes on for a client that is gone")
+    wait_until(lambda: given_up(cluster) == before + 1, lambda: "a reply goes on for a client that is gone")
     with connect(cluster.socket_url, open_timeout=TIMEOUT) as socket:
         socket.send(json.dumps({"type": "start", "format": "pcm"}))
         socket.send(json.dumps({"type": "text", "text": text_of(9)}))
         while isinstance(socket.recv(TIMEOUT), str):
             pass
-    until(lambda: given_up(cluster) == before + 2, lambda: "a socket goes on for a client that is gone")
+    wait_until(lambda: given_up(cluster) == before + 2, lambda: "a socket goes on for a client that is gone")
 
 
-def test_a_client_that_reads_nothing_is_dropped(cluster, until):
+def test_a_client_that_reads_nothing_is_dropped(cluster):
     before = given_up(cluster)
     # More than the system's buffers take.
     body = {"input": SENTENCES * 90, "response_format": "pcm", "sample_rate": 48_000}
@@ -147,7 +150,9 @@ def test_a_client_that_reads_nothing_is_dropped(cluster, until):
         assert answer.status_code == 200
         parts = answer.iter_bytes()
         assert next(parts)
-        until(lambda: given_up(cluster) == before + 1, lambda: "a reply goes on for a client that does not read it")
+        wait_until(
+            lambda: given_up(cluster) == before + 1, lambda: "a reply goes on for a client that does not read it"
+        )
         # The end is missing, or a reset takes what was sent before it, too.
         with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
             for part in parts:
@@ -175,10 +180,10 @@ def test_nothing_is_left_in_the_home_of_the_user(cluster):
     assert not (cluster.log.parent / ".ray").exists()
 
 
-def test_a_replica_that_dies_takes_only_its_own_streams_with_it(cluster, stream, until, undisturbed):
+def test_a_replica_that_dies_takes_only_its_own_streams_with_it(cluster, undisturbed):
     before = cluster.replicas()
-    streams = speak_all(stream, cluster)
-    until(lambda: all(each.audio for each in streams), lambda: str([each.ended for each in streams]))
+    streams = speak_all(cluster)
+    wait_until(lambda: all(each.audio for each in streams), lambda: str([each.ended for each in streams]))
     victim = streams[0].replica
     doomed = [each for each in streams if each.replica == victim]
     others = [each for each in streams if each.replica != victim]
@@ -200,16 +205,16 @@ def test_a_replica_that_dies_takes_only_its_own_streams_with_it(cluster, stream,
         assert undisturbed[each.seed].startswith(bytes(each.audio))
         assert len(each.audio) < len(undisturbed[each.seed])
 
-    until(lambda: len(cluster.replicas()) == 2, cluster.log.read_text, 2 * TIMEOUT)
+    wait_until(lambda: len(cluster.replicas()) == 2, cluster.log.read_text, 2 * TIMEOUT)
     after = cluster.replicas()
     assert victim not in after
     # Both serve, the new one too, and say what they said before.
-    again = [each.wait() for each in speak_all(stream, cluster)]
+    again = [each.wait() for each in speak_all(cluster)]
     assert {each.replica for each in again} == set(after)
     assert {each.seed: bytes(each.audio) for each in again} == undisturbed
 
 
-def test_what_is_too_much_gets_429_in_the_shape_of_each_surface(cluster, until):
+def test_what_is_too_much_gets_429_in_the_shape_of_each_surface(cluster):
     answers: queue.Queue[httpx.Response] = queue.Queue()
 
     def ask(path: str, body: dict[str, object]) -> None:
@@ -236,7 +241,7 @@ def test_what_is_too_much_gets_429_in_the_shape_of_each_surface(cluster, until):
             threading.Thread(target=ask, args=("/v1/audio/speech", speech), daemon=True).start()
             waiting += 1
             with contextlib.suppress(AssertionError):
-                until(lambda: not answers.empty(), lambda: "", 2)
+                wait_until(lambda: not answers.empty(), lambda: "", 2)
         first = answers.get()
         assert first.status_code == 429
         assert waiting - 1 - answers.qsize() == 2
@@ -257,17 +262,17 @@ def test_what_is_too_much_gets_429_in_the_shape_of_each_surface(cluster, until):
         assert len(served.content) > 24_000
 
 
-def test_one_replica_becomes_two_under_load_and_a_stream_outlasts_the_stop(start, stream, until, tmp_path: Path):
+def test_one_replica_becomes_two_under_load_and_a_stream_outlasts_the_stop(tmp_path: Path):
     arguments = ("--replicas", "1", "--max-replicas", "2")
-    with start(tmp_path, *arguments, NIGHTINGALE_TARGET_STREAMS="1") as cluster:
+    with launch(tmp_path, *arguments, NIGHTINGALE_TARGET_STREAMS="1") as cluster:
         assert len(cluster.replicas()) == 1
         with contextlib.ExitStack() as sockets:
             for _ in range(3):
                 socket = sockets.enter_context(connect(cluster.socket_url, open_timeout=TIMEOUT))
                 socket.send(json.dumps({"type": "start"}))
                 assert json.loads(socket.recv(TIMEOUT))["type"] == "ready"
-            until(lambda: len(cluster.replicas()) == 2, cluster.log.read_text, 2 * TIMEOUT)
-            last = stream(cluster, "http", 1, text_of(1))
+            wait_until(lambda: len(cluster.replicas()) == 2, cluster.log.read_text, 2 * TIMEOUT)
+            last = Stream(cluster, "http", 1, text_of(1))
             last.wait_for_replica()
             cluster.stop()
             # It waits for a socket's next text no longer; for a stream that speaks it does.

@@ -18,7 +18,6 @@ from app.audio.encoders import (
     check_bit_rate,
     check_format,
     check_rate,
-    choose_rate,
     make_encoder,
 )
 from app.errors import UnsupportedFormatError
@@ -35,8 +34,8 @@ def melody(seconds: float = 2.0) -> Float:
     return (level * np.sin(2 * np.pi * np.cumsum(frequency) / RATE)).astype(np.float32)
 
 
-def encode(name: Format, pcm: Float, rate: int | None = None, piece: int = 7001) -> list[bytes]:
-    encoder = make_encoder(name, RATE, rate)
+def encode(name: Format, pcm: Float, rate: int | None = None, piece: int = 7001, **chosen: Any) -> list[bytes]:
+    encoder = make_encoder(name, RATE, rate, **chosen)
     parts = [encoder.encode(pcm[start : start + piece]) for start in range(0, pcm.size, piece)]
     return [*parts, encoder.finish()]
 
@@ -61,12 +60,7 @@ def pitch(pcm: Float, rate: int) -> float:
 
 @pytest.mark.parametrize(
     ("name", "rate"),
-    [
-        (name, rate)
-        for name in FORMATS
-        for rate in (8_000, 16_000, 22_050, RATE, 44_100, 48_000)
-        if rate in (INFO[name].rates or (rate,))
-    ],
+    [(name, rate) for name in FORMATS for rate in INFO[name].rates or (8_000, 16_000, 22_050, RATE, 44_100, 48_000)],
 )
 def test_round_trip(name: Format, rate: int) -> None:
     pcm = melody()
@@ -77,12 +71,9 @@ def test_round_trip(name: Format, rate: int) -> None:
     first, second = decoded[int(0.2 * real) : int(0.8 * real)], decoded[int(1.2 * real) : int(1.8 * real)]
     assert pitch(first, real) == pytest.approx(440, abs=3)
     assert pitch(second, real) == pytest.approx(880, abs=3)
-    assert np.sqrt(np.mean(first**2)) == pytest.approx(
-        0.5 / np.sqrt(2), rel=0.02 if name in ("wav", "pcm", "flac") else 0.08
-    )
-    assert np.sqrt(np.mean(second**2)) == pytest.approx(
-        0.25 / np.sqrt(2), rel=0.02 if name in ("wav", "pcm", "flac") else 0.08
-    )
+    share = 0.02 if name in ("wav", "pcm", "flac") else 0.08
+    assert np.sqrt(np.mean(first**2)) == pytest.approx(0.5 / np.sqrt(2), rel=share)
+    assert np.sqrt(np.mean(second**2)) == pytest.approx(0.25 / np.sqrt(2), rel=share)
 
 
 @pytest.mark.parametrize("name", ["wav", "pcm", "flac"])
@@ -120,17 +111,6 @@ def test_samples_beyond_full_scale_are_clipped(name: Format) -> None:
     assert np.abs(decoded).max() < 2.0
 
 
-@pytest.mark.parametrize("name", ["mulaw", "alaw"])
-def test_telephony_is_g711_at_8_kilohertz_unless_asked_for_more(name: Format) -> None:
-    pcm = melody(1.0)
-    encoder = make_encoder(name, RATE)
-    assert len(encoder.encode(pcm) + encoder.finish()) == pytest.approx(8_000, abs=2)
-    assert len(b"".join(encode(name, pcm, RATE))) == pcm.size
-    assert choose_rate(name, RATE, None) == 8_000
-    assert choose_rate(name, RATE, 16_000) == 16_000
-    assert choose_rate("wav", RATE, None) == RATE
-
-
 @pytest.mark.parametrize(
     ("name", "codes"),
     # Tables 1a and 2a of ITU-T G.711: digital silence, and full scale of either sign.
@@ -156,59 +136,39 @@ def test_rates_a_format_cannot_carry_are_refused() -> None:
             assert check_rate(name, rate) == rate
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if INFO[name].rates])
-def test_every_listed_rate_is_carried(name: Format) -> None:
-    for rate in INFO[name].rates or ():
-        assert decode(name, b"".join(encode(name, melody(0.5), rate)), rate).size > 0.4 * rate
-
-
-# The frame header's tables in kbit/s for layer III, of MPEG 1 and of the two later versions.
-_KBITS_1 = (None, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
-_KBITS_2 = (None, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
-_HERTZ = (44_100, 48_000, 32_000)
-
-
-def mp3_frames(data: bytes) -> list[tuple[int, int]]:
-    """(Hz, kbit/s) of every frame; there must be nothing between them."""
-    found, position = [], 0
-    while position < len(data):
-        first, second, third = data[position : position + 3]
-        assert (first, second & 0xE6) == (0xFF, 0xE2), f"no frame of layer III at byte {position}"
-        version = second >> 3 & 3  # 3: MPEG 1, 2: MPEG 2, 0: MPEG 2.5
-        rate = _HERTZ[third >> 2 & 3] // {3: 1, 2: 2, 0: 4}[version]
-        kbits = (_KBITS_1 if version == 3 else _KBITS_2)[third >> 4]
-        assert kbits is not None
-        found.append((rate, kbits))
-        position += (144 if version == 3 else 72) * kbits * 1000 // rate + (third >> 1 & 1)
-    return found
-
-
 @pytest.mark.parametrize(
     ("rate", "kbits"),
     [(8_000, 8), (8_000, 64), (16_000, 8), (22_050, 32), (24_000, 160), (44_100, 32), (44_100, 128), (48_000, 320)],
 )
 def test_every_frame_of_mp3_has_the_bit_rate_asked_for(rate: int, kbits: int) -> None:
-    encoder = make_encoder("mp3", RATE, rate, bit_rate=check_bit_rate("mp3", rate, kbits))
-    data = encoder.encode(melody()) + encoder.finish()
-    assert set(mp3_frames(data)) == {(rate, kbits)}
+    data = b"".join(encode("mp3", melody(), rate, bit_rate=check_bit_rate("mp3", rate, kbits)))
+    samples = 1152 if rate > 24_000 else 576  # of a frame of layer III: MPEG 1, and the two later versions
+    with av.open(io.BytesIO(data)) as container:
+        sizes = {packet.size for packet in container.demux(audio=0) if packet.size}
+    # A byte more in some of them keeps the average.
+    assert sizes
+    assert all(abs(size - samples * kbits * 125 / rate) < 1 for size in sizes)
 
 
-@pytest.mark.parametrize("kbits", [6, 32, 64, 192, 256])
-def test_opus_has_the_bit_rate_asked_for_on_average(kbits: int) -> None:
-    # Noise needs all the bits there are; the encoder varies with the signal, and Ogg's pages come on top.
+@pytest.mark.parametrize(
+    ("name", "rate", "kbits", "share", "more"),
+    [
+        # The encoder varies with the signal, and Ogg's pages come on top.
+        *(("opus", 48_000, kbits, 0.1, 2) for kbits in (6, 32, 64, 192, 256)),
+        # FFmpeg's keeps less closely to it than libopus.
+        *(
+            ("aac", rate, kbits, 0.2, 0)
+            for rate, kbits in ((8_000, 16), (8_000, 32), (24_000, 16), (24_000, 96), (48_000, 128))
+        ),
+    ],
+)
+def test_the_bit_rate_is_the_one_asked_for_on_average(
+    name: Format, rate: int, kbits: int, share: float, more: float
+) -> None:
+    # Noise needs all the bits there are.
     noise = np.random.default_rng(2).uniform(-0.5, 0.5, 4 * RATE).astype(np.float32)
-    encoder = make_encoder("opus", RATE, 48_000, bit_rate=check_bit_rate("opus", 48_000, kbits))
-    data = encoder.encode(noise) + encoder.finish()
-    assert len(data) * 8 / 4 / 1000 == pytest.approx(kbits, rel=0.1, abs=2)
-
-
-@pytest.mark.parametrize(("rate", "kbits"), [(8_000, 16), (8_000, 32), (24_000, 16), (24_000, 96), (48_000, 128)])
-def test_aac_has_the_bit_rate_asked_for_on_average(rate: int, kbits: int) -> None:
-    noise = np.random.default_rng(2).uniform(-0.5, 0.5, 4 * RATE).astype(np.float32)
-    encoder = make_encoder("aac", RATE, rate, bit_rate=check_bit_rate("aac", rate, kbits))
-    data = encoder.encode(noise) + encoder.finish()
-    # FFmpeg's keeps less closely to it than libopus.
-    assert len(data) * 8 / 4 / 1000 == pytest.approx(kbits, rel=0.2)
+    data = b"".join(encode(name, noise, rate, bit_rate=check_bit_rate(name, rate, kbits)))
+    assert len(data) * 8 / 4 / 1000 == pytest.approx(kbits, rel=share, abs=more)
 
 
 @pytest.mark.parametrize(
@@ -234,9 +194,7 @@ def test_bit_rates_a_format_does_not_have_are_refused(name: Format, rate: int, k
 
 
 def whole(name: Format, pcm: Float, rate: int, **chosen: Any) -> bytes:
-    encoder = make_encoder(name, RATE, rate, whole=True, **chosen)
-    parts = [encoder.encode(pcm[start : start + 7001]) for start in range(0, pcm.size, 7001)]
-    return b"".join([*parts, encoder.finish()])
+    return b"".join(encode(name, pcm, rate, whole=True, **chosen))
 
 
 @pytest.mark.parametrize("rate", [8_000, 11_025, 16_000, RATE, 44_100, 48_000])

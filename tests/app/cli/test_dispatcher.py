@@ -51,6 +51,10 @@ def parsed(ssml: str) -> ET.Element:
     return ET.fromstring(ssml)  # noqa: S314 - it is the module's own
 
 
+def spoken(ssml: str) -> str:
+    return "".join(parsed(ssml).itertext())
+
+
 def text(ssml: str, **changed: object) -> str:
     options: dict[str, object] = {"spelling": False, "punctuation": "none", "capitals": False, "language": "en-us"}
     return text_message(ssml, **{**options, **changed})  # type: ignore[arg-type]
@@ -137,8 +141,7 @@ def test_characters_that_xml_does_not_have():
     [("a", "a"), ("A", "capital A"), (".", "dot"), (" ", "space"), ("space", "space"), ("é", "é"), ("☃", "snowman")],
 )
 def test_character(character, said):
-    heard = parsed(character_message(character, capitals=True, language="en-us"))
-    assert "".join(heard.itertext()) == said
+    assert spoken(character_message(character, capitals=True, language="en-us")) == said
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ def test_character(character, said):
     [("shift_a", "shift a"), ("Return", "Return"), ("_", "underscore"), ("control_<", "control less than")],
 )
 def test_key(key, said):
-    assert "".join(parsed(key_message(key, capitals=False, language="en-us")).itertext()) == said
+    assert spoken(key_message(key, capitals=False, language="en-us")) == said
 
 
 def test_marks_and_words_of_broken_markup():
@@ -161,7 +164,7 @@ def test_a_long_document_in_parts():
     found = parts(ssml)
     assert len(found) > 5
     assert all(len(each) < 8_100 for each in found)
-    assert "".join("".join(parsed(each).itertext()) for each in found) == "".join(parsed(ssml).itertext())
+    assert "".join(map(spoken, found)) == spoken(ssml)
     assert [name for each in found for name in marks_of(each)] == marks_of(ssml)
     nested = f"<speak><p>{'word ' * 4_000}</p></speak>"
     assert parts(nested) == [nested]

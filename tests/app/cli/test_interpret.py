@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import io
-import logging
 import signal
 import sys
 import time
-import types
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +15,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from app.cli import interpret, local
+from app.cli import interpret
 from app.cli.main import main
+from models.contract import OutsideCoverageError
 from tests.app.conftest import wait_until
 
 SPOKEN = Path(__file__).parents[2] / "golden" / "spoken.ogg"
 RATE = 16_000
-
-
-@pytest.fixture
-def catalog(make_catalog: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
-    """Models of the command; the translator is the default."""
-    made = make_catalog(recognizer="ear", translator="shout")
-    level = logging.getLogger("app").level
-    monkeypatch.setattr(local, "Catalog", lambda settings: made)
-    monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path / "data"))
-    yield made
-    logging.getLogger("app").setLevel(level)
-
-
-def spoken() -> np.ndarray:
-    pcm, rate = soundfile.read(SPOKEN, dtype="float32")
-    assert rate == RATE
-    return pcm
 
 
 def test_a_recording_is_written_in_another_language_and_spoken_in_its_place(
@@ -59,11 +41,11 @@ def test_a_recording_is_written_in_another_language_and_spoken_in_its_place(
 
 
 def test_speech_goes_on_in_the_voice_of_the_recording(
-    catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spoken: np.ndarray
 ) -> None:
     """The last part comes once the voice is made: a busy machine may hear all of a recording before."""
     talk = tmp_path / "talk.wav"
-    said = np.concatenate([spoken(), np.zeros(2 * RATE, np.float32)])
+    said = np.concatenate([spoken, np.zeros(2 * RATE, np.float32)])
     soundfile.write(talk, np.tile(said, 4), RATE)
     pieces, last = interpret._audio, 3 * said.size
 
@@ -91,36 +73,26 @@ def test_text_alone(catalog: Any, capsys: Any) -> None:
     assert catalog.tone.begun == []
 
 
-def test_bare_samples_of_standard_input(catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = (spoken() * 32_767).astype("<i2").tobytes()
+def test_bare_samples_of_standard_input(
+    catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch, spoken: np.ndarray
+) -> None:
+    data = (spoken * 32_767).astype("<i2").tobytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     assert main(["interpret", "-", "--pcm", str(RATE), "--to", "fr", "--source", "en", "--text"]) == 0
     assert "→ EN SECOND 0." in capsys.readouterr().out
 
 
-def test_the_microphone_until_it_fails(catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    pieces = iter(np.array_split(spoken(), 50))
+def test_the_microphone_until_it_fails(
+    catalog: Any, capsys: Any, microphone: Callable[..., None], spoken: np.ndarray
+) -> None:
+    pieces = iter(np.array_split(spoken, 50))
 
-    class StreamError(Exception):
-        pass
+    def read(_: int) -> np.ndarray:
+        if (piece := next(pieces, None)) is None:
+            raise RuntimeError("unplugged")
+        return piece
 
-    class Stream:
-        def __init__(self, **options: Any) -> None:
-            assert options == {"samplerate": RATE, "channels": 1, "dtype": "float32"}
-
-        def __enter__(self) -> None: ...
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def read(self, count: int) -> tuple[np.ndarray, bool]:
-            try:
-                return next(pieces)[:, np.newaxis], False
-            except StopIteration:
-                raise StreamError("unplugged") from None
-
-    monkeypatch.setitem(
-        sys.modules, "sounddevice", types.SimpleNamespace(InputStream=Stream, PortAudioError=StreamError)
-    )
+    microphone(read)
     assert main(["interpret", "--to", "fr", "--source", "en", "--text"]) == 1
     said = capsys.readouterr()
     assert "→ EN SECOND 0." in said.out
@@ -128,15 +100,12 @@ def test_the_microphone_until_it_fails(catalog: Any, capsys: Any, monkeypatch: p
 
 
 def test_a_sentence_that_cannot_be_translated_is_reported(catalog: Any, capsys: Any) -> None:
+    def refuse(_: Any) -> None:
+        raise OutsideCoverageError("not in the book")
+
     catalog.shout.check = refuse
     assert main(["interpret", str(SPOKEN), "--to", "fr", "--source", "en", "--text"]) == 1
     assert "not in the book" in capsys.readouterr().err
-
-
-def refuse(request: Any) -> None:
-    from models.contract import OutsideCoverageError
-
-    raise OutsideCoverageError("not in the book")
 
 
 @pytest.mark.parametrize(
@@ -167,30 +136,20 @@ def test_what_is_wrong_is_one_line(catalog: Any, capsys: Any, arguments: list[st
 
 
 def test_ctrl_c_ends_the_microphone_and_keeps_what_was_spoken(
-    catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    catalog: Any, microphone: Callable[..., None], tmp_path: Path, spoken: np.ndarray
 ) -> None:
-    pieces = iter([*np.array_split(np.tile(np.pad(spoken(), RATE), 2), 120)])
+    pieces = iter(np.array_split(np.tile(np.pad(spoken, RATE), 2), 120))
 
-    class Stream:
-        def __init__(self, **_: Any) -> None: ...
-
-        def __enter__(self) -> None: ...
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def read(self, count: int) -> tuple[np.ndarray, bool]:
-            piece = next(pieces, None)
-            if piece is not None:
-                return piece[:, np.newaxis], False
-            deadline = time.monotonic() + 60
-            while not catalog.tone.computed and time.monotonic() < deadline:
-                time.sleep(0.01)
+    def read(_: int) -> np.ndarray:
+        if (piece := next(pieces, None)) is None:
+            wait_until(lambda: bool(catalog.tone.computed))
             time.sleep(0.5)
             signal.raise_signal(signal.SIGINT)
             time.sleep(0.5)
-            return np.zeros((RATE // 10, 1), np.float32), False
+            return np.zeros(RATE // 10, np.float32)
+        return piece
 
-    monkeypatch.setitem(sys.modules, "sounddevice", types.SimpleNamespace(InputStream=Stream, PortAudioError=OSError))
+    microphone(read)
     out = tmp_path / "out.wav"
     assert main(["interpret", "--to", "fr", "--source", "en", "-o", str(out)]) == 130
     pcm, _ = soundfile.read(out)

@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import sys
-import types
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 
-from app.cli import local
 from app.cli.main import main
 from tests.app.audio.recordings import tone, written
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 TEXT = "en second 0. en second 1. en second 2."
 
 
 @pytest.fixture
-def catalog(make_catalog: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
-    """Models of the command, without a gate: a tone is heard."""
-    made = make_catalog(recognizer="ear")
-    level = logging.getLogger("app").level
-    monkeypatch.setattr(local, "Catalog", lambda settings: made)
+def catalog(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Models without a gate: a tone is heard."""
     monkeypatch.setenv("NIGHTINGALE_RECOGNITION_GATE", "false")
-    monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path / "data"))
-    yield made
-    # The command makes the log quiet.
-    logging.getLogger("app").setLevel(level)
+    return catalog
 
 
 @pytest.fixture
@@ -53,21 +42,12 @@ def test_a_file_is_written_down(catalog: Any, recording: str, capsys: Any) -> No
 def test_the_options_reach_the_model(catalog: Any, recording: str, capsys: Any) -> None:
     options = ["--model", "ear", "--language", "French", "--task", "translate", "--prompt", "A talk.", "--words"]
     assert main(["transcribe", recording, *options, "--temperature", "0.5", "--format", "verbose_json"]) == 0
-    body = json.loads(capsys.readouterr().out)
+    out = capsys.readouterr().out
+    assert out.endswith("\n")
+    body = json.loads(out)
     assert (body["task"], body["language"], len(body["words"]), len(body["segments"])) == ("translate", "english", 9, 3)
     (request,) = catalog.ear.requests
     assert (request.language, request.prompt, request.temperature) == ("fr", "A talk.", 0.5)
-
-
-@pytest.mark.parametrize(
-    ("form", "begins"),
-    [("json", '{"text":"en second 0.'), ("srt", "1\n00:00:00,000 --> "), ("vtt", "WEBVTT\n"), ("text", "en second 0.")],
-)
-def test_every_form(catalog: Any, recording: str, capsys: Any, form: str, begins: str) -> None:
-    assert main(["transcribe", recording, "--format", form]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith(begins)
-    assert out.endswith("\n")
 
 
 def test_standard_input(catalog: Any, recording: str, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,38 +77,27 @@ def test_failures_are_one_line(
     assert error.count("\n") == 1
 
 
-class Microphone:
-    """A sound card that a machine may not have: it hears a sentence after a second, then silence without end."""
+def test_the_microphone_until_the_first_pause(
+    catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch, microphone: Callable[..., None], spoken: np.ndarray
+) -> None:
+    """It hears a sentence after a second, then silence without end."""
+    left = [np.concatenate([np.zeros(16_000, np.float32), spoken, np.zeros(100 * 16_000, np.float32)])]
 
-    PortAudioError = RuntimeError
-    fails = False
+    def read(size: int) -> np.ndarray:
+        piece, left[0] = left[0][:size], left[0][size:]
+        return piece
 
-    def __init__(self, samplerate: int, channels: int, dtype: str) -> None:
-        assert (samplerate, channels, dtype) == (16_000, 1, "float32")
-        if self.fails:
-            raise RuntimeError("no such device")
-        pcm, _ = soundfile.read(GOLDEN / "spoken.ogg", dtype="float32")
-        self._left = np.concatenate([np.zeros(16_000, np.float32), pcm, np.zeros(100 * 16_000, np.float32)])
-
-    def __enter__(self) -> Microphone:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def read(self, size: int) -> tuple[np.ndarray, bool]:
-        piece, self._left = self._left[:size], self._left[size:]
-        return piece[:, np.newaxis], False
-
-
-def test_the_microphone_until_the_first_pause(catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = types.SimpleNamespace(InputStream=Microphone, PortAudioError=RuntimeError)
-    monkeypatch.setitem(sys.modules, "sounddevice", made)
+    microphone(read)
     assert main(["transcribe", "--mic"]) == 0
     assert capsys.readouterr().out.startswith("en second 0.")
     (request,) = catalog.ear.requests
     # A second of silence, 5.6 of speech, and the pause.
     assert request.pcm.size / 16_000 == pytest.approx(1 + 5.6 + 1, abs=0.4)
-    monkeypatch.setattr(Microphone, "fails", True)
+
+    def fail(**_: object) -> None:
+        raise RuntimeError("no such device")
+
+    monkeypatch.setattr(sys.modules["sounddevice"], "InputStream", fail)
     assert main(["transcribe", "--mic"]) == 1
     assert "cannot record from the microphone: no such device" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "sounddevice", None)

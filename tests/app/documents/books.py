@@ -1,10 +1,12 @@
-"""EPUB books as publishers' tools write them, made in the test."""
+"""EPUB books as publishers' tools write them, made in the test; and what is read of a document."""
 
 from __future__ import annotations
 
 import io
 import zipfile
 from collections.abc import Mapping
+
+from app.documents.types import Document
 
 CONTAINER = (
     '<?xml version="1.0"?><container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
@@ -66,3 +68,8 @@ def epub(
         for name, data in {**parts, **(files or {})}.items():
             archive.writestr(name, data)
     return file.getvalue()
+
+
+def outline(document: Document) -> list[tuple[str, list[str]]]:
+    """Return the title of each chapter, and its passages."""
+    return [(chapter.title, [passage.text for passage in chapter.passages]) for chapter in document.chapters]

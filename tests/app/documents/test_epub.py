@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from app.documents.formats import parse
-from app.documents.types import Document
-from tests.app.documents.books import PNG, epub, page
+from tests.app.documents.books import PNG, epub, outline, page
 
 PAGES = {
     "cover.xhtml": page('<img src="cover.png" alt="Cover"/>', 'epub:type="cover"'),
@@ -21,10 +20,6 @@ TOC = (
     "<ol><li><a href='part1.xhtml'>Part One</a><ol><li><a href='one.xhtml'>Chapter 1: The Storm</a>"
     "<ol><li><a href='one.xhtml#s'>Later</a></li></ol></li><li><a href='two.xhtml'>Two</a></li></ol></li></ol>"
 )
-
-
-def outline(document: Document) -> list[tuple[str, list[str]]]:
-    return [(chapter.title, [passage.text for passage in chapter.passages]) for chapter in document.chapters]
 
 
 def test_chapters_are_those_of_the_navigation_document() -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 import docx
 import pytest
 
-from app.documents import chapters, reader, reader_process
+from app.documents import reader, reader_process
 from app.documents.reader import read_document
 from app.documents.types import DocumentError
-from tests.app.documents.books import CONTAINER, PACKAGE, epub, page
+from tests.app.documents.books import CONTAINER, epub, page
 
 # Seconds: these take one at most, alone on a machine.
 SOON = 60
@@ -189,6 +189,13 @@ def test_a_good_document_goes_through_the_process() -> None:
     assert document.characters == 5 and not document.timed
 
 
+def change_program(patched: pytest.MonkeyPatch, folder: Path, change: str) -> None:
+    """Have processes read by a program with this change."""
+    stub = folder / "stub.py"
+    stub.write_text(f"from app.documents import formats, reader_process as program\n{change}\nprogram.main()\n")
+    patched.setattr(reader_process, "__file__", str(stub))
+
+
 @pytest.mark.parametrize(
     ("change", "seconds"),
     [
@@ -203,10 +210,8 @@ def test_a_good_document_goes_through_the_process() -> None:
 def test_what_breaks_the_parser_ends_its_process_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: str, seconds: float
 ) -> None:
-    stub = tmp_path / "stub.py"
-    stub.write_text(f"from app.documents import formats, reader_process as program\n{change}\nprogram.main()\n")
     with monkeypatch.context() as patched:
-        patched.setattr(reader_process, "__file__", str(stub))
+        change_program(patched, tmp_path, change)
         patched.setattr(reader, "DEADLINE", seconds)
         with pytest.raises(DocumentError, match="cannot be read"):
             read_document(b"text", "a.txt")
@@ -214,10 +219,7 @@ def test_what_breaks_the_parser_ends_its_process_only(
 
 
 def test_a_reader_who_leaves_ends_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    stub = tmp_path / "stub.py"
-    busy = "import time; formats.parse = lambda *_: time.sleep(600)"
-    stub.write_text(f"from app.documents import formats, reader_process as program\n{busy}\nprogram.main()\n")
-    monkeypatch.setattr(reader_process, "__file__", str(stub))
+    change_program(monkeypatch, tmp_path, "import time; formats.parse = lambda *_: time.sleep(600)")
     process = reader.ReaderProcess()
     process.pipes()
     leave = threading.Timer(0.2, process.kill)
@@ -236,8 +238,3 @@ def test_the_program_needs_no_folder_of_its_own(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": root}, capture_output=True, text=True, check=True
     )
     assert found.stdout == "a\n"
-
-
-def test_limits_are_those_of_the_messages() -> None:
-    assert (chapters.MOST_CHAPTERS, chapters.MOST_CHARACTERS) == (5_000, 10_000_000)
-    assert PACKAGE and reader.MAX_BYTES == 64 << 20

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.documents.formats import parse
-from app.documents.types import Document, DocumentError
-
-
-def outline(document: Document) -> list[tuple[str, list[str]]]:
-    return [(chapter.title, [passage.text for passage in chapter.passages]) for chapter in document.chapters]
+from app.documents.types import DocumentError
+from tests.app.documents.books import outline
 
 
 def test_plain_text_has_chapters_only_where_they_are_plain() -> None:

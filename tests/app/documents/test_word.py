@@ -12,17 +12,14 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
 from app.documents.formats import parse
-from app.documents.types import Document, DocumentError
+from app.documents.types import DocumentError
+from tests.app.documents.books import outline
 
 
 def saved(document: Any) -> bytes:
     file = io.BytesIO()
     document.save(file)
     return file.getvalue()
-
-
-def outline(document: Document) -> list[tuple[str, list[str]]]:
-    return [(chapter.title, [passage.text for passage in chapter.passages]) for chapter in document.chapters]
 
 
 def manuscript() -> Any:

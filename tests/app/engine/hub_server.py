@@ -20,12 +20,6 @@ REVISION = "0123456789abcdef0123456789abcdef01234567"
 HELD_AT = 256 * 1024
 
 
-def open_gate() -> threading.Event:
-    gate = threading.Event()
-    gate.set()
-    return gate
-
-
 @dataclass
 class Hub:
     """Files to serve, faults to show, and the requests so far."""
@@ -36,7 +30,9 @@ class Hub:
     drop_after: dict[str, list[int]] = field(default_factory=dict)  # bytes after which each answer breaks off
     ignore_ranges: bool = False
     pace: float = 0.0  # seconds to wait after every 64 KiB
-    gate: threading.Event = field(default_factory=open_gate)  # holds up an answer after HELD_AT bytes while it is shut
+    gate: threading.Event = field(
+        default_factory=threading.Event
+    )  # holds up an answer after HELD_AT bytes while it is shut
     status: dict[str, int] = field(default_factory=dict)
     not_json: bool = False
     endless: set[str] = field(default_factory=set)  # paths whose answer has no end, "listing" among them
@@ -44,6 +40,7 @@ class Hub:
     elsewhere: bool = False  # files are redirected to another path, as to a content network
     sent: int = 0  # bytes of endless answers
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
     endpoint: str = ""
 
     def ranges(self, path: str) -> list[str | None]:
@@ -64,6 +61,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
         self.hub.requests.append((self.command, path, self.headers.get("Range")))
+        self.hub.headers.append(dict(self.headers))
         resolve = f"/{REPOSITORY}/resolve/{REVISION}/"
         if self.hub.elsewhere and path.startswith(resolve):
             self.answer(302, b"", {"Location": "/elsewhere/" + path.removeprefix(resolve)})
@@ -179,6 +177,7 @@ class Server(ThreadingHTTPServer):
 def serve(files: dict[str, bytes]) -> Iterator[Hub]:
     """Run a hub on a free port of loopback."""
     hub = Hub(files)
+    hub.gate.set()
     server = Server(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": hub}))
     hub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

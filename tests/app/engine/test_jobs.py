@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,23 +21,9 @@ from app.engine.jobs import (
 )
 from models.contract import RecognitionRequest
 from models.timeline import Timeline
-from tests.app.standins import Ear
+from tests.app.standins import Ear, IdleJob
 
 NOW = 1000.0
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
-
-
-class Named(Job[Any]):
-    """A job that does nothing."""
-
-    def begin(self) -> Iterator[None]:
-        return iter(())
 
 
 class JobFactory:
@@ -51,7 +36,7 @@ class JobFactory:
         timeline = Timeline()
         timeline.plays_until = None if audio is None else NOW + audio
         priority = Priority.FIRST_AUDIO if audio is None else Priority.CONTINUATION
-        job = Named(name, timeline, CancelToken(), priority, loop=self._loop)
+        job = IdleJob(name, timeline, CancelToken(), priority, loop=self._loop)
         job.submitted = at
         job.items = iter(()) if began else None
         return job

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +20,7 @@ from app.speech.stream import AHEAD
 from loadtest.arrivals import LONG_TEXTS
 from loadtest.playback import TOLERANCE
 from models.timeline import Timeline
+from tests.app.standins import IdleJob
 
 # Largest share of a sentence's work between two places where it can be interrupted.
 PIECE = 0.2
@@ -38,13 +38,6 @@ def work(sentence: str) -> float:
     """Return the seconds that a sentence takes to compute."""
     characters, _, seconds = zip(*MEASURED, strict=True)
     return float(np.interp(len(sentence), characters, seconds))
-
-
-class Sentence(Job[Any]):
-    """A job that does nothing."""
-
-    def begin(self) -> Iterator[None]:
-        return iter(())
 
 
 @dataclass(eq=False)
@@ -133,7 +126,7 @@ class Thread:
     def _submit(self, listener: Listener, now: float) -> None:
         if listener.submitted < len(listener.sentences):
             priority = Priority.CONTINUATION if listener.submitted else Priority.FIRST_AUDIO
-            job = Sentence("house", listener.timeline, CancelToken(), priority, loop=self._loop)
+            job = IdleJob("house", listener.timeline, CancelToken(), priority, loop=self._loop)
             job.submitted = now
             self._jobs[job] = listener, listener.sentences[listener.submitted]
             self._queues.push(job)
@@ -147,13 +140,6 @@ class Thread:
     def first(self, percentile: float) -> float:
         """Return a percentile of the seconds to the first audio."""
         return float(np.percentile([listener.first for listener in self.listeners], percentile))
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
 
 
 def live(

@@ -24,21 +24,16 @@ STEPS = 3
 
 @pytest.fixture
 def slow(start_server: Any) -> Any:
-    """Start a server whose model `tone-two` is warmed step by step, as its `warm_gate` is released."""
+    """Start servers whose model `tone-two` is warmed step by step, as its `warm_gate` is released."""
+    begun: list[Any] = []
 
     def begin(**settings: object) -> Any:
-        running = start_server(**settings)
-        running.second.warm_gate = threading.Semaphore(0)
-        return running
+        begun.append(start_server(**settings))
+        begun[-1].second.warm_gate = threading.Semaphore(0)
+        return begun[-1]
 
-    running: list[Any] = []
-
-    def keep(**settings: object) -> Any:
-        running.append(begin(**settings))
-        return running[-1]
-
-    yield keep
-    for each in running:
+    yield begin
+    for each in begun:
         each.second.warm_gate.release(STEPS)
 
 
@@ -67,16 +62,6 @@ def test_a_request_that_does_not_ask_to_wait_begins_the_load(slow: Any, wait_unt
     running.second.warm_gate.release(STEPS)
     assert wait_until(lambda: state(running) == "ready")
     assert speak(running).status_code == 200
-
-
-def test_a_request_waits_for_a_load_that_is_under_way(slow: Any, wait_until: Any) -> None:
-    running = slow()
-    assert speak(running).status_code == 503
-    with ThreadPoolExecutor() as pool:
-        joined = pool.submit(speak, running)
-        assert wait_until(lambda: "nightingale_model_load_waits 1.0" in running.metrics())
-        running.second.warm_gate.release(STEPS)
-        assert joined.result(60).status_code == 200
 
 
 @pytest.mark.parametrize(("prefer", "applied"), [("wait", "wait=30"), ("respond-async, Wait=7; a=b", "wait=7")])
@@ -120,14 +105,17 @@ def test_events_tell_a_load_that_fails(start_server: Any) -> None:
     assert b'"code": "model_failed"' in text and b"secret place" not in text
 
 
-def test_the_first_request_waits_for_the_load(slow: Any, wait_until: Any) -> None:
+def test_requests_wait_for_the_load(slow: Any, wait_until: Any) -> None:
     running = slow()
     with ThreadPoolExecutor() as pool:
         answers = [in_thread(pool, running) for _ in range(3)]
         assert wait_until(lambda: state(running) == "loading")
+        # Who does not ask to wait waits, too, for a load that is under way.
+        answers.append(pool.submit(speak, running))
+        assert wait_until(lambda: "nightingale_model_load_waits 4.0" in running.metrics())
         assert not any(answer.done() for answer in answers)
         running.second.warm_gate.release(STEPS)
-        assert [answer.result(60).status_code for answer in answers] == [200] * 3
+        assert [answer.result(60).status_code for answer in answers] == [200] * 4
 
 
 def test_a_load_that_takes_too_long_is_told_with_its_progress(slow: Any, wait_until: Any) -> None:

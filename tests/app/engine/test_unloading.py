@@ -21,6 +21,7 @@ from models.contract import SpeechRequest, WeightsError
 from models.loading import step
 from models.timeline import Timeline
 from tests.app.standins import Tone
+from tests.processes import wait_until
 
 NOW = 1_000.0
 
@@ -127,10 +128,7 @@ def workers() -> Iterator[Workers]:
 
 
 def until(worker: ModelWorker, name: str, status: ModelStatus) -> ModelState:
-    deadline = time.monotonic() + 30
-    while worker.state(name).status is not status:
-        assert time.monotonic() < deadline, worker.state(name)
-        time.sleep(0.005)
+    wait_until(lambda: worker.state(name).status is status, lambda: str(worker.state(name)))
     return worker.state(name)
 
 

@@ -18,7 +18,6 @@ from app.errors import (
     ModelLoadingError,
     OverloadedError,
     UnavailableError,
-    WrongModelKindError,
 )
 from models.contract import (
     AudioChunk,
@@ -446,10 +445,3 @@ async def test_an_unread_batch_is_finished_and_costs_nobody_anything(script: Scr
 async def test_what_a_translator_refuses_is_raised_to_its_reader(script: Script, worker: ModelWorker) -> None:
     with pytest.raises(OutsideCoverageError):
         await anext(submit_batch(worker, batch_of("fine", "unknown"), Timeline(), CancelToken()))
-
-
-async def test_a_model_of_the_other_kind_is_refused(script: Script, worker: ModelWorker) -> None:
-    with pytest.raises(WrongModelKindError, match="'t' translates"):
-        worker.state("t").ready_synthesizer()
-    with pytest.raises(WrongModelKindError, match="'m' speaks"):
-        worker.state("m").ready_translator()

@@ -15,6 +15,7 @@ from app.engine.backend import active_memory, call_backend, free_memory
 from app.engine.worker import ModelWorker
 from models.contract import WeightsMissingError
 from models.native.programs import run_all
+from tests.processes import wait_until
 
 
 def test_a_backend_that_another_thread_is_importing_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,9 +46,7 @@ def test_compiling_kernels_is_progress() -> None:
     worker = ModelWorker(load)
     worker.start()
     worker.request_load("one")
-    end = time.monotonic() + 60
-    while len(beats) < 3 and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: len(beats) == 3)
     worker.stop()
     assert beats[1] >= 0.3
     assert beats[2] < beats[1]

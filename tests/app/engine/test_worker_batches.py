@@ -62,10 +62,16 @@ def submit_all(texts: str, worker: ModelWorker, **timelines: Timeline) -> list[a
     return [asyncio.create_task(collect(submit(worker, text, timeline=timelines.get(text)))) for text in texts.split()]
 
 
-async def results_behind(script: BatchScript, worker: ModelWorker, texts: str, **timelines: Timeline) -> list[object]:
-    """Return the results of `texts`, which are submitted while another request has the thread."""
+async def under_way(script: BatchScript, worker: ModelWorker) -> asyncio.Task[list[float]]:
+    """A request that has the thread until its one chunk is released."""
     long = asyncio.create_task(collect(submit(worker, "long", 1)))
     await settle(lambda: bool(script.threads))
+    return long
+
+
+async def results_behind(script: BatchScript, worker: ModelWorker, texts: str, **timelines: Timeline) -> list[object]:
+    """Return the results of `texts`, which are submitted while another request has the thread."""
+    long = await under_way(script, worker)
     waiting = submit_all(texts, worker, **timelines)
     await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == len(waiting))
     release(script, 20)
@@ -108,8 +114,7 @@ async def test_a_batch_that_fails_is_tried_one_by_one(
 
 
 async def test_one_of_a_batch_can_be_cancelled_under_way(script: BatchScript, worker: ModelWorker) -> None:
-    long = asyncio.create_task(collect(submit(worker, "long", 1)))
-    await settle(lambda: bool(script.threads))
+    long = await under_way(script, worker)
     token = CancelToken()
     gone = asyncio.create_task(collect(submit(worker, "b", token=token)))
     stays = asyncio.create_task(collect(submit(worker, "a")))
@@ -125,8 +130,7 @@ async def test_one_of_a_batch_can_be_cancelled_under_way(script: BatchScript, wo
 
 
 async def test_who_was_cancelled_in_the_queue_is_not_in_the_batch(script: BatchScript, worker: ModelWorker) -> None:
-    long = asyncio.create_task(collect(submit(worker, "long", 1)))
-    await settle(lambda: bool(script.threads))
+    long = await under_way(script, worker)
     tokens = {name: CancelToken() for name in "abc"}
     waiting = [asyncio.create_task(collect(submit(worker, name, token=tokens[name]))) for name in "abc"]
     await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == 3)
@@ -141,8 +145,7 @@ async def test_who_was_cancelled_in_the_queue_is_not_in_the_batch(script: BatchS
 
 
 async def test_stopping_ends_a_batch(script: BatchScript, worker: ModelWorker) -> None:
-    long = asyncio.create_task(collect(submit(worker, "long", 1)))
-    await settle(lambda: bool(script.threads))
+    long = await under_way(script, worker)
     waiting = submit_all("a b", worker)
     await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == 2)
     release(script, 1)

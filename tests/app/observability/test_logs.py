@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import re
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +17,8 @@ from prometheus_client import REGISTRY
 from app import request_context
 from app.observability import logs, metrics
 from models.timeline import MAX_SPANS, Stage, Timeline
+from tests.processes import start_stand_ins
+from tests.processes import wait_until as wait_for
 
 
 def record(message: str, *arguments: object, **fields: object) -> logging.LogRecord:
@@ -179,25 +177,11 @@ def test_errors_are_counted_and_logged_by_code_not_by_what_they_quote(server: An
 
 def test_every_line_of_a_server_s_log_is_an_object(tmp_path: Path) -> None:
     """A process of its own: what uvicorn and the worker write goes the same way."""
-    log = tmp_path / "log"
-    environment = os.environ | {"NIGHTINGALE_LOG_FORMAT": "json", "NIGHTINGALE_PORT": "0"}
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).parents[1] / "conftest.py")], stderr=output, env=environment
-        )
-    try:
-        deadline = time.monotonic() + 180
-        while not (found := re.search(r"running on (http://[\d.]+:\d+)", log.read_text())):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
-        httpx.get(found.group(1) + "/nowhere?secret=1", headers={"x-request-id": "process-1"})
-        while "app.engine.model_loader" not in log.read_text():
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
-    finally:
-        process.terminate()
-        process.wait(60)
+    with start_stand_ins(tmp_path, NIGHTINGALE_LOG_FORMAT="json") as process:
+        httpx.get(process.url + "/nowhere?secret=1", headers={"x-request-id": "process-1"})
+        wait_for(lambda: "app.engine.model_loader" in process.log.read_text())
+        process.stop()
+    log = process.log
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     (request,) = (entry for entry in entries if entry["message"] == "request")
     assert (request["request_id"], request["path"], request["status"]) == ("process-1", "/nowhere", 404)

@@ -12,6 +12,12 @@ def sample(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
+def labelled(model: str, surface: metrics.Surface, *, streaming: bool) -> tuple[metrics.Labels, dict[str, str]]:
+    """Return labels, and their names in samples."""
+    named = {"model": model, "surface": surface, "streaming": str(streaming).lower()}
+    return metrics.Labels(model, surface, streaming), named
+
+
 def test_playback_counts_gaps_and_what_a_player_had_to_wait() -> None:
     playback = metrics.Playback()
     playback.delivered(1.0, now=10.0)
@@ -23,8 +29,7 @@ def test_playback_counts_gaps_and_what_a_player_had_to_wait() -> None:
 
 
 def test_record_feeds_every_histogram_from_one_timeline() -> None:
-    labels = metrics.Labels("test-model", "websocket", True)
-    named = {"model": "test-model", "surface": "websocket", "streaming": "true"}
+    labels, named = labelled("test-model", "websocket", streaming=True)
     timeline = Timeline()
     timeline.add(Stage.BERT, 0.25)
     timeline.add(Stage.BERT, 0.25)
@@ -47,8 +52,7 @@ def test_record_feeds_every_histogram_from_one_timeline() -> None:
 
 
 def test_a_recognition_feeds_its_seconds_and_the_common_ones() -> None:
-    labels = metrics.Labels("test-ear", "openai", False)
-    named = {"model": "test-ear", "surface": "openai", "streaming": "false"}
+    labels, named = labelled("test-ear", "openai", streaming=False)
     for outcome in ("ok", "rejected"):
         timeline = Timeline()
         timeline.add(Stage.MEL, 0.25)
@@ -60,8 +64,7 @@ def test_a_recognition_feeds_its_seconds_and_the_common_ones() -> None:
 
 
 def test_a_translation_feeds_its_own_counters_and_the_common_ones() -> None:
-    labels = metrics.Labels("test-translator", "translate", False)
-    named = {"model": "test-translator", "surface": "translate", "streaming": "false"}
+    labels, named = labelled("test-translator", "translate", streaming=False)
     timeline = Timeline()
     timeline.add(Stage.TRANSLATE_DECODE, 0.25)
     volume = metrics.Volume(100, 3, 20, 30, timeline.started + 0.5)
@@ -81,8 +84,7 @@ def test_a_translation_feeds_its_own_counters_and_the_common_ones() -> None:
 
 
 def test_what_was_refused_is_counted_and_times_nothing() -> None:
-    labels = metrics.Labels("refused-model", "openai", False)
-    named = {"model": "refused-model", "surface": "openai", "streaming": "false"}
+    labels, named = labelled("refused-model", "openai", streaming=False)
     metrics.record(Timeline(), labels, "rejected", metrics.Playback())
     assert sample("nightingale_requests_total", outcome="rejected", **named) == 1
     assert sample("nightingale_request_duration_seconds_count", **named) == 0

@@ -19,51 +19,44 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 
 
-class Collector:
+class Handler(BaseHTTPRequestHandler):
+    """Notes the spans that a collector is sent."""
+
+    server: Collector
+
+    def do_POST(self) -> None:
+        message = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["content-length"])))
+        for resource in message.resource_spans:
+            found = {item.key: item.value.string_value for item in resource.resource.attributes}
+            self.server.resources.append(found)
+            for scope in resource.scope_spans:
+                self.server.spans.extend(scope.spans)
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *arguments: object) -> None: ...
+
+
+class Collector(ThreadingHTTPServer):
     """Keeps the spans that it is sent."""
 
     def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
         self.spans: list[Any] = []
         self.resources: list[dict[str, str]] = []
-        collector = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                if self.headers.get("content-encoding") == "gzip":
-                    import gzip
-
-                    body = gzip.decompress(body)
-                message = ExportTraceServiceRequest.FromString(body)
-                for resource in message.resource_spans:
-                    found = {item.key: item.value.string_value for item in resource.resource.attributes}
-                    collector.resources.append(found)
-                    for scope in resource.scope_spans:
-                        collector.spans.extend(scope.spans)
-                self.send_response(200)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1/traces"
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1/traces"
 
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     monkeypatch.setattr(tracing, "FLUSH_MILLISECONDS", 60_000)
-    running = Collector()
-    yield running
-    running.stop()
+    with Collector() as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
 
 
 def attributes(span: Any) -> dict[str, Any]:

@@ -107,9 +107,7 @@ STEPS = st.lists(st.tuples(TEXTS, st.floats(0.1, 6.0), st.booleans()), max_size=
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(TEXTS, st.floats(0.1, 6.0), st.booleans()), max_size=12), st.sampled_from(list(POLICIES)), TEXTS
-)
+@given(STEPS, st.sampled_from(list(POLICIES)), TEXTS)
 def test_committed_text_stays_whatever_is_heard(
     steps: list[tuple[list[str], float, bool]], policy: str, last: list[str]
 ) -> None:

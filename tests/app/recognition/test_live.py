@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 
 from app.audio.vad import SAMPLE_RATE, VoiceOptions
 from app.engine.worker import ModelWorker
@@ -34,7 +32,6 @@ from models.contract import RecognitionRequest, RecognizedSegment, RecognizedWor
 from models.timeline import Timeline
 from tests.app.standins import Ear
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 MANUAL = LiveOptions(detection=None)
 
 
@@ -79,14 +76,6 @@ def place(pcm: np.ndarray, whole: np.ndarray) -> int:
 
 def ramp(seconds: float) -> np.ndarray:
     return np.linspace(0.1, 0.9, round(seconds * SAMPLE_RATE), dtype=np.float32)
-
-
-@pytest.fixture(scope="module")
-def speech() -> np.ndarray:
-    """5.6 seconds of speech, twice, a second of silence before and after each."""
-    pcm, rate = soundfile.read(GOLDEN / "spoken.ogg", dtype="float32")
-    assert rate == SAMPLE_RATE
-    return np.tile(np.pad(pcm, SAMPLE_RATE), 2)
 
 
 @pytest.fixture(scope="module")
@@ -142,8 +131,9 @@ def pushing(pcm: np.ndarray, size: float = 0.1, pause: float = 0.0) -> Callable[
     return act
 
 
-def test_speech_and_speech_after_a_pause_are_two_utterances(parts: Any, speech: np.ndarray) -> None:
+def test_speech_and_speech_after_a_pause_are_two_utterances(parts: Any, spoken: np.ndarray) -> None:
     ear = Ear()
+    speech = np.tile(np.pad(spoken, SAMPLE_RATE), 2)
     found = listen(parts, ear, pushing(speech, pause=0.001), LiveOptions(detection=VoiceOptions(min_silence=0.3)))
     kinds = [type(event) for event in found if not isinstance(event, Hypothesis)]
     assert kinds.count(SpeechStarted) == kinds.count(SpeechStopped) == kinds.count(Utterance) == 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -276,18 +275,10 @@ def test_a_cloned_voice_leaves_nothing_on_the_disk() -> None:
     assert scope.common() == scope
 
 
-def test_a_client_who_leaves_in_a_sentence_leaves_nothing_half(start_server: Any, wait_until: Any) -> None:
+def test_a_client_who_leaves_in_a_sentence_leaves_nothing_half(start_server: Any, wait_until: Any, leave: Any) -> None:
     server = start_server(speech_cache_bytes=1 << 22)
     text = "Hello dear world, this is a long sentence."
-    with httpx.Client() as client:
-
-        def leave() -> None:
-            with pytest.raises(httpx.ReadTimeout):
-                client.post(server.url + SPEECH, json={"input": text, "voice": "gated"}, timeout=0.5)
-
-        leaving = threading.Thread(target=leave)
-        leaving.start()
-        leaving.join()
+    leave(server.url + SPEECH, {"input": text, "voice": "gated"}, lambda: server.tone.begun)
     assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
     server.tone.gate.set()
     assert post(server, text, voice="gated").headers["x-cache"] == "miss"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
@@ -18,6 +19,7 @@ from app.text.planner import get_phonemizer
 from app.text.tokens import join
 from app.text.types import Bookmark, Script, Span
 
+TABLE = Path(__file__).with_name("say_as.tsv")
 LONG = """<?xml version="1.0" encoding="UTF-16"?>
 <speak version="1.1" xmlns="http://www.w3.org/2001/10/synthesis" xml:lang="en-US">
   <p>Hello &amp; welcome, é <mark name="a"/>to the   show. Next <emphasis>one</emphasis>!</p>
@@ -225,26 +227,9 @@ def test_phonemes_of_other_alphabets_become_the_models() -> None:
         assert script.readings[0].phonemes.replace("ˈ", "") == "təmAtO", alphabet
 
 
-@pytest.mark.parametrize(
-    ("content", "spoken"),
-    [
-        ("<say-as interpret-as='characters'>ABC-1</say-as>", "A B C dash one"),
-        ("<say-as interpret-as='spell-out'>cat</say-as>", "C A T"),
-        ("<say-as interpret-as='cardinal'>1234</say-as>", "one thousand two hundred thirty four"),
-        ("<say-as interpret-as='ordinal'>21</say-as>", "twenty first"),
-        ("<say-as interpret-as='digits'>1234</say-as>", "one two three four"),
-        ("<say-as interpret-as='date' format='dmy'>3/12/2024</say-as>", "December third, twenty twenty four"),
-        ("<say-as interpret-as='date' format='mdy'>3/12/2024</say-as>", "March twelfth, twenty twenty four"),
-        ("<say-as interpret-as='date'>2024-12-03</say-as>", "December third, twenty twenty four"),
-        ("<say-as interpret-as='time'>2:30pm</say-as>", "two thirty P M"),
-        ("<say-as interpret-as='telephone'>(555) 867-5309</say-as>",
-         "five five five, eight six seven, five three zero nine"),
-        ("<say-as interpret-as='currency'>$5.20</say-as>", "five dollars and twenty cents"),
-        ("<say-as interpret-as='unit'>10 ft</say-as>", "ten feet"),
-        ("<sub alias='World Wide Web'>WWW</sub>", "World Wide Web"),
-    ],
-)  # fmt: skip
-def test_what_say_as_says(content: str, spoken: str) -> None:
+@pytest.mark.parametrize("row", TABLE.read_text(encoding="utf-8").splitlines()[1:])
+def test_what_say_as_says(row: str) -> None:
+    content, spoken = row.split("\t")
     ((passage,), _) = read(f"<speak>{content}</speak>")
     (sentence,) = get_phonemizer("en-us").tokens(passage.text, script=passage.script)
     assert join(sentence, lambda token: token.spoken) == spoken

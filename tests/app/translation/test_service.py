@@ -24,6 +24,7 @@ from app.translation.service import TranslationService
 from app.translation.stream import TranslationStream
 from models.contract import Hypothesis, Translation, TranslationRequest, WarmupStep
 from models.timeline import Timeline
+from tests.app.conftest import ToneCatalog
 
 LABELS = metrics.Labels("echo", "translate", False)
 
@@ -54,47 +55,16 @@ class Echo:
             yield Translation(index, Hypothesis(self.answer(request.text), float("nan")), others)
 
 
-@dataclass
-class EchoCatalog:
-    echo: Echo
-
-    def models(self) -> list[Any]:
-        return [type("Info", (), {"name": "gone", "install_hint": "Install them with: magic"})]
-
-    def default(self) -> str:
-        return "echo"
-
-    def default_translator(self) -> str:
-        return "echo"
-
-    def resolve(self, name: str | None) -> str:
-        return name or "echo"
-
-    def kind(self, name: str) -> str:
-        return "translation"
-
-    def present(self, name: str) -> bool:
-        return name == "echo"
-
-    def load(self, name: str) -> Echo:
-        return self.echo
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def service(echo: Echo) -> AsyncIterator[TranslationService]:
-    catalog = EchoCatalog(echo)
+    catalog = ToneCatalog(shout=echo, translator="shout")
     worker = ModelWorker(catalog.load)
     worker.start()
-    worker.request_load("echo")
+    worker.request_load("shout")
     loads = ModelLoads(catalog, worker, Admission(), most=8, seconds=60)
     found = TranslationService(Settings(), catalog, worker, loads)
     try:
-        while worker.state("echo").status is not ModelStatus.READY:  # noqa: ASYNC110 - it is another thread's
+        while worker.state("shout").status is not ModelStatus.READY:  # noqa: ASYNC110 - it is another thread's
             await asyncio.sleep(0.001)
         yield found
     finally:
@@ -224,8 +194,8 @@ def test_who_is_unsure_says_what_was_considered() -> None:
 
 
 def test_a_model_that_is_absent_says_how_it_is_installed() -> None:
-    with pytest.raises(ModelAbsentError, match="Install them with: magic"):
-        translate(Echo(), "Hello.", model="gone")
+    with pytest.raises(ModelAbsentError, match="Install them with: nightingale models pull absent-translator"):
+        translate(Echo(), "Hello.", model="absent-translator")
 
 
 def held_plan(monkeypatch: pytest.MonkeyPatch, ended: Callable[[], None]) -> None:

@@ -87,11 +87,6 @@ def until(wait_until: Callable[..., bool]) -> Until:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def worker(parrot: Any, until: Until) -> AsyncIterator[ModelWorker]:
     """A worker with `parrot` loaded, and a model that clones nothing."""
     tone = SimpleNamespace(voices=(), watermarked=False, languages=(), parameters=frozenset())

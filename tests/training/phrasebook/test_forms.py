@@ -20,20 +20,9 @@ def rows(kind: str) -> list[list[Any]]:
     return [[LANGUAGES[language], *values] for first, language, *values in found if first == kind]
 
 
-@pytest.mark.parametrize(
-    ("name", "form", "expected"),
-    [
-        ("apple", "a", "an apple"),
-        ("university", "a", "a university"),
-        ("mouse/mice", "pl", "mice"),
-        ("knife", "pl", "knives"),
-        ("battery", "pl", "batteries"),
-        ("toy", "pl", "toys"),
-        ("watch", "this.pl", "these watches"),
-    ],
-)
-def test_english_nouns(name: str, form: str, expected: str) -> None:
-    assert english.noun(name, Form.parse(form)) == expected
+@pytest.mark.parametrize(("language", "name", "form", "expected"), rows("noun"))
+def test_nouns(language: Any, name: str, form: str, expected: str) -> None:
+    assert language.noun(name, Form.parse(form)) == expected
 
 
 @pytest.mark.parametrize(("language", "noun", "form", "adjective", "expected"), rows("phrase"))

@@ -26,20 +26,6 @@ def test_sentences(language: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "text"),
-    [
-        ("eng_Latn", "Hello"),
-        ("spa_Latn", "Hola"),
-        ("fra_Latn", "Bonjour"),
-        ("rus_Cyrl", "Привет"),
-        ("zho_Hans", "你好"),
-    ],
-)
-def test_everyday_words(language: str, text: str) -> None:
-    assert identify(text)[0].language == language
-
-
-@pytest.mark.parametrize(
     "text", ["", " ", "123", "!!!", "😀", "3.14 + 2", "http://example.com/fr", "a@b.example", "\ud800", "\0"]
 )
 def test_what_is_no_language_is_not_believed(text: str) -> None:
