@@ -68,3 +68,13 @@ def test_endless_text_is_cut_at_clauses_and_words() -> None:
 def test_markup_is_not_cut_open() -> None:
     pieces = list(split_stream(["word " * 117, "[Kokoro](/kˈOkəɹO/) ", "more " * 50]))
     assert sum("[Kokoro](/kˈOkəɹO/)" in piece for piece in pieces) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [("We met them.", True), ("We met at the dept.", False), ("We met at the dept. ", False), ("Is that so", False)],
+)
+def test_the_end_of_a_sentence_is_no_abbreviation(text: str, ends: bool) -> None:
+    buffer = SentenceBuffer()
+    buffer.feed(text)
+    assert buffer.ends_sentence() is ends
