@@ -99,7 +99,10 @@ def test_an_install_for_real(
     assert "nightingale" not in printed.lower()
 
 
-def test_what_is_locked_is_installed_with_its_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("status", "says"), [(0, "the extra 'play' is installed"), (3, "")])
+def test_what_is_locked_is_installed_with_its_hashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int, says: str
+) -> None:
     (tmp_path / "extra-play.txt").write_text("sounddevice==0.5.3 --hash=sha256:" + "0" * 64 + "\n")
     monkeypatch.setattr(extras, "LOCKS", tmp_path)
     monkeypatch.setattr(extras, "is_installed", lambda extra: False)
@@ -107,10 +110,11 @@ def test_what_is_locked_is_installed_with_its_hashes(tmp_path: Path, monkeypatch
 
     def run(command: list[str], check: bool) -> subprocess.CompletedProcess[str]:
         commands.append(command)
-        return subprocess.CompletedProcess(command, 3)
+        return subprocess.CompletedProcess(command, status)
 
     monkeypatch.setattr(extras.subprocess, "run", run)
-    assert extras.install_extra(Namespace(extra="play"), None) == 3
+    assert extras.install_extra(Namespace(extra="play"), None) == status
+    assert capsys.readouterr().out.startswith(says)
     assert commands[0][-3:] == ["--require-hashes", "-r", str(tmp_path / "extra-play.txt")]
 
 

@@ -72,6 +72,18 @@ async def service(echo: Echo) -> AsyncIterator[TranslationService]:
         await asyncio.to_thread(worker.stop)
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_server_starts_without_the_language_identifier(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    def warm() -> None:
+        if fails:
+            raise OSError("its file is gone")
+
+    monkeypatch.setattr("app.translation.service.identify.warm", warm)
+    async with service(Echo()) as found:
+        await found.warm(detect=True)
+
+
 def translate(echo: Echo, *texts: str, in_order: bool = False, **options: Any) -> list[Any]:
     """Return the sentences of a stream, if they are wanted in order, then its texts."""
 
