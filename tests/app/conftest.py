@@ -286,8 +286,8 @@ SHARED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Running]]:
-    """`shared(name)`: a server of SHARED, which starts when it is asked for first."""
+def shared_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Running]]:
+    """`shared_servers(name)`: a server of SHARED, which starts when it is asked for first."""
     started: dict[str, Running] = {}
 
     def find(name: str) -> Running:
@@ -303,21 +303,21 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 
 
 @pytest.fixture
-def server(shared: Callable[[str], Running]) -> Running:
-    """The shared server, for one test."""
-    return fresh(shared("server"))
+def server(shared_servers: Callable[[str], Running]) -> Running:
+    """The shared_servers server, for one test."""
+    return fresh(shared_servers("server"))
 
 
 @pytest.fixture
-def translating(shared: Callable[[str], Running]) -> Running:
-    """The shared server whose default translator is `shout`."""
-    return fresh(shared("translating"))
+def translating(shared_servers: Callable[[str], Running]) -> Running:
+    """The shared_servers server whose default translator is `shout`."""
+    return fresh(shared_servers("translating"))
 
 
 @pytest.fixture(scope="session")
-def shared_hearing_server(shared: Callable[[str], Running]) -> Running:
-    """The shared server whose default recognizer is `ear`, without a gate: tones are heard."""
-    return shared("hearing")
+def shared_hearing_server(shared_servers: Callable[[str], Running]) -> Running:
+    """The shared_servers server whose default recognizer is `ear`, without a gate: tones are heard."""
+    return shared_servers("hearing")
 
 
 @pytest.fixture
@@ -327,9 +327,9 @@ def hearing(shared_hearing_server: Running) -> Running:
 
 
 @pytest.fixture
-def cloning(shared: Callable[[str], Running]) -> Running:
-    """The shared server with `parrot` warm, for tests that leave no voice in it."""
-    return fresh(shared("cloning"))
+def cloning(shared_servers: Callable[[str], Running]) -> Running:
+    """The shared_servers server with `parrot` warm, for tests that leave no voice in it."""
+    return fresh(shared_servers("cloning"))
 
 
 @pytest.fixture(name="wait_until")
