@@ -304,19 +304,19 @@ def shared_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
 
 @pytest.fixture
 def server(shared_servers: Callable[[str], Running]) -> Running:
-    """The shared_servers server, for one test."""
+    """The shared server, for one test."""
     return fresh(shared_servers("server"))
 
 
 @pytest.fixture
 def translating(shared_servers: Callable[[str], Running]) -> Running:
-    """The shared_servers server whose default translator is `shout`."""
+    """The shared server whose default translator is `shout`."""
     return fresh(shared_servers("translating"))
 
 
 @pytest.fixture(scope="session")
 def shared_hearing_server(shared_servers: Callable[[str], Running]) -> Running:
-    """The shared_servers server whose default recognizer is `ear`, without a gate: tones are heard."""
+    """The shared server whose default recognizer is `ear`, without a gate: tones are heard."""
     return shared_servers("hearing")
 
 
@@ -328,7 +328,7 @@ def hearing(shared_hearing_server: Running) -> Running:
 
 @pytest.fixture
 def cloning(shared_servers: Callable[[str], Running]) -> Running:
-    """The shared_servers server with `parrot` warm, for tests that leave no voice in it."""
+    """The shared server with `parrot` warm, for tests that leave no voice in it."""
     return fresh(shared_servers("cloning"))
 
 
