@@ -28,6 +28,10 @@ def test_speech_can_be_tried(opened, until):
     assert "Status 200" in form.inner_text()
     form.locator("summary", has_text="Headers").click()
     assert "content-type: audio/mpeg" in form.inner_text()
+    form.locator("textarea").fill('{"input": "Hello! How are you today?"}')  # the default: WAV
+    form.get_by_role("button", name="Send").click()
+    until(page, "document.querySelector('#post-v1-audio-speech .try').innerText.includes('Download (audio/wav')")
+    until(page, "document.querySelector('#post-v1-audio-speech audio')?.duration > 1")
     # What the server refuses is shown as it answers; what is no JSON is not sent.
     page.expected.append("400")
     form.locator("textarea").fill('{"input": ""}')
