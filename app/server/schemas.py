@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from app.audio.encoders import FORMATS
 from app.audio.subtitles import SUBTITLE_FORMATS
 from models.contract import MAX_SPEED, MIN_SPEED, SAMPLING_RANGES, ModelKind, Sampling
+
+
+class OptionalFields(BaseModel):
+    """Fields of which one that is null counts as not given, unless null is one of its values.
+
+    Many clients write all the fields that they know.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_null(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        fields = cls.model_fields
+        return {
+            name: value
+            for name, value in given.items()
+            if value is not None or name not in fields or NoneType in get_args(fields[name].annotation)
+        }
+
 
 Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 32)]
 Speed = Annotated[float, Field(strict=True, ge=MIN_SPEED, le=MAX_SPEED, allow_inf_nan=False)]
@@ -77,7 +98,7 @@ def _sampling_last(schema: dict[str, Any]) -> None:
         schema["examples"] = [{"input": "Hello! How are you today?", "voice": "alloy", "response_format": "mp3"}]
 
 
-class LexiconFields(BaseModel):
+class LexiconFields(OptionalFields):
     """Pronunciations of a request. Those of `lexicon` count first, then `lexicons` in order, then the server's own."""
 
     lexicons: Annotated[
@@ -395,7 +416,7 @@ class LexiconUpload(BaseModel):
     language: Annotated[str | None, Field(description="BCP-47 tag, where the file names none")] = None
 
 
-class TranslateBody(BaseModel):
+class TranslateBody(OptionalFields):
     """`POST /v1/translate`. Unknown parameters are refused."""
 
     model_config = ConfigDict(

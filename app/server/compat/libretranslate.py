@@ -189,7 +189,7 @@ async def _fields(request: Request) -> Mapping[str, Any]:
         raise InvalidRequestError("Invalid request: the body is neither JSON nor a form") from None
     if not isinstance(parsed, dict):
         raise InvalidRequestError("Invalid request: the body must be a JSON object")
-    return parsed
+    return {name: value for name, value in parsed.items() if value is not None}
 
 
 def _texts(fields: Mapping[str, Any]) -> tuple[list[str], bool]:

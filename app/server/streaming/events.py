@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, ValidationError
 
 from app.errors import BodyTooLargeError, ProtocolError
-from app.server.schemas import LexiconFields, SamplingFields, Seed, ShortText, Speed, UnicodeText
+from app.server.schemas import LexiconFields, OptionalFields, SamplingFields, Seed, ShortText, Speed, UnicodeText
 from app.speech.verifier import Mode
 
 
-class Message(BaseModel):
+class Message(OptionalFields):
     """Message of a socket. Fields that it does not have are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

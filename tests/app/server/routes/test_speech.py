@@ -109,7 +109,7 @@ def test_voice_names(server: Any, voice: object) -> None:
         ({"input": "Hi", "speed": "fast"}, (400, "invalid_request", "speed", "number")),
         ({"input": "Hi", "speed": True}, (400, "invalid_request", "speed", "number")),
         ({"input": 5}, (400, "invalid_request", "input", "string")),
-        ({"input": None}, (400, "invalid_request", "input", "string")),
+        ({"input": None}, (400, "invalid_request", "input", "required")),
         ({"voice": "steady"}, (400, "invalid_request", "input", "Missing")),
         ({"input": "Hi", "sead": 1}, (400, "invalid_request", "sead", "lang, lexicon, lexicons, min_p, model, ")),
         ({"input": "Hi", "stream_format": "smoke"}, (400, "invalid_request", "stream_format", "sse")),

@@ -174,7 +174,7 @@ def test_alternatives_come_with_scores(translating: Any) -> None:
         ({"text": "Hi.", "glossary": {"": "x"}}, (400, "invalid_request", "glossary", "empty")),
         ({"text": "Hi.", "glossary": ["x"]}, (400, "invalid_request", "glossary", "dict")),
         ({"text": 5}, (400, "invalid_request", "text", "string")),
-        ({"text": "Hi.", "target": None}, (400, "invalid_request", "target", "string")),
+        ({"text": "Hi.", "target": None}, (400, "invalid_request", "target", "required")),
     ],
 )
 def test_errors_have_openai_s_shape(

@@ -1,0 +1,49 @@
+"""Clients that write every field they know: null is "not given"."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import BaseModel
+from websockets.sync.client import connect
+
+from app.server.schemas import DialogueBody, PhonemesBody, SpeechBody, TranslateBody
+from app.server.streaming.events import Start
+
+
+class LibreBody(BaseModel):
+    """Optional fields of LibreTranslate's `/translate`."""
+
+    format: str = ""
+    alternatives: int = 0
+    api_key: str = ""
+
+
+def nulls(model: type[BaseModel]) -> dict[str, None]:
+    return {field.alias or name: None for name, field in model.model_fields.items() if not field.is_required()}
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "given"),
+    [
+        ("/v1/audio/speech", SpeechBody, {"input": "Hi."}),
+        ("/v1/audio/dialogue", DialogueBody, {"inputs": [{"text": "Hi.", "voice": "steady"}]}),
+        ("/v1/phonemes", PhonemesBody, {"input": "Hi."}),
+        ("/v1/translate", TranslateBody, {"text": "Hi.", "target": "fr", "source": "en"}),
+        ("/translate", LibreBody, {"q": "Hi.", "target": "fr", "source": "en"}),
+    ],
+)
+def test_null_is_not_given(translating: Any, path: str, model: type[BaseModel], given: dict[str, object]) -> None:
+    plain = httpx.post(translating.url + path, json=given, timeout=60)
+    answer = httpx.post(translating.url + path, json=nulls(model) | given, timeout=60)
+    assert (answer.status_code, answer.content) == (plain.status_code, plain.content), answer.text
+    assert answer.status_code == 200
+
+
+def test_null_is_not_given_in_a_message_of_a_socket(server: Any) -> None:
+    with connect(server.websocket_url) as socket:
+        socket.send(json.dumps(nulls(Start) | {"type": "start"}))
+        assert json.loads(socket.recv(timeout=60))["type"] == "ready"
