@@ -15,7 +15,7 @@ from app.documents.types import Chapter, Document, DocumentError, Passage
 
 MOST_CUES: Final = 100_000
 MOST_SECONDS: Final = 48 * 3600.0
-MOST_SILENCE: Final = 600.0
+MAX_SILENCE_SECONDS: Final = 600.0
 """Seconds that subtitles of any length may last, and those for each character: sixty times as long as its speech."""
 SECONDS_PER_CHARACTER: Final = 4.0
 # Characters of one cue: pysubs2 takes quadratic time for its tags.
@@ -54,7 +54,10 @@ def read_captions(data: bytes, kind: Literal["srt", "vtt"]) -> Document:
     if not passages:
         raise DocumentError("The subtitles have no text that can be spoken.")
     characters = sum(len(passage.text) for passage in passages)
-    seconds, most = max(passage.end or 0.0 for passage in passages), MOST_SILENCE + SECONDS_PER_CHARACTER * characters
+    seconds, most = (
+        max(passage.end or 0.0 for passage in passages),
+        MAX_SILENCE_SECONDS + SECONDS_PER_CHARACTER * characters,
+    )
     if seconds > most:
         raise DocumentError(
             f"The subtitles last {seconds:.0f} seconds for {characters} characters of text; at most {most:.0f} are "

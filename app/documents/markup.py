@@ -27,8 +27,8 @@ _DOCTYPE_BEGINS: Final = re.compile("<!DOCTYPE", re.I)
 # From there on: a search would begin at each of many.
 _DOCTYPE: Final = re.compile(r"<!DOCTYPE[^>\[]*+(?:\[.*?\]\s*+)?>", re.I | re.S)
 # libxml2 compares each attribute of an element with all others. Words of a value count, too.
-MOST_ATTRIBUTES: Final = 5_000
-_MANY_ATTRIBUTES: Final = re.compile(rf"<[^<>=\s]*+(?:[=\s]++[^<>=\s]*+){{{MOST_ATTRIBUTES}}}")
+MAX_ATTRIBUTES: Final = 5_000
+_TOO_MANY_ATTRIBUTES: Final = re.compile(rf"<[^<>=\s]*+(?:[=\s]++[^<>=\s]*+){{{MAX_ATTRIBUTES}}}")
 _REFERENCE: Final = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31};)")
 _XML_OWN: Final = frozenset(("amp;", "lt;", "gt;", "quot;", "apos;"))
 # Characters that XML forbids, and marks that are not seen: soft hyphens, joins of no width, direction marks.
@@ -137,8 +137,8 @@ def _without_entities(text: str, name: str) -> str:
     text = _FORBIDDEN.sub("", _DECLARATION.sub("", text, count=1))
     if "<!ENTITY" in text[:65_536].upper():
         raise DocumentError(f"The part '{name[:200]}' declares entities, which are not accepted.")
-    if _MANY_ATTRIBUTES.search(text):
-        raise DocumentError(f"A tag of '{name[:200]}' has more than {MOST_ATTRIBUTES} attributes, which is the limit.")
+    if _TOO_MANY_ATTRIBUTES.search(text):
+        raise DocumentError(f"A tag of '{name[:200]}' has more than {MAX_ATTRIBUTES} attributes, which is the limit.")
     begins = _DOCTYPE_BEGINS.search(text, 0, 65_536)
     doctype = _DOCTYPE.match(text, begins.start(), 65_536) if begins else None
     return text[: doctype.start()] + text[doctype.end() :] if doctype else text

@@ -79,7 +79,8 @@ async def work(jobs: JobService, job: Job) -> None:
         if job.chapter < job.chapters:
             with background():
                 # On a thread: a document may have very many passages.
-                await (await JOBS.run(_ChapterWork, jobs, job, document)).run()
+                chapter = await JOBS.run(_ChapterWork, jobs, job, document)
+                await chapter.run()
         else:
             await _finish(jobs, job, document)
     except StoppedError:

@@ -49,7 +49,7 @@ class LexiconService:
                 found.append(await REQUESTS.run(_own, own, language))
             except REQUEST_ERRORS as error:
                 raise service_error(error) from error
-        found += [each if isinstance(each, Lexicon) else await self.read(each) for each in named]
+        found += [each if isinstance(each, Lexicon) else await self.read(await self.get(each)) for each in named]
         if time.monotonic() - self._looked >= _LOOK_EVERY:
             self._looked = time.monotonic()
             self._common = await REQUESTS.run(self.store.common)
@@ -81,12 +81,11 @@ class LexiconService:
             raise errors.NotFoundError(f"There is no lexicon '{lexicon[:40]}'.", param="lexicons")
         return found
 
-    async def read(self, lexicon: str) -> Lexicon:
-        """Return the entries of an uploaded lexicon. Raises NotFoundError as `get` does."""
-        await self.get(lexicon)
-        found = await REQUESTS.run(self.store.read, lexicon)
+    async def read(self, stored: StoredLexicon) -> Lexicon:
+        """Return the entries of a lexicon that `get` found. Raises NotFoundError where they are gone or damaged."""
+        found = await REQUESTS.run(self.store.read, stored)
         if found is None:
-            raise errors.NotFoundError(f"There is no lexicon '{lexicon[:40]}'.", param="lexicons")
+            raise errors.NotFoundError(f"There is no lexicon '{stored.id}'.", param="lexicons")
         return found
 
     async def remove(self, lexicon: str) -> None:

@@ -166,23 +166,20 @@ class LexiconStore:
             _log_damaged(lexicon, error)
             return None
 
-    def read(self, lexicon: str) -> Lexicon | None:
-        """Return the entries of an uploaded lexicon; None where there is none."""
-        stored = self.get(lexicon)
-        if stored is None:
-            return None
-        if (cached := self._cached.get(lexicon)) is not None:
+    def read(self, stored: StoredLexicon) -> Lexicon | None:
+        """Return the entries of an uploaded lexicon; None where they are gone or damaged."""
+        if (cached := self._cached.get(stored.id)) is not None:
             return cached[0]
         try:
-            with self._path(lexicon).open("rb") as file:
+            with self._path(stored.id).open("rb") as file:
                 file.readline()
                 # Line by line: other threads have their turns.
                 found = Lexicon([LexiconEntry(*json.loads(line)) for line in file], stored.language)
         except (OSError, ValueError, TypeError) as error:
-            _log_damaged(lexicon, error)
+            _log_damaged(stored.id, error)
             return None
         with self._lock:
-            self._remember(lexicon, found, stored.size)
+            self._remember(stored.id, found, stored.size)
         return found
 
     def remove(self, lexicon: str) -> bool:

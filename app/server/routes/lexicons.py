@@ -61,7 +61,8 @@ async def listing(request: Request) -> LexiconList:
 async def lexicon(request: Request, lexicon_id: str) -> Response:
     """Return a lexicon with its entries."""
     lexicons = services(request).speech.lexicons
-    stored, read = await lexicons.get(lexicon_id), await lexicons.read(lexicon_id)
+    stored = await lexicons.get(lexicon_id)
+    read = await lexicons.read(stored)
     # On a thread: it may have many entries.
     return Response(await REQUESTS.run(_detail, stored, read), media_type="application/json")
 

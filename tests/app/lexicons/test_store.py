@@ -48,9 +48,9 @@ def test_a_list_reads_no_entries_and_memory_is_bounded_by_bytes(
     assert sorted(each.id for each in other.lexicons()) == sorted(each.id for each in kept)
     assert other._cached == {}
     for each in kept:
-        read = other.read(each.id)
+        read = other.read(each)
         assert read is not None and (len(read.entries), read.language) == (50, "en")
     assert list(other._cached) == [each.id for each in kept[-3:]]
     (path,) = tmp_path.rglob(f"{kept[0].id}.json")
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0] + b"damaged")
-    assert len(other.lexicons()) == 8 and other.read(kept[0].id) is None
+    assert len(other.lexicons()) == 8 and other.read(kept[0]) is None
