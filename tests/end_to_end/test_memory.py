@@ -57,14 +57,16 @@ def test_memory_returns_when_models_go(tmp_path: Path) -> None:
         resident = []
         for _ in range(4):
             spoken.append(post(url, "/v1/audio/speech", json=SPEECH).content)
+            # On a busy machine the voice goes before the translator comes: its memory is read while it is there.
+            with_voice = metric(url, RESIDENT)
             post(url, "/v1/translate", json=TEXT)
-            full = metric(url, RESIDENT)
+            full = max(with_voice, metric(url, RESIDENT))
             until_unloaded(url)
             resident.append(metric(url, RESIDENT))
             assert resident[-1] < full - LEAST
         assert spoken[1:] == spoken[:-1]
-        # Nothing more is left behind each time. The first round is apart: on a busy machine the voice goes before the
-        # translator comes, and what remains of both together appears in the second.
+        # Nothing more is left behind each time. The first round is apart: where the voice goes before the translator
+        # comes, what remains of both together appears in the second.
         assert resident[3] < resident[1] + LEAST, resident
         assert httpx.get(f"{url}/readyz").status_code == 200
 
