@@ -105,8 +105,7 @@ async def open_speech(
             translator = translation.default_model if translate_model is None else catalog.resolve(translate_model)
             await asyncio.to_thread(_wait_until_loaded, loads.require(translator, "translation"))
         await asyncio.to_thread(_wait_until_loaded, state)
-        _, synthesizer = service.model(name)
-        yield LocalSpeech(service, worker, name, synthesizer)
+        yield LocalSpeech(service, worker, name, state.ready_synthesizer())
     finally:
         service.close()
         translation.close()

@@ -78,12 +78,16 @@ class Description:
     languages: tuple[str, ...] = ()
     parameters: frozenset[str] = frozenset()
     voices: tuple[Voice, ...] = ()
+    default_voice: str = ""
+    clones: bool = False
 
     @classmethod
     def of(cls, model: Model) -> Description:
         """Describe a model; only one that speaks has parameters and voices."""
         languages, parameters, voices = (getattr(model, name, ()) for name in ("languages", "parameters", "voices"))
-        return cls(tuple(languages), frozenset(parameters), tuple(voices))
+        default_voice = getattr(model, "default_voice", "")
+        clones = isinstance(model, VoiceCloner)
+        return cls(tuple(languages), frozenset(parameters), tuple(voices), default_voice, clones)
 
 
 @dataclass(slots=True)
@@ -371,27 +375,33 @@ class ModelLoads:
         state.awaited = True
         return state
 
+    async def describe(self, name: str, kind: ModelKind) -> Description:
+        """Return the properties of a model. Only one that was never loaded is loaded for them, as `obtain` does."""
+        state = self._worker.state(name)
+        if not (state.available and state.kind == kind):
+            state = await self.obtain(name, kind)
+        return state.description or Description()
+
     async def obtain(
         self, name: str, kind: ModelKind, progress: Progress | None = None, *, patient: bool = False
     ) -> ModelState:
         """Return the state of a warm model, which the request of the caller holds until its slot ends.
 
-        A model that is not loaded begins to load. Sockets wait for it, and `patient` callers. A request over HTTP waits
-        where it asks to (`Prefer: wait`), or where the load was under way already.
+        A model that is not loaded begins to load, and the caller waits for it: as long as the server allows, or as a
+        request over HTTP prefers (`Prefer: wait=5`).
 
         Args:
             name: canonical name of the model.
             kind: task of the model.
             progress: is called after each step of the load.
-            patient: wait, whatever the request prefers.
+            patient: wait as long as the server allows, whatever the request prefers.
 
         Raises:
             ServiceError: what `require` and `ModelState.ready_model` raise; DrainingError.
         """
-        under_way = self._worker.state(name).under_way
         state = self.require(name, kind)
         if not self._hold(state):
-            seconds = self._seconds if patient else self.patience(joins=under_way)
+            seconds = self._seconds if patient else self.patience()
             await self.wait(state, progress, seconds)
             if not self._hold(state):
                 raise state.unready()
@@ -399,13 +409,11 @@ class ModelLoads:
             preference.applied = self._bounded(preference)
         return state
 
-    def patience(self, *, joins: bool) -> float:
-        """Return the seconds that the request of the caller waits for a load; `joins`: one that was under way."""
+    def patience(self) -> float:
+        """Return the seconds that the request of the caller waits for a load."""
         preference = wait_preference.get()
-        if preference is None:
+        if preference is None or not preference.asked:
             return self._seconds
-        if not preference.asked:
-            return self._seconds if joins else 0.0
         preference.applied = self._bounded(preference)
         return preference.applied
 

@@ -15,7 +15,7 @@ from app.config import Settings, SettingsError
 from app.engine.admission import Admission, client
 from app.engine.catalog import OPENAI_NAMES, Catalog
 from app.engine.jobs import CancelToken, Priority, SpeechJob
-from app.engine.model_loader import ModelLoads, ModelStatus, Progress
+from app.engine.model_loader import Description, ModelLoads, ModelStatus, Progress
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.engine.worker import ModelWorker
 from app.lexicons.service import LexiconService
@@ -245,13 +245,10 @@ class SpeechService:
             return self.default_model
         return self.catalog.resolve(name)
 
-    def model(self, name: str | None) -> tuple[str, Synthesizer]:
-        """Return a warm model and its name. A model that is present and not loaded begins to load.
-
-        Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is being loaded.
-        """
-        state = self._loads.require(self.model_name(name), "text-to-speech")
-        return state.name, state.ready_synthesizer()
+    async def describe(self, name: str | None) -> tuple[str, Description]:
+        """Return the catalog's name and the properties of a model that speaks. Raises as `ModelLoads.describe` does."""
+        model = self.model_name(name)
+        return model, await self._loads.describe(model, "text-to-speech")
 
     async def prepare(
         self, options: SpeechOptions, timeline: Timeline | None = None, progress: Progress | None = None

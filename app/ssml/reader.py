@@ -1,6 +1,7 @@
 """Reader of SSML (W3C Speech Synthesis Markup Language 1.1) that arrives in fragments cut anywhere.
 
-Expat parses it. A document type declaration is refused, so that there are no entities to expand and nothing to fetch.
+Expat parses it. A document type is read over: its declarations and other entities are refused, so that nothing is
+expanded, and nothing is fetched.
 Text outside any `<speak>` is taken for the content of one.
 """
 
@@ -30,7 +31,7 @@ MAX_IGNORED: Final = 20
 """Most names of ignored parts that are kept."""
 
 _ROOT: Final = "<speak>"
-_ROOTS: Final = ("<speak", "<?xml", "<!")
+_ROOTS: Final = ("<speak", "<?", "<!")
 _UNSPOKEN: Final = frozenset(("metadata", "meta", "lexicon", "lookup", "desc", "title"))
 _SPACE: Final = re.compile(r"\s+")
 _Attributes = dict[str, str]
@@ -85,7 +86,8 @@ class SsmlReader:
         parser.StartElementHandler = self._located(self._start)
         parser.EndElementHandler = self._located(self._end)
         parser.CharacterDataHandler = self._text
-        parser.StartDoctypeDeclHandler = self._located(self._refuse_doctype)
+        parser.StartDoctypeDeclHandler = self._located(self._check_doctype)
+        parser.SkippedEntityHandler = self._located(self._refuse_entity)
         parser.StartCdataSectionHandler = lambda: self._set_verbatim(True)
         parser.EndCdataSectionHandler = lambda: self._set_verbatim(False)
 
@@ -178,8 +180,12 @@ class SsmlReader:
     def _set_verbatim(self, value: bool) -> None:
         self._verbatim = value
 
-    def _refuse_doctype(self, *_: object) -> NoReturn:
-        raise MarkupError("a document type declaration is not accepted in SSML; leave <!DOCTYPE> out")
+    def _check_doctype(self, name: str, system: str | None, public: str | None, has_declarations: bool) -> None:
+        if has_declarations:
+            raise MarkupError("declarations in the document type are not accepted in SSML; leave [...] out of <!DOCTYPE>")
+
+    def _refuse_entity(self, name: str, is_parameter: bool) -> NoReturn:
+        raise MarkupError(f"the entity &{name[:40]}; is not known in SSML; write the character itself")
 
     # Elements
 

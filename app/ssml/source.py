@@ -11,10 +11,10 @@ from app.ssml.run import Passage
 
 _MARGIN: Final = "\ufeff \t\r\n"
 _ROOT: Final = "<speak"
-_DOCTYPE: Final = "<!DOCTYPE speak"  # names the root; SsmlReader refuses it
-_BEFORE: Final = ("<?xml", "<!--")  # begin what may stand before the root
+_DOCTYPE: Final = "<!DOCTYPE speak"  # names the root
+_BEFORE: Final = ("<?", "<!--")  # begin what may stand before the root
 _MOST_UNDECIDED: Final = 4096  # characters: a stream's beginning is read again with each fragment
-_PROLOG: Final = re.compile(rf"(?:[{_MARGIN}]|<\?xml.*?\?>|<!--.*?-->)*", re.DOTALL)
+_PROLOG: Final = re.compile(rf"(?:[{_MARGIN}]|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 
 
 def is_ssml(text: str) -> bool | None:

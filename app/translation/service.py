@@ -60,12 +60,9 @@ class TranslationService:
         """End the thread that splits texts."""
         self.thread.close()
 
-    def model(self, name: str | None) -> tuple[str, Translator]:
-        """Return a warm model and its name. A model that is present and not loaded begins to load.
-
-        Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is being loaded.
-        """
-        state = self._loads.require(self._canonical(name), "translation")
+    async def model(self, name: str | None, progress: Progress | None = None) -> tuple[str, Translator]:
+        """Return a warm model, which the request holds, and its name. Raises as `ModelLoads.obtain` does."""
+        state = await self._loads.obtain(self._canonical(name), "translation", progress)
         return state.name, state.ready_translator()
 
     def _canonical(self, name: str | None) -> str:
@@ -76,11 +73,10 @@ class TranslationService:
     ) -> Route:
         """Return a warm model, which the request holds, and a language it translates to.
 
-        Raises what `model` raises, UnsupportedLanguageError and DrainingError.
+        Raises what `model` raises, and UnsupportedLanguageError.
         """
-        state = await self._loads.obtain(self._canonical(model), "translation", progress)
-        translator = state.ready_translator()
-        return Route(state.name, translator, self.language(target, translator, param))
+        name, translator = await self.model(model, progress)
+        return Route(name, translator, self.language(target, translator, param))
 
     @staticmethod
     def language(name: str, translator: Translator, param: str) -> str:

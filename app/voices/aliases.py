@@ -11,9 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from app.text.languages import language_name, primary_language
-from models.contract import Synthesizer, Voice
+from models.contract import Voice
+
+
+class Voices(Protocol):
+    """Voices of a model, which need not be loaded."""
+
+    @property
+    def voices(self) -> Sequence[Voice]: ...
+
+    @property
+    def default_voice(self) -> str: ...
 
 # Accepted genders of a speaker.
 GENDERS = ("female", "male")
@@ -114,7 +125,7 @@ def find_alias(name: str) -> Alias | None:
     return find_aura(name) or _ALIASES.get(name) or _ALIASES.get(name.lower())
 
 
-def resolve_alias(name: str, model: Synthesizer, lang: str | None = None) -> str:
+def resolve_alias(name: str, model: Voices, lang: str | None = None) -> str:
     """Return `name` if the model knows it or no other service does; else the model's voice that stands for it.
 
     A namesake in its language comes first (Kokoro has af_alloy, am_echo, bm_fable and so on). `lang` is the language

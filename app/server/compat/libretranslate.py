@@ -96,7 +96,7 @@ async def detect(request: Request) -> Response:
 @router.get("/languages")
 async def languages(request: Request) -> Response:
     """List the languages of the default translation model, each with itself and the languages it translates to."""
-    _, translator = services(request).translation.model(None)
+    _, translator = await services(request).translation.model(None)
     known = {each: code(each) for each in sorted(_known(translator), key=codes.name)}
     listed = []
     for each, tag in known.items():

@@ -105,7 +105,7 @@ async def _wait(request: Request, app: Services, state: ModelState, until: Model
     preference = wait_preference.get()
     if preference is None or not preference.asked:
         return
-    waiting = app.loads.wait(state, seconds=app.loads.patience(joins=False), until=until)
+    waiting = app.loads.wait(state, seconds=app.loads.patience(), until=until)
     try:
         await until_gone(request.receive, app.admission.aborted(), waiting)
     except ClientGoneError:

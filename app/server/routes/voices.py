@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from app import errors
+from app.engine.model_loader import Description
 from app.server.exchange import ClientGoneError, until_gone
 from app.server.forms import read_form
 from app.server.schemas import VoiceDeleted, VoiceEntry, VoiceList, VoiceUpload
@@ -23,7 +24,7 @@ from app.server.state import Services, services
 from app.voices.aliases import resolve_alias
 from app.voices.service import NewVoice, VoiceService, new_voice
 from app.voices.store import StoredVoice, is_voice_id
-from models.contract import Synthesizer, Voice, VoiceCloner
+from models.contract import Voice
 
 log = logging.getLogger(__name__)
 
@@ -93,11 +94,11 @@ async def listing(
     if kind == "cloned" and model is None:
         entries = [cloned_entry(voice) for voice in await app.speech.voices.voices()]
         return VoiceList(voices=entries, data=entries)
-    name, synthesizer = app.speech.model(model)
+    name, known = await app.speech.describe(model)
     if kind != "cloned":
-        entries += [own_entry(voice, name, synthesizer) for voice in synthesizer.voices]
-    if kind != "builtin" and isinstance(synthesizer, VoiceCloner):
-        languages = list(synthesizer.languages)
+        entries += [own_entry(voice, name, known) for voice in known.voices]
+    if kind != "builtin" and known.clones:
+        languages = list(known.languages)
         entries += [cloned_entry(voice, name, languages) for voice in await app.speech.voices.voices()]
     return VoiceList(voices=entries, data=entries)
 
@@ -108,11 +109,11 @@ async def voice(request: Request, voice_id: str, model: Annotated[str | None, Qu
     app = services(request)
     if is_voice_id(voice_id):
         return cloned_entry(await _known(app, voice_id))
-    name, synthesizer = app.speech.model(model)
-    wanted = resolve_alias(voice_id, synthesizer)
-    for known in synthesizer.voices:
-        if known.id == wanted:
-            return own_entry(known, name, synthesizer)
+    name, known = await app.speech.describe(model)
+    wanted = resolve_alias(voice_id, known)
+    for voice in known.voices:
+        if voice.id == wanted:
+            return own_entry(voice, name, known)
     raise errors.NotFoundError(f"Model '{name}' has no voice '{voice_id[:40]}'.", param="voice_id")
 
 
@@ -127,7 +128,7 @@ async def delete(request: Request, voice_id: str) -> VoiceDeleted:
     return VoiceDeleted(id=voice_id)
 
 
-def own_entry(voice: Voice, model: str, synthesizer: Synthesizer) -> VoiceEntry:
+def own_entry(voice: Voice, model: str, known: Description) -> VoiceEntry:
     """Return a model's own voice as it is listed."""
     return VoiceEntry(
         id=voice.id,
@@ -135,7 +136,7 @@ def own_entry(voice: Voice, model: str, synthesizer: Synthesizer) -> VoiceEntry:
         language=voice.language,
         gender=voice.gender,
         model=model,
-        languages=list(synthesizer.languages),
+        languages=list(known.languages),
     )
 
 

@@ -52,16 +52,24 @@ def in_thread(pool: ThreadPoolExecutor, running: Any) -> Future[httpx.Response]:
     return pool.submit(speak, running, "wait")
 
 
-def test_a_request_that_does_not_ask_to_wait_begins_the_load(slow: Any, wait_until: Any) -> None:
+def test_a_request_that_prefers_nothing_waits_for_a_model_that_was_not_loaded(slow: Any, wait_until: Any) -> None:
     running = slow()
-    refused = speak(running)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "model_loading")
-    assert int(refused.headers["retry-after"]) >= 1
-    assert "preference-applied" not in refused.headers
-    assert wait_until(lambda: state(running) == "loading")
-    running.second.warm_gate.release(STEPS)
-    assert wait_until(lambda: state(running) == "ready")
+    with ThreadPoolExecutor() as pool:
+        voices = pool.submit(httpx.get, running.url + "/v1/audio/voices?model=tone-two", timeout=60)
+        answer = pool.submit(speak, running)
+        assert wait_until(lambda: "nightingale_model_load_waits 2.0" in running.metrics())
+        running.second.warm_gate.release(STEPS)
+        assert (answer.result(60).status_code, voices.result(60).status_code) == (200, 200)
+    assert "preference-applied" not in answer.result().headers
+
+
+def test_voices_of_a_model_that_was_unloaded_do_not_load_it(start_server: Any, wait_until: Any) -> None:
+    running = start_server(idle_unload_seconds=0.2)
     assert speak(running).status_code == 200
+    assert wait_until(lambda: state(running) == "available")
+    listed = httpx.get(running.url + "/v1/audio/voices?model=tone-two").json()["voices"]
+    one = httpx.get(f"{running.url}/v1/audio/voices/{listed[0]['id']}?model=tone-two").json()
+    assert (one, state(running)) == (listed[0], "available")
 
 
 @pytest.mark.parametrize(("prefer", "applied"), [("wait", "wait=30"), ("respond-async, Wait=7; a=b", "wait=7")])
@@ -110,7 +118,6 @@ def test_requests_wait_for_the_load(slow: Any, wait_until: Any) -> None:
     with ThreadPoolExecutor() as pool:
         answers = [in_thread(pool, running) for _ in range(3)]
         assert wait_until(lambda: state(running) == "loading")
-        # Who does not ask to wait waits, too, for a load that is under way.
         answers.append(pool.submit(speak, running))
         assert wait_until(lambda: "nightingale_model_load_waits 4.0" in running.metrics())
         assert not any(answer.done() for answer in answers)
@@ -145,7 +152,7 @@ def test_no_more_wait_than_may_queue(slow: Any, wait_until: Any) -> None:
 def test_who_leaves_while_it_loads_gives_the_slot_back(slow: Any, wait_until: Any, leave: Any) -> None:
     running = slow()
     body = {"input": "Hi.", "model": "tone-two"}
-    assert speak(running).status_code == 503
+    assert int(speak(running, "wait=0").headers["retry-after"]) >= 1
     leave(running.url + "/v1/audio/speech", body, lambda: "load_waits 1.0" in running.metrics())
     assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
     assert state(running) == "loading"

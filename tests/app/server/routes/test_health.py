@@ -29,8 +29,8 @@ def value(server: Any, name: str, **labels: str) -> float:
 OPENAI = {"model": "tone", "surface": "openai", "streaming": "false"}
 
 
-def speak(server: Any, **body: object) -> httpx.Response:
-    return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=60)
+def speak(server: Any, prefer: str = "wait", **body: object) -> httpx.Response:
+    return httpx.post(server.url + "/v1/audio/speech", json=body, headers={"prefer": prefer}, timeout=60)
 
 
 def test_livez_reports_the_heartbeat(server: Any, wait_until: Any) -> None:
@@ -70,7 +70,7 @@ def test_readyz_shows_the_warm_up_and_then_says_yes(start_server: Any, tone: Any
         assert model()["status"] == "warming"
         assert model()["warm"] == {"done": done, "total": 3, "last": f"bucket {done - 1}", "last_seconds": 0.0}
     assert value(running, "nightingale_ready") == 0
-    refused = speak(running, input="Hi.")
+    refused = speak(running, "wait=0", input="Hi.")
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "model_loading"
     assert "2 of 3" in refused.json()["error"]["message"]

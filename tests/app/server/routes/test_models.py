@@ -125,8 +125,7 @@ def test_a_server_stays_ready_without_its_default_model(loads: Running) -> None:
     ready = httpx.get(running.url + "/readyz")
     assert (ready.status_code, ready.json()["models"][0]["status"]) == (200, "idle")
     assert metric(running, "nightingale_ready 1.0")
-    assert code(speak(running, model=None)) == (503, "model_loading")
-    assert speak(running, WAIT, model=None).status_code == 200
+    assert speak(running, model=None).status_code == 200
 
 
 def test_the_limits_of_single_models_are_their_own(start_server: Any, wait_until: Any) -> None:
