@@ -50,7 +50,7 @@ class LocalSpeech:
         self, text: str, options: SpeechOptions, timeline: Timeline, input_type: InputType = "auto"
     ) -> AsyncIterator[Pcm]:
         """Yield the audio of `text` in pieces, float32 [samples] at the model's sample rate. Raises ServiceError."""
-        document = plain_document(text)
+        document = plain_document(text, input_type)
         speech = await self.service.prepare(options)
         if holds_ssml(text, input_type):
             document = await read_document(self.service, text, speech)

@@ -9,8 +9,7 @@ from app.llm_text.scanner import SILENT, Mode, Rule, State, beginnings, change, 
 from app.text.markup import ENTITY, ENTITY_START, TAG, TAG_START, decode
 
 _BREAKING: Final = re.compile(r"(?:br|p|div|li|ul|ol|tr|table|h[1-6]|hr|blockquote|section)", re.IGNORECASE)
-# Elements whose content is not for a listener; open models write their thinking between such tags.
-_SILENT_ELEMENTS: Final = ("script", "style", "think", "thinking")
+_SILENT_ELEMENTS: Final = ("script", "style")
 
 
 def _read_tag(state: State, token: re.Match[str]) -> None:

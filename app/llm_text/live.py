@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.llm_text.clean import Cleaner
+from app.llm_text.hidden import HiddenParts
 from app.llm_text.output import CleanText, Origins
 from app.llm_text.policy import BoundaryPolicy
 from app.llm_text.sources import Speakable, TextSource
 
 
 class LiveText(TextSource):
-    """`Cleaner` before a `BoundaryPolicy`.
+    """`HiddenParts` and a `Cleaner` before a `BoundaryPolicy`.
 
     No text is blank, except that the last of a stream is empty if nothing more is to be spoken.
     """
@@ -19,6 +20,7 @@ class LiveText(TextSource):
     def __init__(self, policy: BoundaryPolicy, cleaner: Cleaner | None = None) -> None:
         self._policy = policy
         self._cleaner = cleaner if cleaner is not None else Cleaner()
+        self._hidden = HiddenParts(markdown=False)
         self._origins = Origins()
         self._original = ""  # from character _start on
         self._start = 0
@@ -29,7 +31,7 @@ class LiveText(TextSource):
 
     def feed(self, fragment: str, now: float) -> list[Speakable]:
         self._original += fragment
-        return self._clean(self._cleaner.feed(fragment), now)
+        return self._clean(self._cleaner.feed(self._hidden.feed(fragment)), now)
 
     def tick(self, now: float) -> list[Speakable]:
         return self._with_original(self._policy.tick(now))
@@ -41,7 +43,8 @@ class LiveText(TextSource):
         self._policy.queued(seconds, now)
 
     def flush(self, now: float) -> list[Speakable]:
-        out = self._clean(self._cleaner.flush(), now) + self._with_original(self._policy.flush(now))
+        rest = [*self._cleaner.feed(self._hidden.flush()), *self._cleaner.flush()]
+        out = self._clean(rest, now) + self._with_original(self._policy.flush(now))
         if self._original:
             end = self._start + len(self._original)
             if out:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from app.llm_text.hidden import HiddenParts
 from app.text.sentence_buffer import SentenceBuffer
 from app.text.types import Script
 
@@ -64,10 +65,11 @@ class TextSource(Protocol):
 
 
 class PlainText(TextSource):
-    """A `SentenceBuffer` as a TextSource: no cleaning, no timer, no clause cuts."""
+    """A `SentenceBuffer` as a TextSource: no timer, no clause cuts. `hides`: see `HiddenParts`."""
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, *, hides: bool = False) -> None:
         self._buffer = SentenceBuffer(language)
+        self._hidden = HiddenParts() if hides else None
         self._position = 0
 
     @property
@@ -75,13 +77,15 @@ class PlainText(TextSource):
         return self._buffer.held
 
     def feed(self, fragment: str, now: float) -> list[Speakable]:
-        return [self._speakable(sentence) for sentence in self._buffer.feed(fragment)]
+        shown = fragment if self._hidden is None else self._hidden.feed(fragment)
+        return [self._speakable(sentence) for sentence in self._buffer.feed(shown)]
 
     def queued(self, seconds: float, now: float) -> None:
         """Ignore the queue."""
 
     def flush(self, now: float) -> list[Speakable]:
-        rest = [self._speakable(sentence) for sentence in self._buffer.flush()]
+        shown = "" if self._hidden is None else self._hidden.flush()
+        rest = [self._speakable(sentence) for sentence in [*self._buffer.feed(shown), *self._buffer.flush()]]
         self._position = 0
         return rest
 

@@ -24,7 +24,7 @@ from app.engine.model_loader import ModelState, Progress
 from app.errors import DrainingError, InvalidRequestError, ServiceError
 from app.observability import metrics
 from app.request_context import wait_preference
-from app.server.error_responses import error_response, sse_error
+from app.server.error_responses import error_response, header_text, sse_error
 from app.server.schemas import LoadingEvent
 from app.server.state import Services
 from models.contract import Cancelled
@@ -187,6 +187,8 @@ class Exchange(Response, ABC):
         self.timeline = Timeline()
         # Whether the client was sent the head of the answer.
         self.started = False
+        # Parts of the request that change nothing, for the header `x-ignored`.
+        self.ignored: tuple[str, ...] = ()
         self._characters = characters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -248,8 +250,12 @@ class Exchange(Response, ABC):
             await self.respond(response)
 
     async def send(self, message: Message) -> None:
-        """Send one message, and note the head of the answer."""
-        self.started = self.started or message["type"] == "http.response.start"
+        """Send one message. The head of the answer names what is ignored."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            if self.ignored:
+                ignored = header_text(", ".join(self.ignored)).encode()
+                message = {**message, "headers": [*message["headers"], (b"x-ignored", ignored)]}
         await self._send(message)
 
     async def send_part(self, data: bytes, *, more: bool = True) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import NoneType
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
@@ -30,6 +30,13 @@ class OptionalFields(BaseModel):
             if value is not None or name not in fields or NoneType in get_args(fields[name].annotation)
         }
 
+    def unknown_fields(self) -> tuple[str, ...]:
+        """Return fields that were given and are none of these, as `x-ignored` names them: at most MAX_UNKNOWN."""
+        return tuple(f"parameter {name[:40]}" for name in [*(self.model_extra or {})][:MAX_UNKNOWN])
+
+
+MAX_UNKNOWN: Final = 20
+"""Most unknown fields of a body that its answer names."""
 
 Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 32)]
 Speed = Annotated[float, Field(strict=True, ge=MIN_SPEED, le=MAX_SPEED, allow_inf_nan=False)]
@@ -70,8 +77,11 @@ class SamplingFields(BaseModel):
 
 
 InputType = Annotated[
-    Literal["auto", "text", "ssml"],
-    Field(description="`ssml`: `input` is a document of SSML; `auto`: it is if its root is `<speak>`"),
+    Literal["auto", "text", "llm", "ssml"],
+    Field(
+        description="`ssml`: `input` is a document of SSML; `llm`: Markdown of a language model; `text`: all of it is "
+        "read; `auto`: SSML if its root is `<speak>`, else text without a model's thoughts, calls of tools and code"
+    ),
 ]
 
 # A format that no encoder has is refused later, with the list of formats: this schema lists them for readers.
@@ -121,7 +131,7 @@ VoiceMarks = Annotated[StrictBool, Field(description="`[voice:NAME]` changes the
 
 
 class SpeechFields(LexiconFields, SamplingFields):
-    """Manner and form of the speech in a request, whatever is said. Unknown parameters are refused."""
+    """Manner and form of the speech in a request, whatever is said."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=_sampling_last)
 
@@ -158,8 +168,10 @@ class SpeechFields(LexiconFields, SamplingFields):
 class SpeechBody(SpeechFields):
     """`POST /v1/audio/speech`: OpenAI's request, with `lang`, `seed`, `sample_rate` and others added.
 
-    Unknown parameters are refused: a misspelled one would otherwise be ignored in silence.
+    Other clients of OpenAI's API have parameters of their own: unknown ones change nothing, and `x-ignored` names them.
     """
+
+    model_config = ConfigDict(extra="allow")
 
     input: Annotated[
         UnicodeText,

@@ -12,6 +12,8 @@ from typing import Final, Literal
 
 from app import errors
 from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.llm_text.clean import Cleaner
+from app.llm_text.hidden import hide
 from app.speech.service import PreparedSpeech, SpeechService
 from app.speech.stream import SpeechStream
 from app.speech.variants import Variants
@@ -19,7 +21,7 @@ from app.ssml.source import SsmlText, is_ssml
 from app.text.types import PLAIN, Script, Style
 from app.translation.text import codes
 
-InputType = Literal["auto", "text", "ssml"]
+InputType = Literal["auto", "text", "llm", "ssml"]
 
 # Characters of SSML that are read in one turn of the text thread.
 _SLICE: Final = 2_000
@@ -76,8 +78,14 @@ def holds_ssml(text: str, input_type: InputType) -> bool:
     return input_type == "ssml" or (input_type == "auto" and is_ssml(text) is True)
 
 
-def plain_document(text: str) -> Document:
-    """Return a plain text as a document."""
+def plain_document(text: str, input_type: InputType) -> Document:
+    """Return a text that is no SSML as a document, without what a language model writes for others than listeners."""
+    if input_type == "llm":
+        cleaner = Cleaner()
+        pieces = [*cleaner.feed(hide(text)), *cleaner.flush()]
+        text = "".join(piece.text for piece in pieces)
+    elif input_type == "auto":
+        text = hide(text)
     return Document((Part(text),))
 
 
@@ -140,7 +148,7 @@ async def read_dialogue(
     ignored: list[str] = []
     offset = 0
     for number, line in enumerate(lines):
-        document = Document((Part(line.text, style=line.style),))
+        document = Document((Part(hide(line.text), style=line.style),))
         if is_ssml(line.text) is True:
             where = f"{param}[{number}].text"
             try:

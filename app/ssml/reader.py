@@ -182,7 +182,7 @@ class SsmlReader:
 
     def _check_doctype(self, name: str, system: str | None, public: str | None, has_declarations: bool) -> None:
         if has_declarations:
-            raise MarkupError("declarations in the document type are not accepted in SSML; leave [...] out of <!DOCTYPE>")
+            raise MarkupError("SSML may not declare anything in its document type; leave [...] out of <!DOCTYPE>")
 
     def _refuse_entity(self, name: str, is_parameter: bool) -> NoReturn:
         raise MarkupError(f"the entity &{name[:40]}; is not known in SSML; write the character itself")

@@ -77,10 +77,10 @@ class SsmlText(TextSource):
 
 
 class DetectedText(TextSource):
-    """SsmlText for a text whose root is `<speak>`, else PlainText. The beginning of each text decides."""
+    """SsmlText for a text whose root is `<speak>`, else PlainText that hides. The beginning of each text decides."""
 
     def __init__(self, language: str, *, translated: bool = False) -> None:
-        self._plain = PlainText(language)
+        self._plain = PlainText(language, hides=True)
         self._ssml = SsmlText(language, translated=translated)
         self._source: TextSource | None = None
         self._begun = ""

@@ -26,6 +26,7 @@ class Voices(Protocol):
     @property
     def default_voice(self) -> str: ...
 
+
 # Accepted genders of a speaker.
 GENDERS = ("female", "male")
 _PERSONS = {"female": "woman", "male": "man"}

@@ -77,7 +77,7 @@ class PhonemesResponse(Exchange):
 
     async def _sentences(self, speech: PreparedSpeech) -> AsyncIterator[list[Token]]:
         service, text = self.app.speech, self._body.input
-        document = plain_document(text)
+        document = plain_document(text, self._body.input_type)
         if holds_ssml(text, self._body.input_type):
             document = await read_document(service, text, speech)
         variants = Variants(service, speech)

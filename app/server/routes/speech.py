@@ -28,7 +28,6 @@ from app.errors import (
 )
 from app.observability import metrics
 from app.server.audio_response import Reply, ReplyForm, negotiate
-from app.server.error_responses import header_text
 from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import SpeechBody
 from app.server.state import Services, services
@@ -91,7 +90,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         self._subtitles: SubtitleFormat | None = None
         self._rate = 0
         self._ssml = False
-        self._ignored: tuple[str, ...] = ()
+        self.ignored = body.unknown_fields()
         self._instructions = Instructions.read(body.instructions or "")
         self._speed_given = "speed" in body.model_fields_set
         self._labels = metrics.Labels(model="none", surface=surface, streaming=self._sse)
@@ -133,7 +132,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         document = await self.read(speech)
         speech, document = await document.prepare(self.app.speech, speech)
         unused = self._instructions.unused(speech.synthesizer, speech.options, speed_given=self._speed_given)
-        self._ignored = (*document.ignored, *unused)
+        self.ignored += (*document.ignored, *unused)
         admitted = self.app.admission.open(speech.model, client.get())
         stream = SpeechStream(
             self.app.speech,
@@ -176,7 +175,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
     async def read(self, speech: PreparedSpeech) -> Document:
         """Return the text, with its markup. Raises ServiceError."""
         if not self._ssml:
-            return plain_document(self._body.input)
+            return plain_document(self._body.input, self._body.input_type)
         return await read_document(self.app.speech, self._body.input, speech, param=self.text_field)
 
     async def answer(self, stream: SpeechStream) -> None:
@@ -184,7 +183,6 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         chunks = aiter(stream)
         # Made while the model computes: once it has, everything is waited for.
         form = ReplyForm(self._format, self._rate, self._sse, len(self._body.input), self.app.settings.stall_seconds)
-        form = replace(form, extra=self._told())
         reply = self.make_reply(stream, self.send, form)
         first = await anext(chunks)
         if self._subtitles is not None:
@@ -197,10 +195,6 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         else:
             await reply.streamed(first, chunks)
 
-    def _told(self) -> dict[str, str]:
-        """Return the header that names what changes nothing, if anything does."""
-        return {"x-ignored": header_text(", ".join(self._ignored))} if self._ignored else {}
-
     def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
         """Return the writer of the answer's bytes."""
         return Reply(stream, send, form)
@@ -208,7 +202,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
     async def _send_subtitles(self, kind: SubtitleFormat, stream: SpeechStream, chunks: Sequence[SpokenChunk]) -> None:
         for chunk in chunks:
             stream.delivered(chunk, sent=False)
-        headers = {"server-timing": self.timeline.server_timing(), "cache-control": "no-store", **self._told()}
+        headers = {"server-timing": self.timeline.server_timing(), "cache-control": "no-store"}
         if (report := await stream.verification()) is not None:
             headers |= report.headers()
         text = subtitles.render(subtitles.cues(chunks), kind)

@@ -11,7 +11,7 @@ import re
 from typing import Annotated, Any, Literal
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from starlette.datastructures import FormData, UploadFile
 
 from app.audio.vad import VoiceOptions
@@ -19,7 +19,7 @@ from app.errors import InvalidRequestError, UnsupportedFormatError
 from app.recognition.service import AUTO_CHUNKS, RecognitionOptions
 from app.recognition.transcript import TRANSCRIPT_FORMATS, TranscriptFormat, TranscriptOptions
 from app.server.exception_handlers import explain
-from app.server.schemas import UnicodeText
+from app.server.schemas import OptionalFields, UnicodeText
 from models.contract import RecognitionTask
 
 MAX_FIELDS = 200
@@ -82,10 +82,10 @@ _CHUNKING_SCHEMA = {
 }
 
 
-class TranslationForm(BaseModel):
-    """`POST /v1/audio/translations`, as multipart/form-data. Unknown parameters are refused."""
+class TranslationForm(OptionalFields):
+    """`POST /v1/audio/translations`, a form. Unknown parameters change nothing: `x-ignored` names them."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="allow")
 
     file: Annotated[
         Any,
@@ -126,10 +126,12 @@ class TranslationForm(BaseModel):
 
 
 class TranscriptionForm(TranslationForm):
-    """`POST /v1/audio/transcriptions`, as multipart/form-data. Unknown parameters are refused."""
+    """`POST /v1/audio/transcriptions`, likewise."""
 
     language: Annotated[
-        UnicodeText | None, Field(description="code, tag or English name of what is spoken; default: detected")
+        UnicodeText | None,
+        AfterValidator(lambda name: None if name is None or name.strip().lower() == "auto" else name),
+        Field(description="code, tag or English name of what is spoken; absent or auto: detected"),
     ] = None
     languages: Annotated[list[UnicodeText], Field(description="languages that may be spoken", max_length=100)] = Field(
         default_factory=list
@@ -246,7 +248,7 @@ def read_json_fields(body: bytes, task: RecognitionTask) -> TranslationForm:
     accepted = sorted({"input_audio", *kind.model_fields} - {"file"})
     try:
         found = _JsonBody.model_validate_json(body)
-        fields = {key: value for key, value in (found.model_extra or {}).items() if value not in ("", None)}
+        fields = {key: value for key, value in (found.model_extra or {}).items() if value != ""}
         if "file" in fields:
             raise InvalidRequestError("A JSON body has 'input_audio' in place of 'file'.", param="file")
         return kind.model_validate(fields | {"file": _from_base64(found.input_audio.data)})
@@ -277,7 +279,7 @@ def _take(fields: dict[str, Any], key: str, value: str | UploadFile) -> None:
         fields.setdefault(name, []).append(value)
     elif inner and isinstance(fields.setdefault(name, {}), dict):
         fields[name][inner] = value
-    elif name in fields:
+    elif name in fields and name in TranscriptionForm.model_fields:
         raise InvalidRequestError(f"'{name[:40]}' is given twice.", param=name[:40])
     elif value != "":
         # Clients send empty fields for what their users left empty.

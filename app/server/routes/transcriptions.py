@@ -116,6 +116,7 @@ class TranscriptionExchange(RecordingExchange):
         """Check the fields. Raises InvalidRequestError."""
         received = self._received
         self.fields = read_fields(received, self._task) if isinstance(received, FormData) else received
+        self.ignored = self.fields.unknown_fields()
         self.labels = replace(self.labels, streaming=self.fields.streamed)
         self._form = self.fields.form()
 

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, Vali
 
 from app.errors import BodyTooLargeError, ProtocolError
 from app.server.schemas import LexiconFields, OptionalFields, SamplingFields, Seed, ShortText, Speed, UnicodeText
+from app.speech.document import InputType
 from app.speech.verifier import Mode
 
 
@@ -25,8 +26,9 @@ class Start(LexiconFields, SamplingFields, Message):
     """First message: the options of the speech. `sample_rate` in Hz; None keeps the model's.
 
     `input` "llm": the text is a language model's, as it writes it. Markdown, code, addresses and emoji become speakable
-    text, which is cut where the first audio comes soonest. "ssml": the text between two flushes is a document of SSML;
-    "text" is that, too, if its root is `<speak>`. `translate_to`, `source` and `translate_model` have the text
+    text, which is cut where the first audio comes soonest. "ssml": the text between two flushes is a document of SSML.
+    "text": all of it is read. "auto": it is SSML if its root is `<speak>`, else text without a model's thoughts, calls
+    of tools and blocks of code. `translate_to`, `source` and `translate_model` have the text
     translated first. `anticipate` translates the beginning of a sentence while the rest is still being written.
     `verify` has a recognizer hear each sentence; `done` tells the result. `lexicons` and `lexicon` give pronunciations.
     `cache` false: no sentence comes from the server's cache, or goes there. `voice_marks`: `[voice:NAME]` in a plain
@@ -46,7 +48,7 @@ class Start(LexiconFields, SamplingFields, Message):
     verify: Mode = "off"
     cache: StrictBool = True
     timestamps: StrictBool = False
-    input: Literal["text", "llm", "ssml"] = "text"
+    input: InputType = "auto"
     translate_to: UnicodeText | None = None
     source: UnicodeText | None = None
     translate_model: UnicodeText | None = None

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
@@ -39,6 +38,7 @@ from app.server.streaming.effects import (
     Send,
     Speak,
 )
+from app.speech.document import InputType
 from app.speech.sentence import SpokenChunk
 from app.speech.verifier import Report
 from app.ssml.source import DetectedText, SsmlText
@@ -78,7 +78,7 @@ class StreamSession:
         self._refused: ServiceError | None = None
         self._rest, self._taken = "", 0
         self._timestamps = False
-        self._input: Literal["text", "llm", "ssml"] = "text"
+        self._input: InputType = "auto"
         self._anticipate = True
         self._languages: tuple[str, str | None] = ("en-us", None)
         self._source: TextSource = PlainText("en-us")
@@ -339,6 +339,8 @@ class StreamSession:
         language, target = self._languages
         if self._input == "llm":
             return LiveText(BoundaryPolicy(language, target))
+        if self._input == "text":
+            return PlainText(codes.tag(language))
         kind = SsmlText if self._input == "ssml" else DetectedText
         return kind(codes.tag(language), translated=target is not None)
 

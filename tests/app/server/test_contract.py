@@ -389,7 +389,8 @@ SOCKETS = {each.name for each in SURFACES if each.socket}
 NO_FAULT: dict[str, set[str]] = {
     "unknown language": ELEVENLABS | {"deepgram", "deepgram socket"},
     "unknown option": ELEVENLABS
-    | {each.name for each in SURFACES if each.label in ("deepgram", "wyoming", "libretranslate")},
+    | {each.name for each in SURFACES if each.label in ("deepgram", "wyoming", "libretranslate")}
+    | {"openai", "openai events", "transcriptions", "transcription events", "translations"},
     "unknown format": {"wyoming"},
     "speed out of range": ELEVENLABS | {"wyoming"},
     "unknown speech": {"translations"},

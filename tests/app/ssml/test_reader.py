@@ -266,7 +266,8 @@ def test_voices_and_languages() -> None:
     [
         ("<speak>", True), ("\ufeff <speak version='1.1'>", True), ("<?xml version='1.0'?>\n<speak>", True),
         ("<spe", None), ("  ", None), ("<?xml ver", None), ("<speaker>", False), ("Hello <speak>", False),
-        ("<?php ?><speak>", True), ("<?a", None), ("<?a?> 5", False), ("<s", None), ("<p>", False), ("5 < 6", False), ("<!-- a --> <!-- b --><speak>", True), ("<!-- <speak>", None),
+        ("<?php ?><speak>", True), ("<?a", None), ("<?a?> 5", False), ("<s", None),
+        ("<p>", False), ("5 < 6", False), ("<!-- a --> <!-- b --><speak>", True), ("<!-- <speak>", None),
         ("<!DOCTYPE speak PUBLIC '-//W3C//DTD SYNTHESIS 1.0//EN' ''><speak>", True), ("<!DOCTYPE speak[", True),
         ("<!DOCTYPE html><speak>", False), ("<!DOC", None), ("<!", None), ("<!-- a --> 5 < 6", False),
         ("<?xml?>" * 5_000 + "<speak>", True), ("<!---->" * 5_000 + "<!--", False), (" " * 5_000, False),

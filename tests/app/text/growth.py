@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from app.audio.subtitles import cues, render
+from app.llm_text.hidden import HiddenParts, hide
 from app.llm_text.live import LiveText
 from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
 from app.speech.sentence import SpokenChunk
@@ -86,6 +87,14 @@ def _live(size: int, share: int = 1) -> Step:
     return step
 
 
+def _hidden(text: str) -> None:
+    parts = HiddenParts()
+    for start in range(0, len(text), 7):
+        parts.feed(text[start : start + 7])
+    parts.flush()
+    hide(text)
+
+
 def long_sentence(text: str) -> None:
     """Hold all of `text` at once: the limit of a sentence hides quadratic time."""
     buffer = SentenceBuffer(limit=len(text))
@@ -136,6 +145,7 @@ STEPS: Final[dict[str, Step]] = {
     "identify": lambda text: identify(text, 5),
     "fragments": _buffer(1000),
     "small fragments": _buffer(7, 4),
+    "hidden parts": _hidden,
     "a model's text": _live(1000),
     "a model's tokens": _live(5, 8),
     "English": _phonemize("en-us"),
@@ -150,6 +160,7 @@ STEPS: Final[dict[str, Step]] = {
 FRAGMENTS: Final = (
     "\n", "https://a1 ", "[a](/a/)", "[", "[a](", "![", "*a ", "`a", "|-", "<a ", "<a b='", "<!--", "&a",
     "(a, ", "'a' ", "a.", "1,", "%", "x", "—", "中。", "e\u0301", "😀", "।", "http://www.a.b/c( ",
+    "<think>", "</think>\n", "\n|", "\n```", "<|start|>a", "](http://a(", "\n[^1]:", "<details type",
 )  # fmt: skip
 # Fragments of the random texts of the long test.
 MORE: Final = (

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.llm_text.clauses import ClauseCutter
+from app.llm_text.hidden import HiddenParts
 from app.text.sentence_buffer import SentenceBuffer
 
 # Least entry of a schedule, and the default schedule, in characters: ElevenLabs' numbers.
@@ -28,6 +29,7 @@ class ScheduledText:
 
     def __init__(self, language: str, schedule: Sequence[float] | None = None, *, phrases: bool = False) -> None:
         self._buffer = SentenceBuffer(language)
+        self._hidden = HiddenParts()
         self._cutter = ClauseCutter.between(language, None, words=_WORDS, characters=_CHARACTERS, forced=0)
         self._schedule = tuple(schedule or SCHEDULE)
         self._phrases = phrases
@@ -41,7 +43,7 @@ class ScheduledText:
 
     def feed(self, fragment: str, *, trigger: bool = False, more: bool = False) -> list[str]:
         """Return the pieces that can be spoken now. `more`: the message goes on."""
-        pieces = self._buffer.feed(fragment)
+        pieces = self._buffer.feed(self._hidden.feed(fragment))
         # Some clients send tokens all the same, and their "3." may become 3.5: a phrase needs a letter.
         lettered = self._lettered or any(map(str.isalpha, fragment))
         self._lettered = more and lettered
@@ -56,7 +58,7 @@ class ScheduledText:
 
     def flush(self) -> list[str]:
         """Return the text that waits."""
-        pieces = self._buffer.flush()
+        pieces = [*self._buffer.feed(self._hidden.flush()), *self._buffer.flush()]
         self._spoken += len(pieces)
         return pieces
 

@@ -1,4 +1,4 @@
-"""Clients that write every field they know: null is "not given"."""
+"""Fields of other clients: null is "not given", and unknown ones change nothing in OpenAI's surface."""
 
 from __future__ import annotations
 
@@ -47,3 +47,14 @@ def test_null_is_not_given_in_a_message_of_a_socket(server: Any) -> None:
     with connect(server.websocket_url) as socket:
         socket.send(json.dumps(nulls(Start) | {"type": "start"}))
         assert json.loads(socket.recv(timeout=60))["type"] == "ready"
+
+
+def test_unknown_fields_of_a_request_for_speech_are_named(server: Any) -> None:
+    url = server.url + "/v1/audio/speech"
+    fields = {"lang_code": "a", "user": "me", "stream": True, "volume_multiplier": 2, "sead": {"x": [1]}, "né": None}
+    answer = httpx.post(url, json={"input": "Hi."} | fields, timeout=60)
+    assert (answer.status_code, answer.content) == (200, httpx.post(url, json={"input": "Hi."}, timeout=60).content)
+    named = "parameter lang_code, parameter user, parameter stream, parameter volume_multiplier, parameter sead"
+    assert answer.headers["x-ignored"] == named + r", parameter n\xe9"
+    many = httpx.post(url, json={"input": "Hi.", **{f"{n}{'x' * 99}": n for n in range(99)}}, timeout=60)
+    assert (many.status_code, many.headers["x-ignored"].count("parameter")) == (200, 20)

@@ -1,0 +1,213 @@
+r"""Parts of a language model's output that are not for a listener, covered by white space.
+
+Hidden are special tokens, thoughts, calls of tools and their results, in the forms in which open models and their
+programs write these. Of Markdown, blocks of code, destinations of links, notes and the frames of tables are hidden; a
+bar between two cells becomes a comma. The text keeps its length, so every character stays at its place.
+
+A tag such as `<think>` opens a hidden part at the beginning of a line, after the end of a sentence, and where a word
+follows it without a space. Elsewhere ("the <think> tag") it is a word of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_LOOK_AHEAD: Final = 1_200
+"""Most characters that are held back to find out what they are."""
+_CONTEXT: Final = 8
+"""Characters before a part that tell whether it is one."""
+_TAIL: Final = 64
+"""Characters at the end of a hidden part that may begin its end."""
+
+_NAMES: Final = (
+    r"think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|tool_(?:calls?|code|use|responses?|results?|outputs?)"
+    r"|function_(?:calls?|results?)|function(?==)|antml:\w{1,20}"
+)
+_ATTRIBUTES: Final = r"(?:[\s=][^<>\n]{0,300})?"
+_HEADER: Final = r"<\|(?:start|channel|constrain)\|>[^<]{0,100}"
+_INDENTATION: Final = r"[ \t>]{0,8}(?:(?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?"
+_LINK: Final = (
+    r"(?<=\])\((?!/[^/\n()]*/\))<?(?:[a-zA-Z][\w+.-]{0,30}:|www\.|\#|\.{0,2}/)[^\s()]{0,800}"
+    r"(?:\([^\s()]{0,99}\)[^\s()]{0,99}){0,2}(?:[ \t](?:\"[^\"\n]{0,99}\"|'[^'\n]{0,99}'))?\)"
+)
+_ANYWHERE: Final = rf"""
+    (?P<tag><(?P<name>{_NAMES}){_ATTRIBUTES}>)
+    | (?P<details><details\s[^<>\n]{{0,300}}type\s?=\s?["']?(?:reasoning|tool_calls|code_interpreter)[^<>\n]{{0,300}}>)
+    | (?P<think>◁think▷|\[THINK\])
+    | (?P<calls>\[TOOL_CALLS\])
+    | (?P<channel>(?:{_HEADER}){{1,4}}<\|message\|>)
+    | (?P<section><[|｜](?:START_(?P<part>(?!RESPONSE)\w{{1,30}})|(?P<kind>[\w▁]{{1,40}}[_▁])begin)[|｜]>)
+    | (?P<role><\|im_start\|>\w{{0,20}}|<\|start_header_id\|>\w{{0,20}}<\|end_header_id\|>)
+    | (?P<special><[|｜][\w▁.:/-]{{1,60}}[|｜]>)
+"""
+_MARKDOWN: Final = rf"""
+    | (?P<fence>(?<=\n){_INDENTATION}(?P<ticks>`{{3,9}}(?=[^`\n]{{0,200}}(?:\n|\Z))|~{{3,9}})[^\n]{{0,200}}(?:\n|\Z))
+    | (?P<row>(?<=\n)[ \t]{{0,8}}\|[^\n]{{0,1000}}(?:\n|\Z))
+    | (?P<link>{_LINK})
+    | (?P<definition>(?<=\n)[ \t]{{0,8}}\[(?:\^[^\]\s]{{1,40}}\]:|[^\]\n]{{1,80}}\]:[ \t]+<?https?://)[^\n]{{0,1000}}(?:\n|\Z))
+    | (?P<note>\[\^[^\]\s]{{1,40}}\])
+"""
+# Text at the end of the fragments that may become a part with the next one.
+_BEGUN: Final = rf"""
+    <\|(?:im_start|start_header_id)\|>\w{{0,20}}(?:<[|\w]{{0,20}})?\Z
+    | (?:{_HEADER}){{0,4}}<(?:[a-zA-Z|｜/][^<>\n]{{0,700}}>?)?\Z | (?:{_HEADER}){{1,4}}\Z
+    | ◁[^▷\s]{{0,8}}\Z | \[/?[A-Z_]{{0,12}}\Z
+"""
+_BEGUN_MARKDOWN: Final = r"""
+    | (?<=\n)[ \t>]{0,8}(?:[-*+]|\d{1,3}[.)]?)?[ \t]{0,4}(?<!\n)\Z
+    | (?<=\n)[ \t>]{0,8}(?:(?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(?:`{1,9}[^`\n]{0,200}|~{1,9}[^\n]{0,200})\Z
+    | (?<=\n)[ \t]{0,8}(?:\|[^\n]{0,1000}|\[[^\]\n]{0,80}(?:\](?::[^\n]{0,1000})?)?)\Z
+    | \](?:\([^\s()]{0,800}(?:\([^\s()]{0,99}\)?[^\s()]{0,99}){0,2}(?:[ \t](?:["'][^"'\n]{0,99}["']?)?)?)?\Z
+    | \[\^[^\]\s]{0,40}\Z
+"""
+_FLAGS: Final = re.VERBOSE | re.IGNORECASE
+_PARTS: Final = {False: re.compile(_ANYWHERE, _FLAGS), True: re.compile(_ANYWHERE + _MARKDOWN, _FLAGS)}
+_UNFINISHED: Final = {False: re.compile(_BEGUN, _FLAGS), True: re.compile(_BEGUN + _BEGUN_MARKDOWN, _FLAGS)}
+_SIGNS: Final = re.compile(r"[<◁\[\]`~|]|\n[ \t>\d.)*+-]+\Z")
+# The end of a thought that the template of a prompt has begun.
+_CLOSING: Final = re.compile(r"\s*(?:</(?:think(?:ing)?|thoughts?|reasoning)>|◁/think▷|\[/THINK\])", re.IGNORECASE)
+_OPENING: Final = re.compile(r"<(?:think(?:ing)?|thoughts?|reasoning)\b|◁think▷|\[THINK\]", re.IGNORECASE)
+_CHANNEL_END: Final = r"<\|(?:end|call|return)\|>|(?=<\|(?:start|channel)\|>)"
+_VISIBLE: Final = re.compile(r"[^\n]")
+_FRAME: Final = re.compile(r"[|\-:=+\s]*")
+_STOPS: Final = ".!?…"
+_CLOSERS: Final = "\"'”’»)*_"
+
+
+class HiddenParts:
+    """Cover of the hidden parts of a text that arrives in fragments cut anywhere.
+
+    Not `markdown`: only what is for a machine is hidden. Only text that may turn out to be hidden is held back.
+    """
+
+    def __init__(self, *, markdown: bool = True) -> None:
+        self._markdown = markdown
+        self._begin()
+
+    def _begin(self) -> None:
+        self._text = "\n"  # some characters that were given out, and those that are held back
+        self._at = 1
+        self._end: re.Pattern[str] | None = None  # end of the open part
+        self._fenced = False
+        self._spoken = False
+        self._unclosed: set[str] = set()
+
+    def feed(self, fragment: str) -> str:
+        """Add a fragment. Return the text that is known to be spoken or hidden by now."""
+        self._text += fragment
+        return self._run(final=False)
+
+    def flush(self, fragment: str = "") -> str:
+        """End the text with its last fragment, and return the rest of it. A later fragment begins another text."""
+        self._text += fragment
+        done = self._run(final=True)
+        self._begin()
+        return done
+
+    def _run(self, *, final: bool) -> str:
+        out: list[str] = []
+        going = True
+        while going and self._at < len(self._text):
+            shown, going = self._read(final) if self._end is None else self._skip(self._end, final)
+            self._spoken = self._spoken or not shown.isspace()
+            self._at += len(shown)
+            out.append(shown)
+        kept = max(0, self._at - _CONTEXT)
+        self._text, self._at = self._text[kept:], self._at - kept
+        return "".join(out)
+
+    def _read(self, final: bool) -> tuple[str, bool]:
+        """Return text up to a hidden part and the part covered, or to what may become one; and whether to go on."""
+        text, at = self._text, self._at
+        if _SIGNS.search(text, at - 1) is None:
+            return text[at:], False
+        begun = None if final else _UNFINISHED[self._markdown].search(text, max(at, len(text) - _LOOK_AHEAD))
+        most = len(text) if begun is None else begun.start()
+        for found in _PARTS[self._markdown].finditer(text, at):
+            if found.start() >= most:
+                break
+            if found.lastgroup == "tag" and not self._opens(found, final):
+                continue
+            shown = _cover(found.group())
+            if found.lastgroup == "row":
+                shown = _row(found.group())
+            elif (end := _end_of(found)) is not None:
+                self._end, self._fenced = re.compile(end, re.IGNORECASE), found.lastgroup == "fence"
+            return text[at : found.start()] + shown, True
+        return text[at:most], False
+
+    def _skip(self, end: re.Pattern[str], final: bool) -> tuple[str, bool]:
+        """Return the cover of the open part, as far as it is there, and whether it has ended."""
+        text = self._text
+        found = end.search(text, self._at)
+        if found is not None and (final or not self._fenced or found.end() < len(text)):
+            self._end = None
+            return _cover(text[self._at : found.end()]), True
+        return _cover(text[self._at : len(text) if final else max(self._at, len(text) - _TAIL)]), False
+
+    def _opens(self, tag: re.Match[str], final: bool) -> bool:
+        """Return whether a tag opens a part, and is no word of the text."""
+        text, start, end = tag.string, tag.start(), tag.end()
+        if text[start - 1] == "`":
+            return False
+        last = text[max(0, start - _CONTEXT) : start].rstrip(" \t")[-1:]
+        apart = text[start - 1].isspace()
+        begins = last in ("", "\n", ">") or last in _STOPS or (apart and last in _CLOSERS)
+        if not begins and not text[end : end + 1].isalnum() and text[end : end + 1] not in ("\n", "{", "["):
+            return False
+        name = tag["name"].lower()
+        if final and (self._spoken or text[self._at : start].strip()):
+            # The whole text is there: a tag that nothing closes is a word of it.
+            closing = re.compile(_end_of(tag) or "", re.IGNORECASE)
+            if name not in self._unclosed and closing.search(text, end) is None:
+                self._unclosed.add(name)
+            return name not in self._unclosed
+        return True
+
+
+def hide(text: str) -> str:
+    """Return a whole text with its hidden parts covered. It may begin within a thought."""
+    if _SIGNS.search(text) is None:
+        return text
+    parts = HiddenParts()
+    begun = re.search(rf"(?m)^{_CLOSING.pattern}", text, re.IGNORECASE)
+    if begun is not None and _OPENING.search(text, 0, begun.start()) is None:
+        return _cover(text[: begun.end()]) + parts.flush(text[begun.end() :])
+    return parts.flush(text)
+
+
+def _end_of(found: re.Match[str]) -> str | None:
+    """Return the pattern for the end of a part; None: it is whole."""
+    kind = found.lastgroup
+    if kind in ("tag", "details"):
+        return rf"</{re.escape(found['name'] or kind)}\s{{0,9}}>"
+    if kind == "think":
+        return r"◁/think▷|\[/THINK\]"
+    if kind == "calls":
+        return r"(?!)"
+    if kind == "channel":
+        channel = found["channel"].lower().rpartition("<|channel|>")[2]
+        return None if channel.startswith(("final", "<|start|>")) else _CHANNEL_END
+    if kind == "section":
+        ending = f"END_{found['part']}" if found["part"] else f"{found['kind']}end"
+        return rf"<[|｜]{re.escape(ending)}[|｜]>"
+    if kind == "fence":
+        return rf"(?<=\n)[ \t>]*{found['ticks']}[`~]*[ \t]*(?=\n|\Z)"
+    return None
+
+
+def _row(line: str) -> str:
+    """Return a line of a table as a sentence: a comma between its cells, and a stop after the last."""
+    if _FRAME.fullmatch(line):
+        return _cover(line)
+    cells = line.replace("|", " ", 1).rstrip()
+    stop = cells.endswith("|")
+    cells = (cells[:-1] if stop else cells).replace("|", ",")
+    if stop:
+        cells += " " if cells.rstrip()[-1:] in ("", *",.!?:;…") else "."
+    return cells + line[len(cells) :]
+
+
+def _cover(text: str) -> str:
+    return _VISIBLE.sub(" ", text)

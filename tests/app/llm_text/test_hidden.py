@@ -1,0 +1,62 @@
+"""Parts of a model's output that are not spoken, on whole texts and on fragments."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from app.llm_text.hidden import HiddenParts, hide
+from app.llm_text.live import LiveText
+from app.llm_text.policy import BoundaryPolicy
+
+ROWS = [
+    tuple(row.replace("⏎", "\n").split("\t"))
+    for row in Path(__file__).with_name("hidden.tsv").read_text(encoding="utf-8").splitlines()[1:]
+]
+
+
+def in_fragments(text: str, parts: HiddenParts, seed: int) -> str:
+    rng, shown, position = random.Random(seed), "", 0
+    while position < len(text):
+        size = rng.choice((1, 1, 2, 5, 20))
+        shown += parts.feed(text[position : position + size])
+        position += size
+    return shown + parts.flush()
+
+
+def visible(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()
+
+
+@pytest.mark.parametrize(("text", "left"), ROWS)
+def test_parts_are_covered_however_the_text_is_cut(text: str, left: str) -> None:
+    shown = hide(text)
+    assert (visible(shown), len(shown)) == (visible(text if left == "=" else left), len(text))
+    assert all(new in (old, " ", ",", ".") for new, old in zip(shown, text, strict=True))
+    parts = HiddenParts()
+    for seed in range(12):
+        assert in_fragments(text, parts, seed) == shown
+
+
+def test_what_only_a_whole_text_tells() -> None:
+    assert visible(hide("I plan.\n</think>\n\nHello.")) == "Hello."
+    assert hide("Hi. <think>is a tag that nothing closes") == "Hi. <think>is a tag that nothing closes"
+    assert not hide("<think>cut off").strip()
+
+
+def test_little_is_held_back() -> None:
+    parts = HiddenParts()
+    assert parts.feed("Two < three, [one] and ") == "Two < three, [one] and "
+    assert parts.feed("<" + "a " * 5_000)[:4] == "<a a"
+    assert len(parts.feed("<think>" + "x" * 5_000)) > 4_000
+
+
+def test_a_stream_of_a_model_has_none_of_them() -> None:
+    for text, left in ROWS[:3]:
+        source = LiveText(BoundaryPolicy("en-us"))
+        spoken = [*source.feed(text, 0.0), *source.flush(1.0)]
+        assert visible("".join(piece.text for piece in spoken)) == left
+        assert "".join(piece.original for piece in spoken) == text
