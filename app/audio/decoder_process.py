@@ -31,7 +31,7 @@ from app.isolation.limits import enter, has_memory
 MIN_RATE: Final = 8_000
 MAX_RATE: Final = 192_000
 MAX_CHANNELS: Final = 8
-ACCEPTED: Final = "WAV, FLAC, MP3, Ogg (Opus or Vorbis), AAC, MP4 (AAC or ALAC), WebM, AIFF and CAF"
+ACCEPTED: Final = "WAV, FLAC, MP3, Ogg (Opus or Vorbis), AAC, MP4 (AAC or ALAC), WebM, AMR, AIFF and CAF"
 TOO_MUCH: Final = (
     f"The recording cannot be read: it is damaged, or takes too much memory or time. Accepted are {ACCEPTED}."
 )
@@ -52,10 +52,10 @@ MEMORY: Final = 256 << 20
 RECORDINGS: Final = 100
 
 # FFmpeg's names of demuxers and decoders.
-_CONTAINERS: Final = "wav,w64,aiff,caf,flac,mp3,ogg,aac,mov,mp4,m4a,3gp,matroska,webm"
+_CONTAINERS: Final = "wav,w64,aiff,caf,flac,mp3,ogg,aac,mov,mp4,m4a,3gp,matroska,webm,amr"
 _CODECS: Final = (
     "pcm_u8,pcm_s8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_f32le,pcm_f32be,pcm_f64le,"
-    "pcm_f64be,pcm_alaw,pcm_mulaw,adpcm_ms,adpcm_ima_wav,flac,alac,mp3,mp3float,vorbis,opus,libopus,aac"
+    "pcm_f64be,pcm_alaw,pcm_mulaw,adpcm_ms,adpcm_ima_wav,flac,alac,mp3,mp3float,vorbis,opus,libopus,aac,amrnb,amrwb"
 )
 
 Samples = npt.NDArray[np.float32]

@@ -163,7 +163,9 @@ def _check(plan: Plan) -> Generator[None, None, dict[tuple[str, str], Protected]
                 plan.route.translator.check(request_for(plan, protected.text, planned.language))
             except REQUEST_ERRORS as error:
                 of = f" of text {number}" if len(plan.texts) > 1 else ""
-                raise service_error(error, f"Sentence {quote(segment.text)}{of}: ", text_param="text") from error
+                prefix = f"Sentence {quote(segment.shown(segment.text))}{of}: "
+                told = type(error)(segment.shown(protected.shown(str(error))))
+                raise service_error(told, prefix, text_param="text") from error
     return seen
 
 

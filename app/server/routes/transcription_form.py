@@ -90,7 +90,7 @@ class TranslationForm(OptionalFields):
     file: Annotated[
         Any,
         Field(
-            description="the recording: WAV, FLAC, MP3, Ogg, AAC, MP4, WebM, AIFF or CAF",
+            description="the recording: WAV, FLAC, MP3, Ogg, AAC, MP4, WebM, AMR, AIFF or CAF",
             json_schema_extra={"type": "string", "format": "binary"},
         ),
     ]

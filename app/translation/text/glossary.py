@@ -1,4 +1,4 @@
-"""Glossary: terms with fixed translations, and addresses that are not translated."""
+"""Glossary: terms with fixed translations, and addresses and names of values, which are not translated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from app.text.errors import GlossaryError
 from app.text.scripts import script_of
-from app.translation.text.placeholders import ADDRESS, Placeholders
+from app.translation.text.placeholders import VERBATIM, Placeholders
 
 LONGEST_TERM: Final = 200
 """Most characters of a term, in each language."""
@@ -30,6 +30,10 @@ class Protected:
     text: str
     targets: tuple[str, ...]
     _placeholders: Placeholders | None = None
+
+    def shown(self, text: str) -> str:
+        """Return a text about this one, such as an error, with the target terms in place of their placeholders."""
+        return text if self._placeholders is None else self._placeholders.fill(text, self.targets)
 
     def restore(self, translation: str) -> str | None:
         """Return the translation with its target terms, or None if a placeholder was lost or doubled."""
@@ -85,7 +89,7 @@ class Glossary:
         self._lengths = {start: tuple(sorted(found, reverse=True)) for start, found in lengths.items()}
 
     def protect(self, text: str) -> Protected:
-        """Replace the terms, and web and e-mail addresses, by placeholders."""
+        """Replace the terms, addresses and names of values by placeholders."""
         found = self._find(text)
         if not found:
             return Protected(text, ())
@@ -101,7 +105,7 @@ class Glossary:
 
     def _find(self, text: str) -> list[tuple[int, int, str]]:
         """Return start, end and target of each term and address in order."""
-        addresses = [(match.start(), match.end(), match.group()) for match in ADDRESS.finditer(text)]
+        addresses = [(match.start(), match.end(), match.group()) for match in VERBATIM.finditer(text)]
         if not self._exact:
             return addresses
         folded = _fold(text)

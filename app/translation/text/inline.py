@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from app.translation.text.placeholders import ADDRESS
+from app.translation.text.placeholders import VERBATIM
 
 MOST_TOKENS: Final = 4000
 """Most tokens of a block, so that memory is bounded for a source of only tags."""
@@ -70,9 +70,9 @@ def portions(source: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def text_tokens(source: str, start: int, end: int) -> Iterator[InlineToken]:
-    """Yield [start, end) as text tokens, and a VOID token for each address."""
+    """Yield [start, end) as text tokens, and a VOID token for each address and name of a value."""
     position = start
-    for match in ADDRESS.finditer(source, start, end):
+    for match in VERBATIM.finditer(source, start, end):
         if match.start() > position:
             yield InlineToken(position, match.start(), InlineKind.TEXT, source[position : match.start()])
         yield InlineToken(match.start(), match.end(), InlineKind.VOID)

@@ -10,7 +10,7 @@ from typing import Final
 
 from app.translation.text.inline import MOST_TOKENS, Block, InlineKind, InlineToken, portions
 from app.translation.text.markup_html import INLINE, WORDS, read_references
-from app.translation.text.placeholders import ADDRESS
+from app.translation.text.placeholders import VERBATIM
 
 _INLINE: Final = re.compile(
     r"(?P<escape>\\[!-/:-@\[-`{-~])"
@@ -82,9 +82,9 @@ class InlineReader:
         while position < end:
             if match is not None and match.start() < position:  # a match ahead is still valid
                 match = _INLINE.search(source, position, end)
-            address = ADDRESS.search(source, position, match.start() if match else end)
+            address = VERBATIM.search(source, position, match.start() if match else end)
             if address and match:  # a `_` in a URL is no emphasis
-                address = ADDRESS.match(source, address.start(), end)
+                address = VERBATIM.match(source, address.start(), end)
             if len(self._tokens) - told > MOST_TOKENS:
                 told = len(self._tokens)
                 yield []

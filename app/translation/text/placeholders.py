@@ -10,19 +10,29 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 _PREFIXES: Final = ("ZX", "QJ", "XQ", "ZQ", "JX", "QZ")
 _DIGITS: Final = 6
 
-ADDRESS: Final = re.compile(
+_ADDRESS: Final = (
     r"(?:https?://|ftp://|www\.)[^\s<>\"'`{}|\\^\[\]()\u3000-\u303f\uff00-\uffef]{1,2000}"
     r"(?:\([^\s<>()]{1,200}\)[^\s<>\"'`{}|\\^\[\]()\u3000-\u303f\uff00-\uffef]{0,2000})?(?<![.,;:!?*_~])"
     r"|(?<![\w.%+-])[A-Za-z0-9_%+-]{1,64}(?:\.[A-Za-z0-9_%+-]{1,64}){0,8}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"
     r"(?<!-)"
 )
-"""Web or e-mail address, without the punctuation of a sentence that it ends."""
+# What programs put a value into: {{user.name}}, ${name}, {0:.2f}, %1$s, %(count)d, %name%, :name, emoji as :name:, and
+# the elements of XLIFF. A space is no flag ("100% sure"), and the branches of a plural are text.
+_VARIABLE: Final = (
+    r"\{\{[^{}\n]{1,100}\}\}|\$?\{[\w.:!,#+\[\]-]{0,100}\}|%\(\w{1,60}\)[-+0#]*\d{0,3}(?:\.\d{1,2})?[a-zA-Z]"
+    r"|(?<![\w%])%(?:\d{1,2}\$)?[-+0#]*\d{0,3}(?:\.\d{1,2})?(?:hh?|ll?|[Lqjzt])?[sdiufFeEgGxXcp@](?![A-Za-z])"
+    r"|(?<![\w%])%[A-Za-z_]\w{0,60}%|(?<![^\s(\[\"'«“]):[A-Za-z][\w+-]{1,40}:?(?!\w)"
+    r"|</?(?:x|g|ph|bx|ex|it|mrk|pc|sc|ec|bpt|ept)(?:\s{1,9}[\w:-]{1,40}=(?:\"[^\"<>]{0,99}\"|'[^'<>]{0,99}')){0,9}\s?/?>"
+)
+VERBATIM: Final = re.compile(f"{_ADDRESS}|{_VARIABLE}")
+"""Web or e-mail address, without the punctuation of a sentence that it ends; or the name of a value."""
 
 
 def _would_join(character: str) -> bool:
@@ -73,6 +83,11 @@ class Placeholders:
         if sorted(place.index for place in places) != list(range(count)):
             return None
         return places
+
+    def fill(self, text: str, values: Sequence[str]) -> str:
+        """Return a text, such as a message to the user, with the value of each placeholder in its place."""
+        numbered = dict(enumerate(values, 1))
+        return self._pattern.sub(lambda match: numbered.get(int(match.group(1)), match.group()), text)
 
     def remove(self, translation: str) -> str:
         """Return the translation without its placeholders."""

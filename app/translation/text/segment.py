@@ -80,6 +80,11 @@ class Segment:
             return ()
         return tuple(text for group in self._groups if has_letters(text := _text_of(group)))
 
+    def shown(self, text: str) -> str:
+        """Return a text about the sentence, such as an error, with the marks, codes and addresses of its source."""
+        marked = [self._outs[index] for index in self._marked]
+        return text if self._placeholders is None else self._placeholders.fill(text, marked)
+
     def keeps(self, translation: str) -> bool:
         """Return whether each placeholder is in the translation once, and each end after its beginning."""
         return self._restore(translation, spaced=True) is not None

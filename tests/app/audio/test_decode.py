@@ -93,6 +93,14 @@ def test_formats_of_telephones_and_browsers(read: Read, container: str, codec: s
     assert peak_frequency(recording.pcm) == pytest.approx(TONE, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("head", "frame"), [(b"#!AMR\n", b"\x3c" + b"\x5a" * 31), (b"#!AMR-WB\n", b"\x44" + b"\x5a" * 60)]
+)
+def test_voice_memos_of_telephones(read: Read, head: bytes, frame: bytes) -> None:
+    # No library here writes AMR: these are frames of 20 ms, of any bits.
+    assert read(head + frame * 100).seconds == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize("name", ["mp3", "opus", "aac", "flac", "wav"])
 def test_what_this_server_says_can_be_sent_back(read: Read, name: str) -> None:
     encoder = make_encoder(name, RATE)

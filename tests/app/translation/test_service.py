@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app import errors
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.model_loader import ModelLoads, ModelStatus
@@ -22,7 +23,7 @@ from app.translation import stream as translation_stream
 from app.translation.plan import SURE, TranslationOptions
 from app.translation.service import TranslationService
 from app.translation.stream import TranslationStream
-from models.contract import Hypothesis, Translation, TranslationRequest, WarmupStep
+from models.contract import Hypothesis, OutsideCoverageError, Translation, TranslationRequest, WarmupStep
 from models.timeline import Timeline
 from tests.app.conftest import ToneCatalog
 
@@ -105,7 +106,8 @@ def translate(echo: Echo, *texts: str, in_order: bool = False, **options: Any) -
 PIECES = st.sampled_from(
     [
         "Hello there. ", "It is late! ", "tea", " ", "\n", "\n\n- ", "1. ", "<b>", "</b>", "<p>", "&amp;", "`code`",
-        "**", "https://example.com/a?b=c ", "you@example.com", "你好。", "مرحبا. ", "ZX1 ", "QJ2", "😀", "#", "|", "\t",
+        "**", "https://example.com/a?b=c ", "{name}", "%s ", "<x id='1'/>",
+        "you@example.com", "你好。", "مرحبا. ", "ZX1 ", "QJ2", "😀", "#", "|", "\t",
         "\r\n",
     ]
 )  # fmt: skip
@@ -121,6 +123,17 @@ def test_a_translator_that_changes_nothing_gives_the_texts_back(given_texts: lis
         return
     found = translate(Echo(), *given_texts, format=text_format, glossary={"tea": "tea"}, target="fr")
     assert [text.text for text in found] == given_texts
+
+
+def test_an_error_quotes_what_the_user_wrote() -> None:
+    class Small(Echo):
+        def check(self, request: TranslationRequest) -> None:
+            raise OutsideCoverageError(f"'{request.text}' is not known")
+
+    with pytest.raises(errors.OutsideCoverageError) as caught:
+        translate(Small(), "Hi <em>{name}</em>, your tea.", format="html", glossary={"tea": "Tee"})
+    assert "ZX" not in caught.value.message
+    assert "'Hi <em>{name}</em>, your Tee.' is not known" in caught.value.message
 
 
 def test_sentences_in_order_come_in_growing_batches() -> None:
