@@ -222,7 +222,7 @@ def read_fields(form: FormData, task: RecognitionTask) -> TranslationForm:
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
-        raise explain(RequestValidationError(error.errors()), sorted(kind.model_fields)) from None
+        raise explain(RequestValidationError(error.errors())) from None
 
 
 class _InputAudio(BaseModel):
@@ -245,7 +245,6 @@ class _JsonBody(BaseModel):
 def read_json_fields(body: bytes, task: RecognitionTask) -> TranslationForm:
     """Return the checked fields of a JSON body; `file` is the recording, as bytes. Raises InvalidRequestError."""
     kind = _FORMS[task]
-    accepted = sorted({"input_audio", *kind.model_fields} - {"file"})
     try:
         found = _JsonBody.model_validate_json(body)
         fields = {key: value for key, value in (found.model_extra or {}).items() if value != ""}
@@ -253,7 +252,7 @@ def read_json_fields(body: bytes, task: RecognitionTask) -> TranslationForm:
             raise InvalidRequestError("A JSON body has 'input_audio' in place of 'file'.", param="file")
         return kind.model_validate(fields | {"file": _from_base64(found.input_audio.data)})
     except ValidationError as error:
-        raise explain(RequestValidationError(error.errors()), accepted) from None
+        raise explain(RequestValidationError(error.errors())) from None
 
 
 def _from_base64(text: str) -> bytes:

@@ -54,6 +54,7 @@ LEFT_OUT = {
         "it refuses a handshake, or an event of an open session: that is not counted",
     ),
     "drained": {"wyoming listening": "its connection is not told, and ends with the server"},
+    "hidden": dict.fromkeys(("dialogue", "elevenlabs dialogue"), "its lines come apart: test_dialogue.py"),
     "failed": {"realtime": "a failure concerns one item: the session is not counted as failed"},
 }
 
@@ -100,6 +101,16 @@ def test_an_answer_is_counted_once(hearing: Any, surface: Surface) -> None:
     assert answer(hearing, surface)
     assert wait_until(lambda: counted(hearing, surface, "ok") == good + 1)
     assert counted(hearing, surface) == all_ + 1
+
+
+@surfaces("speech", rule="hidden")
+def test_what_a_language_model_writes_for_machines_is_not_spoken(hearing: Any, surface: Surface) -> None:
+    call = '<tool_call>{"name": "get"}</tool_call>'
+    text = f"<think>This is\n\nno speech.</think>\nThis is the first sentence. {call} Here comes the second one."
+    hearing.tone.computed.clear()
+    with surface.ask(hearing, text=text) as conversation:
+        assert conversation.answer()
+    assert hearing.tone.computed == ["This is the first sentence.", "Here comes the second one."]
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["closes at once", "breaks off in the middle"])

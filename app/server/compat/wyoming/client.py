@@ -244,7 +244,7 @@ class Client:
             model=model,
             voice=name,
             lang=lang,
-            input="llm" if streaming else "text",
+            input="llm" if streaming else "auto",
             voice_marks=False,
         )
         self._socket = SynthesisSocket(self._write)

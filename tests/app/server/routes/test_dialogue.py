@@ -89,7 +89,7 @@ def test_the_first_speaker_decides_the_rate(both: Any) -> None:
 
 def test_lines_may_hold_ssml_and_marks_of_a_text_are_text_in_them(server: Any) -> None:
     ssml = "<speak>One. <blink>Two.</blink> <voice name='silky'>Three.</voice></speak>"
-    reply = post(server, inputs=[line(ssml, "steady"), line("Four. [voice:silky] Five.", "steady")])
+    reply = post(server, inputs=[line(ssml, "steady"), line("<think>No.</think>\nFour. [voice:silky] Five.", "steady")])
     assert reply.headers["x-ignored"] == "blink"
     assert server.tone.computed == ["One.", "Two.", "Three.", "Four.", "[voice:silky] Five."]
 

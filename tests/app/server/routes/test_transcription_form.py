@@ -68,8 +68,7 @@ def test_a_translation_has_fewer_fields() -> None:
     fields = read([("prompt", "a"), ("response_format", "vtt")], "translate")
     assert fields.options() == RecognitionOptions(task="translate", prompt="a")
     assert fields.form() == TranscriptOptions("vtt")
-    with pytest.raises(InvalidRequestError, match="accepted are file, model, prompt, response_format, temperature"):
-        read([("keywords[]", "a")], "translate")
+    assert read([("keywords[]", "a")], "translate").unknown_fields() == ("parameter keywords",)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +94,6 @@ def test_a_translation_has_fewer_fields() -> None:
         ([("chunking_strategy[threshold]", "0.5")], "chunking_strategy", "type"),
         ([("prompt", "a"), ("prompt", "b")], "prompt", "twice"),
         ([("prompt[a]", "a")], "prompt", "string"),
-        ([("languge", "en")], "languge", "accepted are"),
-        ([("a[b][c]", "en")], "a[b][c]", "accepted are"),
         ([("file", "not a file")], "file", "file"),
         ([(f"keywords[{number}]", "a") for number in range(3)], "keywords", "list"),
         ([("keywords[]", "a")] * 101, "keywords", "100"),
