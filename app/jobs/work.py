@@ -48,8 +48,8 @@ _FAILED_IN_A_ROW: Final = 10
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 # Seconds for which a server that cannot serve is tried.
 _UNAVAILABLE_SECONDS: Final = 3_600.0
-# Seconds after which the jobs of another key have their turn.
-_TURN: Final = 60.0
+# Seconds after which the jobs of another key have their turn, if there are any.
+_TURN: Final = 5.0
 # Characters that are spoken before a long passage gives way to others: some seconds of work.
 PART: Final = 500
 # Seconds between two looks whether the live streams leave room.
@@ -142,7 +142,7 @@ class _ChapterWork:
             more = begin + len(text) < len(passage)
             await JOBS.run(journal.finish, len(text), shown, failed=failure is not None, more=more)
             await self._note(journal, speech, failure)
-            if self._gives_way(journal):
+            if await self._gives_way(journal):
                 return False
         return True
 
@@ -178,13 +178,16 @@ class _ChapterWork:
                 characters = len(dubbed.cue.text)
                 await JOBS.run(journal.finish, characters, cue, failed=failure is not None, silence=dubbed.silence)
                 await self._note(journal, speech, failure)
-                if self._gives_way(journal):
+                if await self._gives_way(journal):
                     return False
         return True
 
-    def _gives_way(self, journal: ChapterJournal) -> bool:
-        """Return whether the turn is over before the chapter is whole."""
-        return time.monotonic() > self._until and journal.passages < len(self._passages)
+    async def _gives_way(self, journal: ChapterJournal) -> bool:
+        """Return whether the turn is over before the chapter is whole, and another key waits for one."""
+        if time.monotonic() < self._until or journal.passages >= len(self._passages):
+            return False
+        open_jobs = await JOBS.run(self._jobs.store.open_jobs)
+        return any(each.owner != self._job.owner for each in open_jobs)
 
     async def _tried(
         self,
