@@ -206,7 +206,9 @@ class Exchange(Response, ABC):
             except ClientGoneError:
                 pass
             except DrainingError as error:
-                await self.tell(error)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(FAREWELL_SECONDS):
+                        await self.tell(error)
 
     @property
     def streams_events(self) -> bool:
@@ -269,6 +271,8 @@ class Exchange(Response, ABC):
 
 
 S = TypeVar("S", bound=Closable)
+# Seconds in which a client is told that the server breaks off. Soon after, the server cancels what still writes.
+FAREWELL_SECONDS: Final = 0.5
 # Seconds without an event after which a comment is sent: some clients wait for 5 seconds.
 COMMENT_SECONDS: Final = 2.0
 

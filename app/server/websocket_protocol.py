@@ -93,6 +93,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             forget(self.transport)
             self.drop()
 
+    def shutdown(self) -> None:
+        """Close as uvicorn does. It would raise an error for a client that has closed and does not read the answer."""
+        if self.conn.close_rcvd is None:
+            super().shutdown()
+        else:
+            self.drop()
+
     def drop(self) -> None:
         """Close at once, without a close frame."""
         # No more can be written.

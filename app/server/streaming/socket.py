@@ -19,7 +19,7 @@ from starlette.websockets import WebSocketDisconnect
 from app.engine.admission import Slot
 from app.engine.model_loader import Progress
 from app.errors import DrainingError, ServiceError
-from app.server.exchange import ClientGoneError
+from app.server.exchange import FAREWELL_SECONDS, ClientGoneError
 from app.server.state import Services
 from app.server.streaming.inbox import Inbox, Readable, SocketClosedError, Throttle
 from app.speech.service import PreparedSpeech, SpeechOptions
@@ -101,6 +101,9 @@ class SocketLoop(ABC):
                 slot = self.app.admission.admit()
                 await self.begin()
                 await self._run()
+            except DrainingError as error:
+                async with asyncio.timeout(FAREWELL_SECONDS):
+                    await self.fail(error)
             except ServiceError as error:
                 await self.fail(error)
         except (ClientGoneError, WebSocketDisconnect, TimeoutError, OSError):

@@ -7,13 +7,13 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.server.connections import Connections, Limits
 from app.server.websocket_protocol import WebSocketProtocol
@@ -40,14 +40,24 @@ async def collect(scope: Scope, receive: Receive, send: Send) -> None:
         raised.append(None)
 
 
+async def flood(scope: Scope, receive: Receive, send: Send) -> None:
+    """Send more than a client's buffers take."""
+    await send({"type": "websocket.accept"})
+    with suppress(OSError):
+        for _ in range(32):
+            await send({"type": "websocket.send", "bytes": bytes(1 << 20)})
+
+
 @contextmanager
-def listening(ping_seconds: float) -> Iterator[tuple[str, int]]:
+def listening(ping_seconds: float, app: ASGIApp = collect) -> Iterator[tuple[str, int]]:
     config = uvicorn.Config(
-        collect, port=0, ws=partial(WebSocketProtocol, Connections(LIMITS)), ws_max_size=1_000,  # type: ignore[arg-type]
+        app, port=0, ws=partial(WebSocketProtocol, Connections(LIMITS)), ws_max_size=1_000,  # type: ignore[arg-type]
         ws_ping_interval=ping_seconds, ws_ping_timeout=ping_seconds, lifespan="off", log_config=None,
+        timeout_graceful_shutdown=1,
     )  # fmt: skip
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
+    ended: list[None] = []
+    thread = threading.Thread(target=lambda: ended.append(server.run()), daemon=True)
     thread.start()
     waiting = threading.Event()
     while not server.started:
@@ -55,7 +65,7 @@ def listening(ping_seconds: float) -> Iterator[tuple[str, int]]:
     yield server.servers[0].sockets[0].getsockname()
     server.should_exit = True
     thread.join(60)
-    assert not thread.is_alive()
+    assert ended
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +185,16 @@ def test_sending_to_who_answers_no_ping_is_an_os_error(impatient: tuple[str, int
     (answer,) = exchange(impatient, b"")
     assert code(answer) == 1011
     sending_raised_an_os_error()
+
+
+def test_a_server_ends_though_a_client_has_closed_and_reads_nothing(caplog: Any) -> None:
+    with ExitStack() as held, listening(60, flood) as address:
+        wire = held.enter_context(Wire(address))  # it stays open until the server has ended
+        wire.send(upgrade(address, "/", HEADERS))
+        wire.read_until(b"\r\n\r\n")
+        wire.send(NORMAL)
+        time.sleep(0.5)
+    assert "Traceback" not in caplog.text
 
 
 def sending_raised_an_os_error() -> None:
