@@ -102,6 +102,40 @@ def read_scaled(context: NormalizerContext, text: str, start: int, end: int) -> 
     """Read a number and a letter for its scale: `50k`."""
     digits = text.rstrip("bnmtkKMBT")
     context.say([*context.number_words(digits), units.SCALES[text[len(digits) :].lower()]], start, end)
+    context.join_range(end, _TO_SCALED)
+
+
+_SCALES: Final = frozenset(units.SCALES.values())
+_TO_SCALED: Final = re.compile(r"(?P<dash>-)(?=\d[\d.,]*(?:bn|mn|tn|[kKmM])(?!\w))")
+_LINK: Final = r"(?:\s(?:to|and|or|then|versus|vs\.?)|\s?[-–]|[,;](?:\s(?:and|or|then|to))?)\s?"
+_LINK_BEFORE: Final = re.compile(rf"{_LINK}(?:\s?(?:~|about|over|nearly|almost|around|roughly|some|just)\s?)?$")
+_SCALED_AFTER: Final = re.compile(rf"{_LINK}[$£€]?\d[\d.,]*(?:k|K|bn)(?!\w)")
+_COUNTED_BEFORE: Final = re.compile(
+    r"\b(?:sales|revenues?|profits?|turnover|earnings|income|budget|funding|valuation|debts?|loss(?:es)?|views|followers"
+    r"|subscribers|users|downloads|streams|plays|likes|members|customers|visitors|votes|copies|population)\b"
+    r"(?!.*\b(?:an?|the)\s$)[^.!?\d]{0,25}$",
+    re.IGNORECASE,
+)
+_COUNT_ENDS: Final = re.compile(r"\s*(?:[^\w\s]|$)|\s(?:to|and|or|in|by|from|a|per|this|last|over|after|then)\b")
+_LENGTHS: Final = re.compile(
+    r"\b(?:runs?|ran|running|races?|raced|sprints?|swims?|swam|met(?:er|re)s?|hurdles|relay|walk|dive|jump|km|wide|long"
+    r"|tall|high|deep|away)\b"
+)
+
+
+def is_million(context: NormalizerContext, start: int, end: int) -> bool:
+    """Return whether "m" after a number is a million: "from 500k to 2m", "sales of 2m"."""
+    before = context.before(start)
+    if _LENGTHS.search(before) or _LENGTHS.search(context.after(end)):
+        return False
+    link = _LINK_BEFORE.search(before)
+    if link is not None and context.pieces:
+        place = context.offset + start - len(before) + link.start()
+        if any(piece.end == place and piece.text in _SCALES for piece in context.pieces[-3:]):
+            return True
+    if _SCALED_AFTER.match(context.text, end):
+        return True
+    return _COUNTED_BEFORE.search(before) is not None and _COUNT_ENDS.match(context.text, end) is not None
 
 
 def read_round(context: NormalizerContext, text: str, start: int, end: int) -> None:

@@ -16,7 +16,7 @@ from app.text.pieces import KOKORO_SYMBOLS
 from app.text.planner import PARAGRAPH_PAUSE, TextPlanner, get_phonemizer
 from app.text.types import Pause, Reading, SpeechSegment, Utterance
 
-ALNUM_RUN = re.compile(r"[^\W_]+")
+ALNUM_RUN = re.compile(r"[^\W_⁰¹²³⁴-⁹]+")  # raised digits may be numbers of notes
 
 _WORDS = [
     "hello", "world", "the", "a", "an", "to", "in", "used", "read", "live", "close", "record", "U.S.", "Dr.", "Mr.",
