@@ -70,11 +70,9 @@ _GAP: Final = "\u00a0\u2007\u2009\u202f"  # spaces that group digits
 _AFTER_NUMBER: Final = rf"(?:(?<=\d)|(?<=\d[ {_GAP}]))"
 _SCALE: Final = r"(?=\s?[CFK](?!\w))"
 _CHARACTER: Final = re.compile(
-    # A flag, whose letters are invisible; and what a soft hyphen divides at the end of a line.
-    r"(?P<flag>\U0001f3f4[\U000e0020-\U000e007f]++)|(?P<removed>\u00ad[^\S\n]*+\n[^\S\n]*+(?=[^\W\d_]))"
-    r"|(?P<invisible>[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufdd0-\ufdef"
-    r"\ufe00-\ufe0f\ufeff\ufff9-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
-    r"\U000e0100-\U000e01ef]++)"
+    r"(?P<invisible>(?:\u00ad[^\S\n]*+\n[^\S\n]*+(?=[^\W\d_])|[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u2064\u2066-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\ufff9-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e007f\U000e0100-\U000e01ef])++)"
     r"|(?P<unit>[\u2103\u2109\u2113\u32cc-\u32cf\u3300-\u33ff])"
     rf"|{_AFTER_NUMBER}(?:(?P<degree>˚|(?:(?<=\d)|{_SCALE})[∘◦]|[⁰ᵒ]{_SCALE}|º{_SCALE})|(?P<ordinal>º))"
 )
@@ -84,16 +82,8 @@ _NOT_JOINED: Final = frozenset(("", "Latn", "Grek", "Cyrl", "Armn", "Geor", "Han
 """Scripts in which joiners change no letter."""
 
 
-def _unchanged(match: re.Match[str], language: str) -> Iterator[_Found]:
-    yield from ()
-
-
-def _removed(match: re.Match[str], language: str) -> Iterator[_Found]:
-    yield *match.span(), ""
-
-
 def _invisible(match: re.Match[str], language: str) -> Iterator[_Found]:
-    """Leave invisible characters out, but for joiners where they matter. Some of them divide words without spaces."""
+    """Leave invisible characters out, but for joiners and flags. One divides words of scripts without spaces."""
     text, run, (start, end) = match.string, match.group(), match.span()
     before, after = text[max(0, start - 1) : start], text[end : end + 1]
     script = script_of(before) if before else ""
@@ -103,7 +93,7 @@ def _invisible(match: re.Match[str], language: str) -> Iterator[_Found]:
         said = re.sub("[^\u200d\ufe0e\ufe0f]" if PICTURE.match(after) else "[^\ufe0e\ufe0f]", "", run)
     else:
         said = "" if script in _NOT_JOINED else re.sub(f"[^{_JOINERS}]", "", run)
-    if said != run:
+    if said != run and before != "\U0001f3f4":
         yield *match.span(), said
 
 
@@ -128,10 +118,10 @@ _RAISED: Final = "⁰¹²³⁴-⁹"
 _SIGN: Final = r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _PART: Final = re.compile(
     rf"(?P<note>[{_RAISED}]++(?:[,⁻–-][{_RAISED}]++)*+)"
-    rf"|(?P<grouped>(?<![\w.,+-])(?<![0-9][{_GAP}])[1-9][0-9]{{0,2}}(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?\w))"
-    r"|(?P<padded>(?<![\w.,:/+])0[0-9]{1,3}(?!\w|[.,:/]\w|[-–][0-9]+[-–./]| [0-9]{3}))"
+    rf"|(?P<grouped>(?<![\w.,+-])(?<![0-9][{_GAP}])[1-9][0-9]{{0,2}}(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9]))"
+    r"|(?P<padded>(?<![\w.,:/+])0[0-9]{1,3}(?!\w|[.,:/]\w|[-–][0-9]+[-–./]\w| [0-9]{3}))"
     r"|(?P<divided>(?<![^\W\d_])(?P<first>[^\W\d_]{1,40}+(?:-[^\W\d_]{1,40}+)?)[-‐][^\S\n]*+\n[^\S\n]*+"
-    r"(?P<second>[^\W\d_]{1,40})(?P<more>-?))"
+    r"(?P<second>[^\W_]{1,40})(?P<more>-?))"
     # A line that has only signs, some of which would be read; signs around a part of a line, and around all of it.
     r"|(?P<signs>(?:\A|(?<=\n))(?=[^\w\n]*?[^-\s*~_#/\\^\u2010-\u2015\u2500-\u25ff•·])"
     rf"[^\S\n]*+(?:{_SIGN}[^\S\n]*+){{3,}}+(?=\n|\Z)"
@@ -194,12 +184,14 @@ _SHORT_WORDS: Final = word_set("it he me us we to do go no is of or by my if so 
 def _follows_word(text: str, start: int, end: int, raised: str) -> bool:
     """Return whether a raised number stands behind a word, and not in a formula."""
     bracket = text[start - 1] == ")"
+    if bracket and raised in ("¹", "²", "³"):  # (a + b)²
+        return raised == "¹"
     first = last = start - bracket
-    while first and last - first < 40 and (text[first - 1].isalpha() or unicodedata.combining(text[first - 1])):
-        first -= 1
+    while first and last - first < 40 and (text[first - 1].isalpha() or unicodedata.category(text[first - 1]) == "Mn"):
+        first -= 2 if text[first - 2 : first - 1] in ("'", "’") else 1
     word, before = text[first:last], text[max(0, first - 3) : first]
     formula = before[-1:].isalnum() or before.rstrip()[-1:] in _OPERATORS
-    if formula or text[end : end + 2].lstrip()[:1] in _OPERATORS or (bracket and raised in ("²", "³")):  # (a + b)²
+    if formula or text[end : end + 2].lstrip()[:1] in _OPERATORS:
         return False
     if word and script_of(word[-1]) in _APART:
         return len(word) > 1 and word[-1] not in "米里"
@@ -233,7 +225,7 @@ _NUMBERED: Final = word_set(
 _NUMBERED_BEFORE: Final = re.compile(
     r"(?<![\w/\\.@-])(?:N[or]s?\.|(?i:number|nummer|número|numéro|numero|núm\.)|[nN]\.?[°ºo]\.?|№"
     r"|(?P<word>[^\W\d_]{2,12})\.?)[\s#_-]{0,2}"
-    r"(?P<first>[0-9]{1,4}(?:\s?[-–,&]\s?|\s(?:to|and|or|bis|und|à|et|al|a|y|e)\s))?$"
+    r"(?P<first>(?:[0-9]{1,4}(?:\s?[-–,&]\s?|\s(?:to|and|or|of|bis|und|à|et|al|a|y|e)\s)){1,4})?$"
 )
 
 
@@ -259,8 +251,8 @@ _LINKS_OF_OTHERS: Final = "und oder bzw sowie bis aber en of och og y e o ou"
 def _divided(match: re.Match[str], language: str) -> Iterator[_Found]:
     """Join a word that a line's end divides, without its hyphen if that is only there for the line's end."""
     first, second = match["first"], match["second"]
-    keeps = bool(match["more"]) or "-" in first
-    if not second[0].islower() or (second in _LINKS.get(language, _LINKS_OF_OTHERS).split() and not match["more"]):
+    keeps = bool(match["more"]) or "-" in first or not second[0].islower()
+    if second in _LINKS.get(language, _LINKS_OF_OTHERS).split() and not match["more"]:
         return
     if not keeps and language == "en":
         from app.text.english.lexicon import get_lexicon  # loads a dictionary
@@ -280,7 +272,7 @@ def _angle(match: re.Match[str], language: str) -> Iterator[_Found]:
 
 
 _READERS: Final[dict[str, Callable[[re.Match[str], str], Iterator[_Found]]]] = {
-    "flag": _unchanged, "removed": _removed, "invisible": _invisible, "unit": _unit, "degree": _degree,
+    "invisible": _invisible, "unit": _unit, "degree": _degree,
     "ordinal": _degree, "note": _note, "grouped": _grouped, "padded": _padded, "divided": _divided, "signs": _blank,
     "marked": _marked, "heading": _heading, "angle": _angle,
 }  # fmt: skip

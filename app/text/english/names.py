@@ -68,7 +68,7 @@ def _address(context: NormalizerContext, address: str) -> list[str]:
     return spoken or ["link"]
 
 
-_MANY: Final = re.compile(r"((?!k8s)[A-Za-z]{1,4}\d{1,4}|\d{1,4}(?:[A-JL-Z]|[kK]))s")
+_MANY: Final = re.compile(r"((?!k8s)[A-Za-z]{1,4}\d{1,4}|\d{1,4}[A-Zbk])s")
 """Letters and digits in the plural: "MP3s", "401ks"."""
 
 

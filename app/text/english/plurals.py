@@ -18,7 +18,7 @@ _LASTING: Final = re.compile(
 _NO_NOUN_AFTER: Final = re.compile(r"[\s]*(?:[^\w\s]|$)|\s(?:and|or|at|before|per|then|on|with)\b")
 _TIMED_AFTER: Final = re.compile(
     r"(?:-|\s)(?:timers?|delays?|timeouts?|countdowns?|clips?|intervals?|pauses?|windows?|limits?|marks?|breaks?|rests?|holds?"
-    r"|rule|videos?|ads?|cooldowns?|laps?|sprints?|waits?|bursts?|loops?|samples?|exposures?|long|later|ago|each)\b"
+    r"|rule|videos?|ads?|cooldowns?|laps?|sprints?|waits?|bursts?|loops?|samples?|exposures?|runs?|gaps?|spots?|tracks?|penalt(?:y|ies)|long|later|ago|each)\b"
 )
 # Numbers in the plural: what stands before and after them, and numbers that are names.
 _COUNTS_BEFORE: Final = re.compile(
@@ -29,7 +29,7 @@ _COUNTS_BEFORE: Final = re.compile(
 )
 _NO_NOUN_AFTER_PLURAL: Final = re.compile(
     r"\s*(?:[^\w\s]|$)|\s(?:and|or|at|before|per|then|on|with|in|of|from|to|are|were|have|had|will|can|that|which|who|for"
-    r"|as|but|by|into|than|came|beat|win|won|fly|flew|was|is|BC|AD|BCE|CE)\b"
+    r"|as|but|by|into|than|came|beat|win|won|fly|flew|was|is|the|a|an|he|she|it|they|we|you|i)\b"
 )
 _OTHER_BEFORE: Final = re.compile(r"(?<![\w.,])\d{1,3}s,?\s(?:and|or|to)\s$")
 _SEVERAL_AFTER: Final = re.compile(r",?\s(?:and|or)\s[2-9]s(?!\w)")
@@ -83,7 +83,7 @@ def _lasts(context: NormalizerContext, digits: str, start: int, end: int) -> boo
     if len(digits) == 1 and _SEVERAL_AFTER.match(context.text, end):
         return _LASTING.search(before) is not None or _BETWEEN.search(before) is not None
     if len(digits) == 3 and digits[-1] == "0":
-        return not (alone and _CENTURY_BEFORE.search(before))
+        return _CENTURY_BEFORE.search(before) is None
     return not (alone and _COUNTS_BEFORE.search(before))
 
 
