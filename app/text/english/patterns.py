@@ -45,7 +45,7 @@ SPACED_UNIT: Final = (
 _MEASURE: Final = rf"(?!W-\d)(?:\s(?:{SPACED_UNIT})|(?:{UNIT})(?:/(?:{UNIT}))?)(?!\w|\.\w)"
 _NO_PLURAL: Final = r"(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)"
 PLURAL: Final = rf"(?:people|children|men|women|{_NO_PLURAL}[a-z]{{2,}}s)\b"
-_CROWD: Final = (
+CROWD: Final = (
     r"(?:people|users|viewers|customers|followers|dollars|pounds|euros|copies|views|downloads|subscribers|residents"
     r"|homes|jobs|lives|years|tons|tonnes|barrels)\b"
 )
@@ -155,7 +155,7 @@ _DIGITS: Final = {
     "grouped": r"(?<![\w.,/+-])(?<!\d )[1-9]\d{0,2}"
     r"(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
     "scaled": rf"(?<![\w.])(?!401k)(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)"
-    rf"|[KMBT](?=\s+(?:{PLURAL}|[A-Z]{{3,}}S\b))|m(?=\s+{_CROWD}))",
+    rf"|[KMBT](?=\s+(?:{PLURAL}|[A-Z]{{3,}}S\b))|m(?=\s+{CROWD}))",
     "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])"
     r"|(?<![\d.,/-])\d{1,2}-[1-9]\d?/(?:2|3|4|8|16|32)(?![\d/.])",
     "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?:(?:rds?|ths?|nds)(?!\w))?(?![\d/]|\.\d)",

@@ -8,7 +8,7 @@ from typing import Final
 
 from app.text.english import codes, dates, numbers, tables, units
 from app.text.english.normalize import NormalizerContext, Reader
-from app.text.english.patterns import PLURAL, UNIT
+from app.text.english.patterns import CROWD, PLURAL, UNIT
 
 _YEAR: Final = re.compile(r"1\d\d\d|20\d\d")
 _COUNTED: Final = re.compile(rf"\s+{PLURAL}")
@@ -109,7 +109,7 @@ _SCALES: Final = frozenset(units.SCALES.values())
 _TO_SCALED: Final = re.compile(r"(?P<dash>-)(?=\d[\d.,]*(?:bn|mn|tn|[kKmM])(?!\w))")
 _LINK: Final = r"(?:\s(?:to|and|or|then|versus|vs\.?)|\s?[-–]|[,;](?:\s(?:and|or|then|to))?)\s?"
 _LINK_BEFORE: Final = re.compile(rf"{_LINK}(?:\s?(?:~|about|over|nearly|almost|around|roughly|some|just)\s?)?$")
-_SCALED_AFTER: Final = re.compile(rf"{_LINK}[$£€]?\d[\d.,]*(?:k|K|bn)(?!\w)")
+_SCALED_AFTER: Final = re.compile(rf"{_LINK}[$£€]?\d[\d.,]*(?:(?:k|K|bn)(?!\w)|m(?=\s+{CROWD}))")
 _COUNTED_BEFORE: Final = re.compile(
     r"\b(?:sales|revenues?|profits?|turnover|earnings|income|budget|funding|valuation|debts?|loss(?:es)?|views|followers"
     r"|subscribers|users|downloads|streams|plays|likes|members|customers|visitors|votes|copies|population)\b"
@@ -118,15 +118,17 @@ _COUNTED_BEFORE: Final = re.compile(
 )
 _COUNT_ENDS: Final = re.compile(r"\s*(?:[^\w\s]|$)|\s(?:to|and|or|in|by|from|a|per|this|last|over|after|then)\b")
 _LENGTHS: Final = re.compile(
-    r"\b(?:runs?|ran|running|races?|raced|sprints?|swims?|swam|met(?:er|re)s?|hurdles|relay|walk|dive|jump|km|wide|long"
-    r"|tall|high|deep|away)\b"
+    r"\b(?:won|wins?|medals?|events?|runs?|ran|running|races?|raced|sprints?|swims?|swam|met(?:er|re)s?|hurdles|relay|walk"
+    r"|dive|jump|km|wide|long|tall|high|deep|away)\b|(?<![\d.,])(?:5|10)k(?=,?\s(?:and\s|or\s)?(?:[1-9]|15)00m)"
+    r"|(?<!\d)(?:[1-9]|15)00m,?\s(?:and\s|or\s)?(?:5|10)k"
 )
+"""Words of lengths, and of races that stand side by side."""
 
 
 def is_million(context: NormalizerContext, start: int, end: int) -> bool:
     """Return whether "m" after a number is a million: "from 500k to 2m", "sales of 2m"."""
     before = context.before(start)
-    if _LENGTHS.search(before) or _LENGTHS.search(context.after(end)):
+    if _LENGTHS.search(before + context.text[start:end] + context.after(end)):
         return False
     link = _LINK_BEFORE.search(before)
     if link is not None and context.pieces:
