@@ -117,7 +117,7 @@ def _degree(match: re.Match[str], language: str) -> Iterator[_Found]:
 _RAISED: Final = "⁰¹²³⁴-⁹"
 _SIGN: Final = r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _PART: Final = re.compile(
-    rf"(?P<note>[{_RAISED}]++(?:[,⁻–-][{_RAISED}]++)*+)"
+    rf"(?P<note>[{_RAISED}]++(?:(?:[,⁻–-] ?| )[{_RAISED}]++)*+)"
     rf"|(?P<grouped>(?<![\w.,+-])(?<![0-9][{_GAP}])[1-9][0-9]{{0,2}}(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9]))"
     r"|(?P<padded>(?<![\w.,:/+])0[0-9]{1,3}(?!\w|[.,:/]\w|[-–][0-9]+[-–./]\w| [0-9]{3}))"
     r"|(?P<divided>(?<![^\W\d_])(?P<first>[^\W\d_]{1,40}+(?:-[^\W\d_]{1,40}+)?)[-‐][^\S\n]*+\n[^\S\n]*+"
@@ -149,7 +149,7 @@ def _heading(match: re.Match[str], language: str) -> Iterator[_Found]:
     line = text[start : stop if stop >= 0 else len(text)].rstrip()
     before, after = match.group().count(sign), len(line) - len(line.rstrip(sign))
     least = 2 if sign == "=" else 3
-    if before >= least and (after >= least or (before > 2 and not after)) and any(map(str.isalnum, line)):
+    if before >= least and (after >= least or (not after and (before > 2 or line[0].isspace()))) and line.strip(sign):
         yield *match.span(), " " * len(match.group())
         yield start + len(line) - after, start + len(line), " " * after
 
@@ -161,7 +161,7 @@ def _note(match: re.Match[str], language: str) -> Iterator[_Found]:
     spaced = before.isspace() and before != "\n"
     start -= spaced
     last = text[max(0, start - 1) : start] or "\n"
-    if last in ".,;:!?…”’»\"'。，」！？\n%™®":
+    if last in ".,;:!?…“”’«»‹›\"'。，」！？\n%™®":
         is_note = after.isspace() or (last != "\n" and not (spaced and after))
     else:
         is_note = _follows_word(text, start, end, match.group())
@@ -205,8 +205,12 @@ _GROUPS: Final = {"fr": "\u202f", "ja": "", "zh": "", **dict.fromkeys(("de", "es
 
 def _grouped(match: re.Match[str], language: str) -> Iterator[_Found]:
     """Write the mark of the language between groups of digits."""
+    mark = _GROUPS.get(language, ",")
+    following = match.string[match.end() : match.end() + 2]
+    if following[:1] == mark and following[1:].isdecimal():  # a decimal comma
+        mark = ""
     for gap in re.finditer(f"[{_GAP}]", match.group()):
-        yield match.start() + gap.start(), match.start() + gap.end(), _GROUPS.get(language, ",")
+        yield match.start() + gap.start(), match.start() + gap.end(), mark
 
 
 # Things that are counted, in English, German, French, Spanish, Italian and Portuguese.

@@ -23,8 +23,8 @@ _TIMED_AFTER: Final = re.compile(
 # Numbers in the plural: what stands before and after them, and numbers that are names.
 _COUNTS_BEFORE: Final = re.compile(
     r"\b(?:the|both|all|these|those|some|any|many|few|more|no|two|three|four|five|six|seven|eight|nine|ten|twelve|double"
-    r"|(?:pairs?|row|sets?|deck|series|string|lots?|plenty) of|triple|roll(?:s|ed|ing)?|sizes?|pocket|straight|his|her"
-    r"|my|your|their|our)\s$",
+    r"|(?:pairs?|row|sets?|deck|series|strings?|lots?|plenty) of|triple|roll(?:s|ed|ing)?|sizes?|pocket|straight|his"
+    r"|her|my|your|their|our|models?|types?|series|class|grade|year)\s$",
     re.IGNORECASE,
 )
 _NO_NOUN_AFTER_PLURAL: Final = re.compile(
@@ -32,7 +32,7 @@ _NO_NOUN_AFTER_PLURAL: Final = re.compile(
     r"|as|but|by|into|than|came|beat|win|won|fly|flew|was|is|the|a|an|he|she|it|they|we|you|i)\b"
 )
 _OTHER_BEFORE: Final = re.compile(r"(?<![\w.,])\d{1,3}s,?\s(?:and|or|to)\s$")
-_SEVERAL_AFTER: Final = re.compile(r",?\s(?:and|or)\s[2-9]s(?!\w)")
+_SEVERAL_AFTER: Final = re.compile(r",?\s(?:and|or)\s\ds(?!\w)")
 _BETWEEN: Final = re.compile(r"\b(?:[Bb]etween|[Ff]rom)\s$")
 _NAMED: Final = re.compile(r"7[0-8]7|911|1099|40[134]|50[1234]|401")
 _MAKERS: Final = word_set(

@@ -109,14 +109,19 @@ _SCALES: Final = frozenset(units.SCALES.values())
 _TO_SCALED: Final = re.compile(r"(?P<dash>-)(?=\d[\d.,]*(?:bn|mn|tn|[kKmM])(?!\w))")
 _LINK: Final = r"(?:\s(?:to|and|or|then|versus|vs\.?)|\s?[-–]|[,;](?:\s(?:and|or|then|to))?)\s?"
 _LINK_BEFORE: Final = re.compile(rf"{_LINK}(?:\s?(?:~|about|over|nearly|almost|around|roughly|some|just)\s?)?$")
-_SCALED_AFTER: Final = re.compile(rf"{_LINK}[$£€]?\d[\d.,]*(?:(?:k|K|bn)(?!\w)|m(?=\s+{CROWD}))")
+_THOUSANDS: Final = re.compile(r"\d,\d{3}$")
+_SCALED_AFTER: Final = re.compile(
+    rf"{_LINK}[$£€]?\d[\d.,]*(?:(?:k|K|bn|\s(?:thousand|million|billion))(?!\w)|m(?=\s+{CROWD}))"
+)
 _COUNTED_BEFORE: Final = re.compile(
     r"\b(?:sales|revenues?|profits?|turnover|earnings|income|budget|funding|valuation|debts?|loss(?:es)?|views|followers"
     r"|subscribers|users|downloads|streams|plays|likes|members|customers|visitors|votes|copies|population)\b"
     r"(?!.*\b(?:an?|the)\s$)[^.!?\d]{0,25}$",
     re.IGNORECASE,
 )
-_COUNT_ENDS: Final = re.compile(r"\s*(?:[^\w\s]|$)|\s(?:to|and|or|in|by|from|a|per|this|last|over|after|then)\b")
+_COUNT_ENDS: Final = re.compile(
+    r"\s*(?:[^\w\s]|$)|\s(?:to|and|or|in|by|from|a|per|this|last|over|after|then|vs|versus|at|on|for)\b"
+)
 _LENGTHS: Final = re.compile(
     r"\b(?:won|wins?|medals?|events?|runs?|ran|running|races?|raced|sprints?|swims?|swam|met(?:er|re)s?|hurdles|relay|walk"
     r"|dive|jump|km|wide|long|tall|high|deep|away)\b|(?<![\d.,])(?:5|10)k(?=,?\s(?:and\s|or\s)?(?:[1-9]|15)00m)"
@@ -133,7 +138,8 @@ def is_million(context: NormalizerContext, start: int, end: int) -> bool:
     link = _LINK_BEFORE.search(before)
     if link is not None and context.pieces:
         place = context.offset + start - len(before) + link.start()
-        if any(piece.end == place and piece.text in _SCALES for piece in context.pieces[-3:]):
+        thousands = _THOUSANDS.search(before, 0, link.start()) is not None
+        if thousands or any(piece.end == place and piece.text in _SCALES for piece in context.pieces[-3:]):
             return True
     if _SCALED_AFTER.match(context.text, end):
         return True
