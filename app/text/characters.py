@@ -149,7 +149,11 @@ def _heading(match: re.Match[str], language: str) -> Iterator[_Found]:
     line = text[start : stop if stop >= 0 else len(text)].rstrip()
     before, after = match.group().count(sign), len(line) - len(line.rstrip(sign))
     least = 2 if sign == "=" else 3
-    if before >= least and (after >= least or (not after and (before > 2 or line[0].isspace()))) and line.strip(sign):
+    if (
+        before >= least
+        and (after >= least or (not after and (before > 2 or line[:1].isspace())))
+        and line.strip(sign + " ")
+    ):
         yield *match.span(), " " * len(match.group())
         yield start + len(line) - after, start + len(line), " " * after
 

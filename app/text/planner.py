@@ -223,12 +223,11 @@ class Phonemizer:
             self._pronouncer.pronounce(pieces)
             for span in marked.spans:
                 _stress(pieces, span)
+            bounds = first, position
             if marked.steps:
-                for piece in pieces:
-                    piece.start, piece.end = characters.original_span(marked.steps, piece.start, piece.end)
-                yield *characters.original_span(marked.steps, first, position), pieces
-            else:
-                yield first, position, pieces
+                _place(pieces, marked.steps)
+                bounds = characters.original_span(marked.steps, *bounds)
+            yield *bounds, pieces
 
     def _normalize_parts(self, marked: _MarkedText, start: int, end: int) -> list[Piece]:
         """Return the pieces of [start, end). Those in another language have their phonemes."""
@@ -301,6 +300,16 @@ def _pronounce_by(other: Phonemizer, pieces: list[Piece]) -> None:
     for piece in pieces:
         if piece.kind is PieceKind.WORD:
             piece.kind = PieceKind.PHONEMES
+
+
+def _place(pieces: list[Piece], steps: characters.Steps) -> None:
+    """Move the pieces of a sentence to their places in the original. Those of one character do not overlap others."""
+    normal = place = (-1, -1)
+    for piece in pieces:
+        if normal != (normal := (piece.start, piece.end)):
+            start, end = characters.original_span(steps, *normal)
+            place = (start, end) if (start, end) == place else (max(start, place[1]), max(end, place[1]))
+        piece.start, piece.end = place
 
 
 def _stress(pieces: list[Piece], span: Span) -> None:

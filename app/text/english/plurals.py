@@ -36,7 +36,7 @@ _SEVERAL_AFTER: Final = re.compile(r",?\s(?:and|or)\s\ds(?!\w)")
 _BETWEEN: Final = re.compile(r"\b(?:[Bb]etween|[Ff]rom)\s$")
 _NAMED: Final = re.compile(r"7[0-8]7|911|1099|40[134]|50[1234]|401")
 _MAKERS: Final = word_set(
-    "boeing boeings airbus porsche porsches form forms mig ak colt ford audi peugeot ferrari levi's error errors"
+    "boeing boeings airbus porsche porsches form forms mig ak colt ford audi peugeot ferrari levi's mazda error errors"
 )
 _CODE_BEFORE: Final = re.compile(r"(?<![\w-])[A-Z][A-Za-z]{0,2}-$")
 _CENTURY_BEFORE: Final = re.compile(r"\b(?:[Tt]he|[Ee]arly|[Ll]ate|[Mm]id)[\s-]$")
@@ -63,7 +63,7 @@ def read_plural(context: NormalizerContext, text: str, start: int, end: int) -> 
 def _is_name(context: NormalizerContext, digits: str, start: int, end: int) -> bool:
     """Return whether a number before "s" is a name, as in "B-17s" or "747s"."""
     before = context.before(start)
-    maker = len(digits) > 1 and context.previous_word(start).lower() in _MAKERS
+    maker = context.previous_word(start).lower() in _MAKERS
     named = _NAMED.fullmatch(digits) is not None and _LASTING.search(before) is None
     return maker or _CODE_BEFORE.search(before) is not None or (named and not _TIMED_AFTER.match(context.text, end))
 

@@ -46,8 +46,8 @@ def only(content: str) -> Script:
 def test_a_document_becomes_passages() -> None:
     passages, ignored = read(LONG)
     assert [passage.text.strip() for passage in passages] == [
-        "Hello & wel-\ncome, é to the show.", "Next one!", "Say ABC now.", "After WWW.", "a < b & c", "Slowly.", "Other.",
-        "x",
+        "Hello & wel-\ncome, é to the show.", "Next one!", "Say ABC now.", "After WWW.", "a < b & c", "Slowly.",
+        "Other.", "x",
     ]  # fmt: skip
     assert [passage.script.pause for passage in passages] == [0, 0, 0.35, 1, 0, 0.35, 0, 0]
     assert ignored == ["prosody pitch", "blink"]
