@@ -253,7 +253,7 @@ class SsmlReader:
             end = self._raw.find(b";") + 1
             self._run.add(" " if data.isspace() else data, start, start + end)
         elif data.isspace():
-            self._run.add(" ", start, start + len(data))
+            self._run.add(self._folded(data), start, start + len(data))
         else:
             self._add_words(data, start)
         if element.language is not None or element.stress is not None:
@@ -265,9 +265,14 @@ class SsmlReader:
         for found in _SPACE.finditer(data):
             self._run.add(data[position : found.start()], start + position, start + found.start())
             if not self._run.ends_with_space:
-                self._run.add(" ", start + found.start(), start + found.end())
+                self._run.add(self._folded(found.group()), start + found.start(), start + found.end())
             position = found.end()
         self._run.add(data[position:], start + position, start + len(data))
+
+    def _folded(self, space: str) -> str:
+        """Return the one space that white space means; a line's end after a hyphen, which may divide a word."""
+        divides = "\n" in space and self._run.text_from(max(0, self._run.length - 1)) in ("-", "‐", "\u00ad")
+        return "\n" if divides else " "
 
     def _begin_style(self, element: _Element) -> None:
         before, after = self._run.style, element.style

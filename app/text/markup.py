@@ -41,8 +41,10 @@ _LOVE: Final = re.compile(rf"(?:(?<=\bI )|(?<=\b[Ww]e )|(?<=\b[Yy]ou )|(?<=\b[Tt
 # "love you <3" compares no number.
 _HEART_AFTER: Final = re.compile(r"(?:(?<=[Yy]ou )|(?<=\ball )|(?<=\bhim )|(?<=\bher )|(?<=! ))<3(?=\s*(?:$|[.!?]))")
 _EXPONENT: Final = re.compile(r"[-−]?\d")
+_RAISED: Final = re.compile(r"\s*([-−]?[0-9]{1,4})(?=\s*</sup>)")
+_SUPERSCRIPTS: Final = str.maketrans("-−0123456789", "⁻⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Emoji, without arrows and letter-like signs, which are read by their meaning.
-_PICTURE: Final = re.compile("[\u231a-\u23ff\u25aa-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff]")
+PICTURE: Final = re.compile("[\u231a-\u23ff\u25aa-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff]")
 _MARKED: Final = re.compile(rf"(?P<unseen>{_UNSEEN})|(?P<tag>{TAG.pattern})|(?P<entity>&(?:amp;)*{ENTITY.pattern[1:]})")
 
 
@@ -101,7 +103,7 @@ def _replacements(text: str, language: str, name_emoji: bool) -> list[tuple[int,
 
 def has_emoji(text: str) -> bool:
     """Return whether a text has a pictograph that can be named."""
-    return not text.isascii() and _PICTURE.search(text) is not None
+    return not text.isascii() and PICTURE.search(text) is not None
 
 
 def _tags_and_entities(text: str) -> list[tuple[int, int, str]]:
@@ -116,6 +118,9 @@ def _tags_and_entities(text: str) -> list[tuple[int, int, str]]:
             found.append((match.start(), match.end(), ""))
         elif _is_tag(matched):
             name = _tag_name(matched)
+            if name == "sup" and (digits := _RAISED.match(text, match.end())) is not None:
+                found.append((match.start(), digits.end(), digits[1].translate(_SUPERSCRIPTS)))
+                continue
             raised = name == "sup" and _EXPONENT.match(text, match.end()) is not None and matched[1] != "/"
             found.append((match.start(), match.end(), ", " if name in _BLOCKS else "^" if raised else ""))
     last_seen = _last_seen(text, found)
@@ -151,7 +156,7 @@ def _emoji(text: str, language: str) -> list[tuple[int, int, str]]:
     found = []
     for item in emoji.analyze(text, join_emoji=True):
         match = item.value
-        if isinstance(match, emoji.EmojiMatch) and _PICTURE.match(item.chars):
+        if isinstance(match, emoji.EmojiMatch) and PICTURE.match(item.chars):
             name = emoji.demojize(item.chars, delimiters=(" ", " "), language=code).replace("_", " ")
             found.append((match.start, match.end, name))
     return found

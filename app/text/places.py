@@ -45,3 +45,13 @@ class Places:
         if part.length == part.end - part.start and 0 <= inside <= part.length:
             return part.start + inside
         return part.end if inside > 0 else part.start
+
+    def position(self, original: int) -> int:
+        """Return the first character that stands for the one at `original`, or for one after it."""
+        if not self.parts:
+            return original
+        part = self.parts[max(0, bisect_right(self.parts, original, key=lambda part: part.start) - 1)]
+        inside = original - part.start
+        if part.length == part.end - part.start and 0 <= inside < part.length:
+            return part.position + inside
+        return part.position if inside <= 0 else part.position + part.length

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
-from app.text import marks, markup, say_as
+from app.text import characters, marks, markup, say_as
 from app.text.errors import NothingToSpeakError
 from app.text.languages import find_language, normalize_language
 from app.text.lexicon import Lexicon, find_readings
@@ -36,11 +37,15 @@ _SPOKEN_SYMBOLS: Final = frozenset("&@%+=×÷±≈≠≤≥√∞°€£$¥₹")
 class _MarkedText:
     """A text that is being planned, with its marks or those of its script. Raises MarkupError when made.
 
-    `plain` is the text as `marks.hide` returns it. `readings` are those that are left, the next one last.
+    `text` is the normal text, which `steps` map to the one that was given. `plain` is it as `marks.hide` returns it.
+    `readings` are those that are left, the next one last.
     """
 
     def __init__(self, text: str, script: Script | None, lexicons: Sequence[Lexicon], language: str) -> None:
+        text, self.steps = characters.normalize(text, language)
         self.text = text
+        if script is not None and self.steps:
+            script = _moved(script, self.steps)
         english = language.startswith("en")
         self.marks = marks.parse(text, english=english) if script is None else list(script.readings)
         if lexicons:
@@ -76,6 +81,20 @@ class _MarkedText:
             start = stop
         if start < end:
             yield start, end, None
+
+
+def _moved(script: Script, steps: characters.Steps) -> Script:
+    """Return a script with its readings and spans at their places in the normal text."""
+
+    def moved(each: Any, *names: str) -> Any:
+        places = {name: getattr(each, name) for name in names}
+        for step in steps:
+            places = {name: step.position(place) for name, place in places.items()}
+        return replace(each, **places)
+
+    readings = [moved(each, "start", "end", "word_start", "word_end") for each in script.readings]
+    seen = tuple(each for each in readings if each.word_start < each.word_end)
+    return replace(script, readings=seen, spans=tuple(moved(each, "start", "end") for each in script.spans))
 
 
 def _arrange(marked: _MarkedText, speak: Callable[[int, int], Iterator[Utterance | None]]) -> Iterator[SpeechSegment]:
@@ -144,7 +163,7 @@ class Phonemizer:
 
         `symbols` are the phoneme characters of the model. Utterances have no others. `max_phonemes` (at least 1)
         bounds `Utterance.phonemes`: longer sentences are cut at clauses, then words, then inside a word. Every letter
-        and digit of the text lies in some word of some utterance.
+        and digit of the text lies in some word of some utterance, but for the numbers of notes.
 
         Raises MarkupError and NothingToSpeakError at once, before the first segment.
         """
@@ -204,7 +223,11 @@ class Phonemizer:
             self._pronouncer.pronounce(pieces)
             for span in marked.spans:
                 _stress(pieces, span)
-            yield first, position, pieces
+            bounds = first, position
+            if marked.steps:
+                _place(pieces, marked.steps)
+                bounds = characters.original_span(marked.steps, *bounds)
+            yield *bounds, pieces
 
     def _normalize_parts(self, marked: _MarkedText, start: int, end: int) -> list[Piece]:
         """Return the pieces of [start, end). Those in another language have their phonemes."""
@@ -234,7 +257,9 @@ class Phonemizer:
         if said is not None and said.spelled:
             pieces = other._spell(said.text)
         else:
-            pieces = other._pronouncer.normalize(written if said is None else said.text, 0)
+            pieces = other._pronouncer.normalize(
+                written if said is None else characters.normalize(said.text, tag)[0], 0
+            )
         if other is not self:
             _pronounce_by(other, pieces)
         for piece in pieces:
@@ -261,9 +286,10 @@ class Phonemizer:
         visible = markup.visible_text(part, language=self.language.tag, name_emoji=self._name_emoji)
         if visible is None:
             return self._pronouncer.normalize(part, start)
-        pieces = self._pronouncer.normalize(visible.text, 0)
+        shown, steps = characters.normalize(visible.text, self.language.tag)  # of what references stand for
+        pieces = self._pronouncer.normalize(shown, 0)
         for piece in pieces:
-            first, last = visible.original_span(piece.start, piece.end)
+            first, last = visible.original_span(*characters.original_span(steps, piece.start, piece.end))
             piece.start, piece.end = start + first, start + last
         return pieces
 
@@ -274,6 +300,16 @@ def _pronounce_by(other: Phonemizer, pieces: list[Piece]) -> None:
     for piece in pieces:
         if piece.kind is PieceKind.WORD:
             piece.kind = PieceKind.PHONEMES
+
+
+def _place(pieces: list[Piece], steps: characters.Steps) -> None:
+    """Move the pieces of a sentence to their places in the original. Those of one character do not overlap others."""
+    normal = place = (-1, -1)
+    for piece in pieces:
+        if normal != (normal := (piece.start, piece.end)):
+            start, end = characters.original_span(steps, *normal)
+            place = (start, end) if (start, end) == place else (max(start, place[1]), max(end, place[1]))
+        piece.start, piece.end = place
 
 
 def _stress(pieces: list[Piece], span: Span) -> None:
@@ -336,19 +372,21 @@ class TextPlanner:
                     begin = position = max(position, first)  # a reading may reach over a cut
                     parts = []
                     for mark in marked.take_readings(last):
-                        written = text[mark.word_start : mark.word_end]
-                        parts += [text[position : mark.start], say_as.words_of(written, mark, self._language)]
+                        written = marked.text[mark.word_start : mark.word_end]
+                        parts += [marked.text[position : mark.start], say_as.words_of(written, mark, self._language)]
                         position = mark.end
-                    parts.append(text[position:last])
+                    parts.append(marked.text[position:last])
                     position = max(position, last)
-                    yield from self._utterances(text, begin, position, "".join(parts), max_phonemes)
+                    span = characters.original_span(marked.steps, begin, position)
+                    yield from self._utterances(text, *span, "".join(parts), max_phonemes)
 
         return _arrange(marked, speak)
 
     def _utterances(self, text: str, start: int, end: int, read: str, limit: int) -> Iterator[Utterance]:
         """Yield the utterances of `read`, which is [start, end) of `text` without markup."""
         visible = markup.visible_text(read, language=self._language, name_emoji=self._name_emoji)
-        read = " ".join((read if visible is None else visible.text).split())
+        read, _ = characters.normalize(read if visible is None else visible.text, self._language)
+        read = " ".join(read.split())
         # Longer than the limit only if a cut fell into a reading, whose word is read whole.
         for cut in shorten(read, 0, len(read), limit):
             if any(map(str.isalnum, read[slice(*cut)])):

@@ -12,7 +12,7 @@ KINDS: Final = {
     "characters": "letters", "spell-out": "letters", "verbatim": "letters", "digits": "digits",
     "cardinal": "cardinal", "number": "cardinal", "ordinal": "ordinal", "date": "date", "time": "time",
     "telephone": "telephone", "currency": "currency", "unit": "unit", "fraction": "unit", "address": "unit",
-    "name": "unit", "letters": "letters", "spell": "letters",
+    "name": "unit", "letters": "letters", "spell": "letters", "duration": "duration",
 }  # fmt: skip
 """Accepted values of `interpret-as`, in small letters, and the rule of each."""
 
@@ -184,6 +184,29 @@ def _time(text: str, form: str, language: str) -> str | None:
     return f"{clock if minute else int(hour)} {half.lower()}m"
 
 
+_DURATION: Final = re.compile(r"\d{1,4}(?::\d{1,2}){1,2}")
+_UNITS: Final = {
+    "de": "Stunde Stunden Minute Minuten Sekunde Sekunden", "en": "hour hours minute minutes second seconds",
+    "es": "hora horas minuto minutos segundo segundos", "fr": "heure heures minute minutes seconde secondes",
+    "it": "ora ore minuto minuti secondo secondi", "pt": "hora horas minuto minutos segundo segundos",
+}  # fmt: skip
+"""Hour, minute and second, each for one and for many."""
+
+
+def _duration(text: str, form: str, language: str) -> str | None:
+    """Read hours, minutes and seconds: "01:18:30"; two parts are minutes and seconds, or what `form` ("hm") says."""
+    values = [int(value) for value in text.split(":")] if _DURATION.fullmatch(text) else []
+    form = form if len(form) == len(values) and form in ("hms", "hm", "ms") else "hms"[3 - len(values) :]
+    if not values or language not in _UNITS:
+        return None
+    names = _UNITS[language].split()
+    counted = [
+        (value, "hms".index(unit) * 2) for value, unit in zip(values, form, strict=True) if value or unit == form[-1]
+    ]
+    counted = [each for each in counted if each[0]] or counted
+    return " ".join(f"{value} {names[place + (value != 1)]}" for value, place in counted)
+
+
 def _currency(text: str, form: str, language: str) -> str | None:
     code = form.upper()
     return f"{code} {text}" if language == "en" and re.fullmatch("[A-Z]{3}", code) and text[:1].isdigit() else None
@@ -195,5 +218,5 @@ def _as_it_stands(text: str, form: str, language: str) -> None:
 
 _RULES: Final[dict[str, Callable[[str, str, str], str | None]]] = {
     "digits": _digits, "telephone": _telephone, "cardinal": _cardinal, "ordinal": _ordinal, "date": _date,
-    "time": _time, "currency": _currency, "unit": _as_it_stands,
+    "time": _time, "currency": _currency, "duration": _duration, "unit": _as_it_stands,
 }  # fmt: skip

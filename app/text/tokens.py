@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
+from app.text.characters import normalize
 from app.text.pieces import Piece, PieceKind, restrict
 from app.text.types import Token
 
@@ -34,12 +35,12 @@ def _spoken(piece: Piece) -> str:
 
 
 def _source(members: list[Piece], original: str, spoken: str) -> str:
-    first = members[0]
+    first, written = members[0], normalize(original, "")[0]
     if all(piece.is_mark for piece in members):
         return "punctuation"
     if first.rule in _GIVEN:
         return first.rule
-    if first.kind is not PieceKind.PHONEMES and spoken.casefold() != original.casefold().replace("’", "'"):
+    if first.kind is not PieceKind.PHONEMES and spoken.casefold() != written.casefold().replace("’", "'"):
         return next((piece.rule for piece in members if piece.rule not in _NO_RULE), _REWRITTEN)
     # Japanese and Chinese name no source: it is a dictionary, except for words read as English.
     return first.source or "dictionary"

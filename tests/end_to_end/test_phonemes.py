@@ -10,7 +10,7 @@ import pytest
 from app.text.planner import get_phonemizer
 from app.text.types import Utterance
 
-TEXT = "Dr. Lee paid $5 for [Nguyen](/wˈɪn/), the zyzzyvaq. The FBI is late: it's 7:05pm!\n\nGo [pause:0.5s] now."
+TEXT = "Dr. Lee paid $5 for [Nguyen](/wˈɪn/), the zyz\u00adzyvaq. The FBI is late: it's 7:05pm!\n\nGo [pause:0.5s] now."
 
 
 def ask(server: str, **body: Any) -> httpx.Response:
@@ -31,7 +31,7 @@ def test_each_part_of_the_text_has_its_words_phonemes_and_origin(house_server: s
     assert by_text["Dr."]["spoken"] == "doctor"
     origins = sources(reply)
     assert origins["Nguyen"] == "markup"
-    assert origins["zyzzyvaq"] == "espeak"
+    assert origins["zyz\u00adzyvaq"] == "espeak"
     assert origins["paid"] == "lexicon"
     assert origins["Dr."] == "abbreviation"
     assert origins["7:05"] == "clock"

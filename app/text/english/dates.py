@@ -44,12 +44,6 @@ _DURATION_BEFORE: Final = re.compile(
 _RATIO_BEFORE: Final = re.compile(r"\b(?:ratio|odds|scale)\s(?:of|is|was|at|to)\s$", re.IGNORECASE)
 _ZULU: Final = re.compile(r"Z(?!\w)")
 _ARC: Final = (("degree", "degrees"), ("minute", "minutes"), ("second", "seconds"))
-# Words before "90s" that make it seconds instead of a decade, if no noun follows.
-_LASTING: Final = re.compile(
-    r"\b(?:[Aa]fter|[Ff]or|[Ww]ithin|[Ee]very|[Tt]akes|[Tt]ook|[Ww]ait|[Ww]aits|[Ww]aited|[Tt]imeout|[Uu]nder|[Ii]n|[Ll]asts"
-    r"|[Ll]asted|[Ss]leep|[Rr]est|[Hh]old|[Aa]bout)(?:\s(?:of|about|only|just))?:?\s$"
-)
-_NO_NOUN_AFTER: Final = re.compile(r"[\s]*(?:[^\w\s]|$)|\s(?:and|or|at|before|per|then|on|with)\b")
 _OTHER_NAME: Final = re.compile(rf"\s+(?!{CALENDAR}(?!\w))[A-Z][a-z]")
 
 
@@ -213,17 +207,6 @@ def read_season(context: NormalizerContext, text: str, start: int, end: int) -> 
     )
 
 
-def read_decade(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read a decade: `the 1990s`."""
-    digits = re.sub(r"\D", "", text)
-    seconds = len(digits) == 2 and "'" not in text and _LASTING.search(context.before(start)) is not None
-    if seconds and _NO_NOUN_AFTER.match(context.text, end):
-        context.say([*context.cardinal(digits), "seconds"], start, end)
-        return
-    spoken = context.cardinal(digits) if len(digits) == 2 else numbers.year(digits, british=context.british)
-    context.say(numbers.plural(spoken), start, end)
-
-
 def read_calendar(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read the short name of a day or month, with its full stop if it has one."""
     name = text.rstrip(".")
@@ -319,7 +302,6 @@ READERS: Final[dict[str, Reader]] = {
     "duration": read_duration,
     "iso_date": read_iso_date,
     "slash_date": read_slash_date,
-    "decade": read_decade,
     "named_date": read_named_date,
     "season": read_season,
     "day_span": read_day_span,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from app.text.english import abbreviations, codes, dates, measures, names, quantities, signs
+from app.text.english import abbreviations, codes, dates, measures, names, plurals, quantities, signs
 from app.text.english.inflection import add_s
 from app.text.english.lexicon import CONSONANTS, NOTHING_FOLLOWS, Following, get_lexicon
 from app.text.english.normalize import PUNCTUATION_READERS, Reader, normalize
@@ -46,6 +46,7 @@ READERS: Final[dict[str, Reader]] = {
     **dates.READERS,
     **measures.READERS,
     **names.READERS,
+    **plurals.READERS,
     **PUNCTUATION_READERS,
     **quantities.READERS,
     **signs.READERS,

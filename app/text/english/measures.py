@@ -145,6 +145,9 @@ def read_quantity(context: NormalizerContext, text: str, start: int, end: int) -
     if len(unit) == 1 and unit.isupper() and not space and digits.isdecimal() and _is_place(context, start):
         context.say([*context.digits_in_name(digits), unit], start, end)
         return
+    if unit == "m" and not space and quantities.is_million(context, start, end):
+        quantities.read_scaled(context, text, start, end)
+        return
     pages = text.endswith("pp.") and len(digits) > 1 and not digits.startswith("-")
     quantities.read_minus(context, start)
     _measure(context, digits, "pp." if pages else unit, start, start + len(digits) if space else end, end)

@@ -68,11 +68,17 @@ def _address(context: NormalizerContext, address: str) -> list[str]:
     return spoken or ["link"]
 
 
+_MANY: Final = re.compile(r"((?!k8s)[A-Za-z]{1,4}\d{1,4}|\d{1,4}[A-Zbk])s")
+"""Letters and digits in the plural: "MP3s", "401ks"."""
+
+
 def read_mixed(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read letters and digits in one word: "B2B", "mp3", "GPT4", "v2"."""
     if text in tables.CHAT:
         context.say(tables.CHAT[text], start, end)
         return
+    many = _MANY.fullmatch(text)
+    text = many[1] if many else text
     spoken: list[str] = []
     for part in re.findall(r"\d+|\D+", _SUBSCRIPTS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)):
         if part.isdecimal():
@@ -89,7 +95,9 @@ def read_mixed(context: NormalizerContext, text: str, start: int, end: int) -> N
             spoken += [letter.upper() for letter in part if letter.isalpha()]
         else:
             spoken.append(part)
-    context.say(spoken, start, end)
+    if many and spoken[-1].isupper():
+        spoken[-1] += "s"
+    context.say(numbers.plural(spoken) if many and spoken[-1].islower() else spoken, start, end)
 
 
 def read_version(context: NormalizerContext, text: str, start: int, end: int) -> None:

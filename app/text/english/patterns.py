@@ -45,7 +45,7 @@ SPACED_UNIT: Final = (
 _MEASURE: Final = rf"(?!W-\d)(?:\s(?:{SPACED_UNIT})|(?:{UNIT})(?:/(?:{UNIT}))?)(?!\w|\.\w)"
 _NO_PLURAL: Final = r"(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)"
 PLURAL: Final = rf"(?:people|children|men|women|{_NO_PLURAL}[a-z]{{2,}}s)\b"
-_CROWD: Final = (
+CROWD: Final = (
     r"(?:people|users|viewers|customers|followers|dollars|pounds|euros|copies|views|downloads|subscribers|residents"
     r"|homes|jobs|lives|years|tons|tonnes|barrels)\b"
 )
@@ -155,18 +155,18 @@ _DIGITS: Final = {
     "grouped": r"(?<![\w.,/+-])(?<!\d )[1-9]\d{0,2}"
     r"(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
     "scaled": rf"(?<![\w.])(?!401k)(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)"
-    rf"|[KMBT](?=\s+(?:{PLURAL}|[A-Z]{{3,}}S\b))|m(?=\s+{_CROWD}))",
+    rf"|[KMBT](?=\s+(?:{PLURAL}|[A-Z]{{3,}}S\b))|m(?=\s+{CROWD}))",
     "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])"
     r"|(?<![\d.,/-])\d{1,2}-[1-9]\d?/(?:2|3|4|8|16|32)(?![\d/.])",
     "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?:(?:rds?|ths?|nds)(?!\w))?(?![\d/]|\.\d)",
     # "relay" and "dimension" are no powers of ten: "5 x 10^3".
-    "relay": rf"(?<![\w.,])\d{{1,2}}\s?[x×]\s?\d+{_MEASURE}",
+    "relay": rf"(?<![\w.,])(?![24][x×][4-8]s)\d{{1,2}}\s?[x×]\s?\d+{_MEASURE}",
     "dimension": r"(?<![\w.,])\d{3,5}×\d{3,5}(?!\w)"
     r"|(?<![\w.,])\d+(?:\.\d+)?\s?x\s?\d+(?:\.\d+)?(?![\w^]|−[\u00b9\u00b2\u00b3\u2074-\u2079])",
     "times": r"(?<![\w.,])\d+(?:\.\d+)?[xX](?!\w|\s?[-+*/=^²³])",
     "ordinal": rf"(?<![\w.]){_INT}(?:st|nd|rd|th|ST|ND|RD|TH)(?!\w)",
     "round": r"(?<![\w.,])(?:10{1,2}|1,?000|10,?000|100,?000)s(?=\sof\b)",
-    "decade": r"(?<![\w.,])'?(?:\d{3}0|\d0)'?s(?!\w)",
+    "decade": r"(?<![\w.,])(?:'?(?:\d{3}0|\d0)'?|(?<![A-Za-z]{4}-)\d{1,4}|[24][x×][4-8])s(?!\w)",
     "quantity": rf"(?<![\w.])(?<![A-Za-z]{{4}}-)(?<!I-)(?:{NUM}){_MEASURE}",
     "range": rf"(?<![\w.,-])(?:{NUM})(?:\s?–\s?|-)(?:{NUM})(?![\w-]|[.,]\d)",
 }

@@ -8,7 +8,7 @@ from typing import Final
 
 from app.text.english import codes, dates, numbers, tables, units
 from app.text.english.normalize import NormalizerContext, Reader
-from app.text.english.patterns import PLURAL, UNIT
+from app.text.english.patterns import CROWD, PLURAL, UNIT
 
 _YEAR: Final = re.compile(r"1\d\d\d|20\d\d")
 _COUNTED: Final = re.compile(rf"\s+{PLURAL}")
@@ -102,6 +102,48 @@ def read_scaled(context: NormalizerContext, text: str, start: int, end: int) -> 
     """Read a number and a letter for its scale: `50k`."""
     digits = text.rstrip("bnmtkKMBT")
     context.say([*context.number_words(digits), units.SCALES[text[len(digits) :].lower()]], start, end)
+    context.join_range(end, _TO_SCALED)
+
+
+_SCALES: Final = frozenset(units.SCALES.values())
+_TO_SCALED: Final = re.compile(r"(?P<dash>-)(?=\d[\d.,]*(?:bn|mn|tn|[kKmM])(?!\w))")
+_LINK: Final = r"(?:\s(?:to|and|or|then|versus|vs\.?)|\s?[-–]|[,;](?:\s(?:and|or|then|to))?)\s?"
+_LINK_BEFORE: Final = re.compile(rf"{_LINK}(?:\s?(?:~|about|over|nearly|almost|around|roughly|some|just)\s?)?$")
+_THOUSANDS: Final = re.compile(r"\d,\d{3}$")
+_SCALED_AFTER: Final = re.compile(
+    rf"{_LINK}[$£€]?\d[\d.,]*(?:(?:k|K|bn|\s(?:thousand|million|billion))(?!\w)|m(?=\s+{CROWD}))"
+)
+_COUNTED_BEFORE: Final = re.compile(
+    r"\b(?:sales|revenues?|profits?|turnover|earnings|income|budget|funding|valuation|debts?|loss(?:es)?|views|followers"
+    r"|subscribers|users|downloads|streams|plays|likes|members|customers|visitors|votes|copies|population)\b"
+    r"(?!.*\b(?:an?|the)\s$)[^.!?\d]{0,25}$",
+    re.IGNORECASE,
+)
+_COUNT_ENDS: Final = re.compile(
+    r"\s*(?:[^\w\s]|$)|\s(?:to|and|or|in|by|from|a|per|this|last|over|after|then|vs|versus|at|on|for)\b"
+)
+_LENGTHS: Final = re.compile(
+    r"\b(?:won|wins?|medals?|events?|runs?|ran|running|races?|raced|sprints?|swims?|swam|met(?:er|re)s?|hurdles|relay|walk"
+    r"|dive|jump|km|wide|long|tall|high|deep|away)\b|(?<![\d.,])(?:5|10)k(?=,?\s(?:and\s|or\s)?(?:[1-9]|15)00m)"
+    r"|(?<!\d)(?:[1-9]|15)00m,?\s(?:and\s|or\s)?(?:5|10)k"
+)
+"""Words of lengths, and of races that stand side by side."""
+
+
+def is_million(context: NormalizerContext, start: int, end: int) -> bool:
+    """Return whether "m" after a number is a million: "from 500k to 2m", "sales of 2m"."""
+    before = context.before(start)
+    if _LENGTHS.search(before + context.text[start:end] + context.after(end)):
+        return False
+    link = _LINK_BEFORE.search(before)
+    if link is not None and context.pieces:
+        place = context.offset + start - len(before) + link.start()
+        thousands = _THOUSANDS.search(before, 0, link.start()) is not None
+        if thousands or any(piece.end == place and piece.text in _SCALES for piece in context.pieces[-3:]):
+            return True
+    if _SCALED_AFTER.match(context.text, end):
+        return True
+    return _COUNTED_BEFORE.search(before) is not None and _COUNT_ENDS.match(context.text, end) is not None
 
 
 def read_round(context: NormalizerContext, text: str, start: int, end: int) -> None:

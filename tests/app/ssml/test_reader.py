@@ -22,7 +22,8 @@ from app.text.types import Bookmark, Script, Span
 TABLE = Path(__file__).with_name("say_as.tsv")
 LONG = """<?xml version="1.0" encoding="UTF-16"?>
 <speak version="1.1" xmlns="http://www.w3.org/2001/10/synthesis" xml:lang="en-US">
-  <p>Hello &amp; welcome, é <mark name="a"/>to the   show. Next <emphasis>one</emphasis>!</p>
+  <p>Hello &amp; wel-
+  come, é <mark name="a"/>to the   show. Next <emphasis>one</emphasis>!</p>
   <p><s>Say <say-as interpret-as="characters">ABC</say-as> now.</s><break time="1s"/>After
    <sub alias="World Wide Web">WWW</sub>. <![CDATA[a < b & c]]></p>
   <prosody rate="slow" volume="+6dB" pitch="high">Slowly.</prosody> <voice name="slt">Other.</voice>
@@ -45,13 +46,13 @@ def only(content: str) -> Script:
 def test_a_document_becomes_passages() -> None:
     passages, ignored = read(LONG)
     assert [passage.text.strip() for passage in passages] == [
-        "Hello & welcome, é to the show.", "Next one!", "Say ABC now.", "After WWW.", "a < b & c", "Slowly.", "Other.",
-        "x",
+        "Hello & wel-\ncome, é to the show.", "Next one!", "Say ABC now.", "After WWW.", "a < b & c", "Slowly.",
+        "Other.", "x",
     ]  # fmt: skip
     assert [passage.script.pause for passage in passages] == [0, 0, 0.35, 1, 0, 0.35, 0, 0]
     assert ignored == ["prosody pitch", "blink"]
     first, second, third, fourth, _, slow, other, last = (passage.script for passage in passages)
-    assert first.bookmarks == (Bookmark("a", 19),)
+    assert first.bookmarks == (Bookmark("a", 21),)
     assert second.spans == (Span(5, 8, stress=2.0),)
     assert third.readings[0].say_as == ("characters", "")
     assert fourth.readings[0].alias == "World Wide Web"

@@ -16,7 +16,7 @@ from app.text.pieces import KOKORO_SYMBOLS
 from app.text.planner import PARAGRAPH_PAUSE, TextPlanner, get_phonemizer
 from app.text.types import Pause, Reading, SpeechSegment, Utterance
 
-ALNUM_RUN = re.compile(r"[^\W_]+")
+ALNUM_RUN = re.compile(r"[^\W_⁰¹²³⁴-⁹]+")  # raised digits may be numbers of notes
 
 _WORDS = [
     "hello", "world", "the", "a", "an", "to", "in", "used", "read", "live", "close", "record", "U.S.", "Dr.", "Mr.",
@@ -30,7 +30,8 @@ _WORDS = [
     "2 tsp.", "apt. 5C", "020 7946 0958", "4111 1111 1111 1111", "CA 90210", "192.168.0.1:8080", "10^-3", ">5", "<3",
     "EUR 20", "/etc/hosts", "C:\\Users", "2h 30m", "1 000 000", "5\"", "6' tall", "221B Baker St", "2001:db8::1", "¶ 3",
     "(555)", "123-4567", "192.168.0.1", "v2.0.1", "12345678901234567890",
-    "\n", "\n\n",
+    "\n", "\n\n", "pro\u00adnun\u200bce", "25 ℃", "5㎏", "word¹", "Chapter 01", "==", "+++",
+    "strik-\ning", "2\u202f500", "8s", "2m", "500k", "ºC",
 ]  # fmt: skip
 plausible = st.lists(
     st.tuples(st.sampled_from(_WORDS), st.sampled_from(["", " ", " ", " ", ", ", ". "])), max_size=25
@@ -88,7 +89,7 @@ def test_plausible_english_is_spoken_whole(text: str) -> None:
 @quick
 @given(st.text(max_size=60))
 @example("ﷺ ꙮ 𐌰 ⅷ ① ٣ ₂ \u0301a\u200b ª")
-@example("a\u2028b.\u2029C")
+@example("a\u2028b.\u2029C ==\u00ad\n25℃Word")
 def test_any_unicode_is_spoken_whole_or_refused(text: str) -> None:
     check(text)
 

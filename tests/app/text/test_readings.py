@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 
 from app.text.pieces import Piece, PieceKind
 from app.text.planner import Phonemizer
-from app.text.sentence_splitter import sentences
 
 TABLES = sorted(Path(__file__).parent.glob("readings*.tsv"))
+ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")  # what could not be seen in a table
 OTHERS = ("de", "es", "fr-fr", "it", "pt-br")
 
 
@@ -23,7 +24,7 @@ def rows() -> Iterator[tuple[str, str, str]]:
         elif line and not line.startswith("# "):
             text, tab, spoken = line.partition("\t")
             assert tab, f"no tab in {line!r}"
-            yield section, text, spoken
+            yield section, ESCAPED.sub(lambda found: chr(int(found[1], 16)), text), spoken
 
 
 ROWS = list(rows())
@@ -39,11 +40,8 @@ SECTIONS = list(dict.fromkeys(section for section, _, _ in ROWS))
 def pieces(text: str, language: str) -> list[list[Piece]]:
     """Return the pronounced pieces of each sentence."""
     phonemizer = PHONEMIZERS[language]
-    said = [
-        phonemizer._normalize(text, start, end) for start, end in sentences(text, 0, len(text), phonemizer.language.tag)
-    ]
-    for sentence in said:
-        phonemizer._pronouncer.pronounce(sentence)
+    marked = phonemizer._parse(text, None, ())
+    said = [sentence for _, _, sentence in phonemizer._sentences(marked, 0, len(marked.plain))]
     return [sentence for sentence in said if sentence]
 
 

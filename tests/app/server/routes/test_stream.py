@@ -19,21 +19,22 @@ IDLE = 2.5
 LONG = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
 
 
-def test_text_in_fragments_comes_back_as_audio_with_words(server: Any) -> None:
+@pytest.mark.parametrize("text", [TWO, "Some pe\u00adople he\u200bre, well. This is the sec\u00adond sentence."])
+def test_text_in_fragments_comes_back_as_audio_with_words(server: Any, text: str) -> None:
     with session(server, timestamps=True) as socket:
-        for start in range(0, len(TWO), 7):
-            send(socket, "text", text=TWO[start : start + 7])
+        for start in range(0, len(text), 7):
+            send(socket, "text", text=text[start : start + 7])
         send(socket, "end")
         chunks, audio, done = until_answer(socket)
         assert close_code(socket) == 1000
     assert [chunk["sequence"] for chunk in chunks] == [0, 1]
-    assert " ".join(chunk["text"].strip() for chunk in chunks) == TWO
+    assert " ".join(chunk["text"].strip() for chunk in chunks) == text
     assert chunks[0]["start"] == 0
     assert chunks[1]["start"] == pytest.approx(chunks[0]["duration"], abs=1e-4)
     words = [word for chunk in chunks for word in chunk["words"]]
-    assert [word["text"].strip(".,") for word in words] == TWO.replace(",", "").replace(".", "").split()
+    assert [word["text"].strip(".,") for word in words] == text.replace(",", "").replace(".", "").split()
     for word in words:
-        assert TWO[word["char_start"] : word["char_end"]] == word["text"]
+        assert text[word["char_start"] : word["char_end"]] == word["text"]
         assert word["start"] < word["end"] <= done["audio_duration"] + 1e-6
     assert all(one["end"] <= two["start"] + 1e-6 for one, two in itertools.pairwise(words))
     assert done["type"] == "done"

@@ -1,0 +1,286 @@
+"""Characters of a text to what they mean, before anything else reads it, on every surface and in every language.
+
+Invisible characters, units that are one character, signs that stand for a degree, numbers of notes, groups of digits,
+zeros that only pad a number, lines of signs, and words that a line's end divides.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from app.text.markup import PICTURE
+from app.text.places import Place, Places
+from app.text.scripts import script_of
+from app.text.word_sets import word_set
+
+Steps = Sequence[Places]
+"""Maps from a normal text back to the original, the last one first."""
+_Found = tuple[int, int, str]
+"""First and last place of characters, and those that take their place."""
+
+
+def normalize(text: str, language: str) -> tuple[str, Steps]:
+    """Return the normal text of `text`, and how it was made. Without steps no character differs.
+
+    `language` is a BCP-47 tag. Takes time in proportion to the length of the text.
+    """
+    language = language.partition("-")[0]
+    steps: list[Places] = []
+    for pattern in (_CHARACTER, _PART):
+        found: list[_Found] = []
+        for match in pattern.finditer(text):
+            found += _READERS[match.lastgroup or ""](match, language)
+        if found:
+            text, places = _replaced(text, found)
+            steps.append(places)
+    return text, steps
+
+
+def original_span(steps: Steps, start: int, end: int) -> tuple[int, int]:
+    """Return the span of the original that [start, end) of the normal text stands for."""
+    for places in reversed(steps):
+        start, end = places.start(start), max(places.start(start), places.end(end))
+    return start, end
+
+
+def _replaced(text: str, found: list[_Found]) -> tuple[str, Places]:
+    """Return the text with what was found replaced, and its map to `text`."""
+    shown: list[str] = []
+    parts: list[Place] = []
+    position = length = 0
+    for start, end, said in [*sorted(found), (len(text), len(text), "")]:
+        if start < position:
+            continue
+        for new, first, last in ((text[position:start], position, start), (said, start, end)):
+            if new:
+                parts.append(Place(length, len(new), first, last))
+                shown.append(new)
+                length += len(new)
+        position = end
+    return "".join(shown), Places(parts)
+
+
+# Single characters
+
+_JOINERS: Final = "\u200c\u200d"
+_GAP: Final = "\u00a0\u2007\u2009\u202f"  # spaces that group digits
+_AFTER_NUMBER: Final = rf"(?:(?<=\d)|(?<=\d[ {_GAP}]))"
+_SCALE: Final = r"(?=\s?[CFK](?!\w))"
+_CHARACTER: Final = re.compile(
+    r"(?P<invisible>(?:\u00ad[^\S\n]*+\n[^\S\n]*+(?=[^\W\d_])|[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u2064\u2066-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\ufff9-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e007f\U000e0100-\U000e01ef])++)"
+    r"|(?P<unit>[\u2103\u2109\u2113\u32cc-\u32cf\u3300-\u33ff])"
+    rf"|{_AFTER_NUMBER}(?:(?P<degree>˚|(?:(?<=\d)|{_SCALE})[∘◦]|[⁰ᵒ]{_SCALE}|º{_SCALE})|(?P<ordinal>º))"
+)
+_APART: Final = frozenset(("Thai", "Laoo", "Khmr", "Mymr", "Hani", "Kana"))
+"""Scripts without spaces, in which a space of no width ends a word."""
+_NOT_JOINED: Final = frozenset(("", "Latn", "Grek", "Cyrl", "Armn", "Geor", "Hani", "Kana", "Hang"))
+"""Scripts in which joiners change no letter."""
+
+
+def _invisible(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Leave invisible characters out, but for joiners and flags. One divides words of scripts without spaces."""
+    text, run, (start, end) = match.string, match.group(), match.span()
+    before, after = text[max(0, start - 1) : start], text[end : end + 1]
+    script = script_of(before) if before else ""
+    if "\u200b" in run and (script in _APART or (after and script_of(after) in _APART)):
+        said = " "
+    elif before and PICTURE.match(before):
+        said = re.sub("[^\u200d\ufe0e\ufe0f]" if PICTURE.match(after) else "[^\ufe0e\ufe0f]", "", run)
+    else:
+        said = "" if script in _NOT_JOINED else re.sub(f"[^{_JOINERS}]", "", run)
+    if said != run and before != "\U0001f3f4":
+        yield *match.span(), said
+
+
+def _unit(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write a unit with several characters: "㎢" as "km²"."""
+    character = match.group()
+    said = unicodedata.normalize("NFKC", character).replace("∕", "/").replace("μ", "µ")
+    if "\u3371" <= character <= "\u33df":
+        said = re.sub("[23]$", lambda found: "²³"[found[0] == "3"], said)
+    yield *match.span(), "L" if character == "ℓ" and language == "en" else said
+
+
+def _degree(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write the sign of a degree for one that looks like it. "1º" is an ordinal in three languages."""
+    if match["degree"] or language not in ("es", "it", "pt"):
+        yield *match.span(), "°"
+
+
+# Parts of a text
+
+_RAISED: Final = "⁰¹²³⁴-⁹"
+_SIGN: Final = r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+_PART: Final = re.compile(
+    rf"(?P<note>[{_RAISED}]++(?:(?:[,⁻–-] ?| )[{_RAISED}]++)*+)"
+    rf"|(?P<grouped>(?<![\w.,+-])(?<![0-9][{_GAP}])[1-9][0-9]{{0,2}}(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9]))"
+    r"|(?P<padded>(?<![\w.,:/+])0[0-9]{1,3}(?!\w|[.,:/]\w|[-–][0-9]+[-–./]\w| [0-9]{3}))"
+    r"|(?P<divided>(?<![^\W\d_])(?P<first>[^\W\d_]{1,40}+(?:-[^\W\d_]{1,40}+)?)[-‐][^\S\n]*+\n[^\S\n]*+"
+    r"(?P<second>[^\W_]{1,40})(?P<more>-?))"
+    # A line that has only signs, some of which would be read; signs around a part of a line, and around all of it.
+    r"|(?P<signs>(?:\A|(?<=\n))(?=[^\w\n]*?[^-\s*~_#/\\^\u2010-\u2015\u2500-\u25ff•·])"
+    rf"[^\S\n]*+(?:{_SIGN}[^\S\n]*+){{3,}}+(?=\n|\Z)"
+    r"|(?<=\s)(?P<run>[+%@&|§])(?P=run){2,}+(?=\s|\Z)|(?<=\s)={3,}+(?=[^\S\n]*+(?:\n|\Z)))"
+    r"|(?P<marked>(?<![\w=])==(?=(?P<inner>[^\s=](?:[^=\n]{0,199}[^=\s])?)==(?![\w=])))"
+    r"|(?P<heading>(?:\A|(?<=\n))[^\S\n]*+(?P<sign>[=+%@&|§])(?P=sign)++)"
+    r"|(?P<angle>(?<=[0-9])\s?°\s?(?P<scale>[CF]?)(?![A-Za-z]))"
+)
+
+
+def _blank(match: re.Match[str], language: str) -> Iterator[_Found]:
+    yield *match.span(), " " * len(match.group())
+
+
+def _marked(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Leave out the signs around marked text: "==this=="."""
+    yield *match.span(), "  "
+    yield match.end("inner"), match.end("inner") + 2, "  "
+
+
+def _heading(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Leave out signs around a line: "=== Title ===", "=== Title"."""
+    text, start, sign = match.string, match.end(), match["sign"]
+    stop = text.find("\n", start)
+    line = text[start : stop if stop >= 0 else len(text)].rstrip()
+    before, after = match.group().count(sign), len(line) - len(line.rstrip(sign))
+    least = 2 if sign == "=" else 3
+    if (
+        before >= least
+        and (after >= least or (not after and (before > 2 or line[:1].isspace())))
+        and line.strip(sign + " ")
+    ):
+        yield *match.span(), " " * len(match.group())
+        yield start + len(line) - after, start + len(line), " " * after
+
+
+def _note(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Leave out the raised number of a note: "slept.⁴ Then", but not that of "mc²"."""
+    text, (start, end) = match.string, match.span()
+    before, after = text[max(0, start - 1) : start], text[end : end + 1]
+    spaced = before.isspace() and before != "\n"
+    start -= spaced
+    last = text[max(0, start - 1) : start] or "\n"
+    if last in ".,;:!?…“”’«»‹›\"'。，」！？\n%™®":
+        is_note = after.isspace() or (last != "\n" and not (spaced and after))
+    else:
+        is_note = _follows_word(text, start, end, match.group())
+    if is_note and not after.isalnum() and after not in tuple("⁺⁻+−/"):
+        yield start, end, ""
+
+
+_OPERATORS: Final = tuple("=×*/+−÷^·√<>≈∝")
+_POWERS: Final = re.compile(
+    r"(?:[a-zé]{4,5})?m[eéè]t(?:er|re|ro)[ns]?|metri|f(?:ee|oo)t|inch(?:es)?|miles?|yards?|pieds?|pies?|second[eoi]?s?"
+    r"|sekunden?|segundos?|hours?|stunden?|heures?|horas?|kilograms?|a?(?:sin|cos|tan|cot|sec|csc|sen|tg)h?"
+    r"|arc(?:sin|cos|tan)|log|exp|det|dim|adj|var|lim|min|max|mol|rad|deg|alpha|beta|gamma|delta|epsilon|theta|lambda"
+    r"|sigma|omega|chi|eta|rho|phi|psi|tau|kappa|zeta",
+    re.IGNORECASE,
+)
+"""Words that have powers: units, functions and Greek letters."""
+_SHORT_WORDS: Final = word_set("it he me us we to do go no is of or by my if so up on")
+
+
+def _follows_word(text: str, start: int, end: int, raised: str) -> bool:
+    """Return whether a raised number stands behind a word, and not in a formula."""
+    bracket = text[start - 1] == ")"
+    if bracket and raised in ("¹", "²", "³"):  # (a + b)²
+        return raised == "¹"
+    first = last = start - bracket
+    while first and last - first < 40 and (text[first - 1].isalpha() or unicodedata.category(text[first - 1]) == "Mn"):
+        first -= 2 if text[first - 2 : first - 1] in ("'", "’") else 1
+    word, before = text[first:last], text[max(0, first - 3) : first]
+    formula = before[-1:].isalnum() or before.rstrip()[-1:] in _OPERATORS
+    if formula or text[end : end + 2].lstrip()[:1] in _OPERATORS:
+        return False
+    if word and script_of(word[-1]) in _APART:
+        return len(word) > 1 and word[-1] not in "米里"
+    if len(word) < 4 and before.rstrip()[-1:].isdecimal():  # 5 kWh²
+        return False
+    return (len(word) > 2 or word.lower() in _SHORT_WORDS) and _POWERS.fullmatch(word) is None
+
+
+_GROUPS: Final = {"fr": "\u202f", "ja": "", "zh": "", **dict.fromkeys(("de", "es", "it", "pt"), ".")}
+
+
+def _grouped(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write the mark of the language between groups of digits."""
+    mark = _GROUPS.get(language, ",")
+    following = match.string[match.end() : match.end() + 2]
+    if following[:1] == mark and following[1:].isdecimal():  # a decimal comma
+        mark = ""
+    for gap in re.finditer(f"[{_GAP}]", match.group()):
+        yield match.start() + gap.start(), match.start() + gap.end(), mark
+
+
+# Things that are counted, in English, German, French, Spanish, Italian and Portuguese.
+_NUMBERED: Final = word_set(
+    "chapter chapters part parts book books lesson lessons episode episodes track tracks volume volumes figure figures "
+    "day days exercise exercises season seasons section sections unit units module modules act acts scene scenes step "
+    "steps level levels page pages lecture week table appendix stage round song issue problem question test set item "
+    "slide verse disc disk session phase mission video clip image photo assignment lab quiz task rule tip take ch pt "
+    "ep eps vol vols fig figs sec ex chap kapitel teil band folge lektion tag staffel übung aufgabe abschnitt seite "
+    "szene akt buch titel woche stufe abb kap bd chapitre chapitres partie livre leçon épisode piste tome jour "
+    "exercice saison scène acte semaine étape capítulo capítulos parte partes libro lección episodio pista tomo "
+    "volumen figura día ejercicio temporada sección página acto escena semana unidad cap capitolo capitoli parti "
+    "lezione puntata traccia giorno esercizio stagione sezione pagina atto scena settimana livro lição episódio faixa "
+    "dia exercício seção ato cena unidade aula"
+)
+_NUMBERED_BEFORE: Final = re.compile(
+    r"(?<![\w/\\.@-])(?:N[or]s?\.|(?i:number|nummer|número|numéro|numero|núm\.)|[nN]\.?[°ºo]\.?|№"
+    r"|(?P<word>[^\W\d_]{2,12})\.?)[\s#_-]{0,2}"
+    r"(?P<first>(?:[0-9]{1,4}(?:\s?[-–,&]\s?|\s(?:to|and|or|of|bis|und|à|et|al|a|y|e)\s)){1,4})?$"
+)
+
+
+def _padded(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Leave out zeros before the number of a chapter or the like: "Chapter 01"."""
+    text, (start, end) = match.string, match.span()
+    before = _NUMBERED_BEFORE.search(text, max(0, start - 40), start)
+    if before is None or (before["first"] and text[end : end + 1] in ("-", "–")):
+        return
+    if before["word"].lower() in _NUMBERED if before["word"] else end - start < 4:
+        digits = match.group().lstrip("0") or "0"
+        yield start, end - len(digits) + 1, digits[0]
+
+
+_LINKS: Final = {
+    "en": "and or but nor the he she they we you it that which who then if as is was",
+    "fr": "et ou mais il elle on ils elles je tu nous vous moi toi lui leur ce là ci être même",
+}
+"""Words that are no second part of a divided word, by language; and those of other languages."""
+_LINKS_OF_OTHERS: Final = "und oder bzw sowie bis aber en of och og y e o ou"
+
+
+def _divided(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Join a word that a line's end divides, without its hyphen if that is only there for the line's end."""
+    first, second = match["first"], match["second"]
+    keeps = bool(match["more"]) or "-" in first or not second[0].islower()
+    if second in _LINKS.get(language, _LINKS_OF_OTHERS).split() and not match["more"]:
+        return
+    if not keeps and language == "en":
+        from app.text.english.lexicon import get_lexicon  # loads a dictionary
+
+        keeps = get_lexicon(british=False).pronounce((first + second).lower()) is None
+    if not (keeps and len(first) == 1):
+        yield match.end("first"), match.start("second"), "-" if keeps else ""
+
+
+_DEGREES: Final = {"zh": {"C": "摄氏度", "F": "华氏度"}, "ja": {"C": "度", "F": "華氏度"}}
+
+
+def _angle(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write degrees in Japanese and Chinese, whose rules know no signs."""
+    if language in _DEGREES:
+        yield *match.span(), _DEGREES[language].get(match["scale"], "度")
+
+
+_READERS: Final[dict[str, Callable[[re.Match[str], str], Iterator[_Found]]]] = {
+    "invisible": _invisible, "unit": _unit, "degree": _degree,
+    "ordinal": _degree, "note": _note, "grouped": _grouped, "padded": _padded, "divided": _divided, "signs": _blank,
+    "marked": _marked, "heading": _heading, "angle": _angle,
+}  # fmt: skip
