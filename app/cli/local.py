@@ -25,7 +25,7 @@ from app.interpretation.session import Interpretation
 from app.observability import metrics
 from app.recognition.service import RecognitionOptions, RecognitionService
 from app.recognition.stream import RecognitionStream
-from app.speech.document import InputType, holds_ssml, plain_document, read_document
+from app.speech.document import InputType, read_document
 from app.speech.service import PreparedSpeech, SpeechOptions, SpeechService
 from app.speech.stream import SpeechStream
 from app.speech.variants import Variants
@@ -50,10 +50,8 @@ class LocalSpeech:
         self, text: str, options: SpeechOptions, timeline: Timeline, input_type: InputType = "auto"
     ) -> AsyncIterator[Pcm]:
         """Yield the audio of `text` in pieces, float32 [samples] at the model's sample rate. Raises ServiceError."""
-        document = plain_document(text, input_type)
         speech = await self.service.prepare(options)
-        if holds_ssml(text, input_type):
-            document = await read_document(self.service, text, speech)
+        document = await read_document(self.service, text, speech, input_type)
         speech, document = await document.prepare(self.service, speech)
         print_unused(document.ignored)
         stream = self._stream(speech, timeline, document.variants)

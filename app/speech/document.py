@@ -73,32 +73,25 @@ class Document:
         stream.finish()
 
 
-def holds_ssml(text: str, input_type: InputType) -> bool:
-    """Return whether a text is SSML."""
-    return input_type == "ssml" or (input_type == "auto" and is_ssml(text) is True)
-
-
-def plain_document(text: str, input_type: InputType) -> Document:
-    """Return a text that is no SSML as a document, without what a language model writes for others than listeners."""
-    if input_type == "llm":
-        cleaner = Cleaner()
-        pieces = [*cleaner.feed(hide(text)), *cleaner.flush()]
-        text = "".join(piece.text for piece in pieces)
-    elif input_type == "auto":
-        text = hide(text)
-    return Document((Part(text),))
-
-
-async def read_document(service: SpeechService, text: str, speech: PreparedSpeech, *, param: str = "input") -> Document:
-    """Read SSML on the text thread, in turns. Raises MarkupError, with line and column.
+async def read_document(
+    service: SpeechService, text: str, speech: PreparedSpeech, input_type: InputType, *, param: str = "input"
+) -> Document:
+    """Return a text as a document. SSML is read on the text thread, in turns. Raises MarkupError, with line and column.
 
     Args:
         service: it has the text thread.
-        text: the document.
-        speech: options of the request. Its words are in their language, or in that which is translated, unless it
-            says otherwise.
+        text: the text.
+        speech: options of the request. The words of SSML are in their language, or in that which is translated, unless
+            it says otherwise.
+        input_type: what the text is.
         param: name of the text, for errors.
     """
+    if input_type != "ssml" and (input_type != "auto" or is_ssml(text) is not True):
+        shown = text if input_type == "text" else hide(text)
+        if input_type == "llm":
+            cleaner = Cleaner()
+            shown = "".join(piece.text for piece in [*cleaner.feed(shown), *cleaner.flush()])
+        return Document((Part(shown),))
     language = speech.language if speech.route is None else codes.tag(speech.route.source or "en")
     source = SsmlText(language, translated=speech.route is not None)
     parts: list[Part] = []
@@ -148,13 +141,11 @@ async def read_dialogue(
     ignored: list[str] = []
     offset = 0
     for number, line in enumerate(lines):
-        document = Document((Part(hide(line.text), style=line.style),))
-        if is_ssml(line.text) is True:
-            where = f"{param}[{number}].text"
-            try:
-                document = await read_document(service, line.text, speech, param=where)
-            except errors.MarkupError as error:
-                raise errors.MarkupError(error.message, param=where) from None
+        where = f"{param}[{number}].text"
+        try:
+            document = await read_document(service, line.text, speech, "auto", param=where)
+        except errors.MarkupError as error:
+            raise errors.MarkupError(error.message, param=where) from None
         parts += [_of_line(part, line, offset) for part in document.parts]
         ignored += document.ignored
         offset += len(line.text)
@@ -167,4 +158,4 @@ def _of_line(part: Part, line: Line, offset: int) -> Part:
     if script is not None and script.style.voice is None:
         style = replace(script.style, voice=line.voice, language=script.style.language or line.lang)
         script = replace(script, style=style)
-    return replace(part, offset=part.offset + offset, script=script)
+    return replace(part, offset=part.offset + offset, script=script, style=line.style)

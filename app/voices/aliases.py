@@ -17,7 +17,7 @@ from app.text.languages import language_name, primary_language
 from models.contract import Voice
 
 
-class Voices(Protocol):
+class HasVoices(Protocol):
     """Voices of a model, which need not be loaded."""
 
     @property
@@ -126,7 +126,7 @@ def find_alias(name: str) -> Alias | None:
     return find_aura(name) or _ALIASES.get(name) or _ALIASES.get(name.lower())
 
 
-def resolve_alias(name: str, model: Voices, lang: str | None = None) -> str:
+def resolve_alias(name: str, model: HasVoices, lang: str | None = None) -> str:
     """Return `name` if the model knows it or no other service does; else the model's voice that stands for it.
 
     A namesake in its language comes first (Kokoro has af_alloy, am_echo, bm_fable and so on). `lang` is the language

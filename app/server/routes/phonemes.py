@@ -14,7 +14,7 @@ from app.server.exchange import Exchange
 from app.server.routes.speech import check_text
 from app.server.schemas import PhonemesBody, PhonemesReply, TokenEntry
 from app.server.state import Services, services
-from app.speech.document import holds_ssml, plain_document, read_document
+from app.speech.document import read_document
 from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.variants import Variants
 from app.text.tokens import join
@@ -77,9 +77,7 @@ class PhonemesResponse(Exchange):
 
     async def _sentences(self, speech: PreparedSpeech) -> AsyncIterator[list[Token]]:
         service, text = self.app.speech, self._body.input
-        document = plain_document(text, self._body.input_type)
-        if holds_ssml(text, self._body.input_type):
-            document = await read_document(service, text, speech)
+        document = await read_document(service, text, speech, self._body.input_type)
         variants = Variants(service, speech)
         for part in document.parts:
             spans = [(0, len(part.text), part.manner)]

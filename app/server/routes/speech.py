@@ -32,7 +32,7 @@ from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import SpeechBody
 from app.server.state import Services, services
 from app.server.verification import verifiers
-from app.speech.document import Document, holds_ssml, plain_document, read_document
+from app.speech.document import Document, read_document
 from app.speech.instructions import Instructions
 from app.speech.sentence import SpokenChunk
 from app.speech.service import PreparedSpeech, SpeechOptions
@@ -89,7 +89,6 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         self._format: Format = "pcm"
         self._subtitles: SubtitleFormat | None = None
         self._rate = 0
-        self._ssml = False
         self.ignored = body.unknown_fields()
         self._instructions = Instructions.read(body.instructions or "")
         self._speed_given = "speed" in body.model_fields_set
@@ -104,7 +103,6 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         """Choose the format, and check the text. Raises InvalidRequestError."""
         self._format, self._subtitles = self._choose_format(headers)
         check_text(self._body.input, self.app.settings.max_input_characters, self.text_field)
-        self._ssml = holds_ssml(self._body.input, self._body.input_type)
         if self._body.sample_rate is not None and self._body.sample_rate <= 0:
             raise InvalidRequestError("'sample_rate' must be positive.", param="sample_rate")
 
@@ -174,9 +172,8 @@ class SpeechResponse(StreamExchange[SpeechStream]):
 
     async def read(self, speech: PreparedSpeech) -> Document:
         """Return the text, with its markup. Raises ServiceError."""
-        if not self._ssml:
-            return plain_document(self._body.input, self._body.input_type)
-        return await read_document(self.app.speech, self._body.input, speech, param=self.text_field)
+        body = self._body
+        return await read_document(self.app.speech, body.input, speech, body.input_type, param=self.text_field)
 
     async def answer(self, stream: SpeechStream) -> None:
         """Send the audio of `stream`, or its subtitles."""
