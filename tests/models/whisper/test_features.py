@@ -39,3 +39,13 @@ def test_long_audio_is_cut() -> None:
 
 def test_it_pauses_every_thirty_seconds() -> None:
     assert sum(1 for _ in features.recording(sound(65), 80, 3000)) == 3  # the silence behind it is not transformed
+
+
+def test_a_window_is_cut_at_its_quietest_even_frame() -> None:
+    # The encoder makes one of two frames.
+    for begin in (120, 121):
+        mel = np.ones((400, 8), np.float32)
+        mel[begin : begin + 20] = 0
+        cut = features.quiet_cut(mel, 0, 200)
+        assert cut % 2 == 0 and begin <= cut <= begin + 20
+    assert features.quiet_cut(mel, 250, 200) == 150
