@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.requests import HTTPConnection
 
@@ -14,7 +16,8 @@ from app.engine.worker import ModelWorker
 from app.interpretation.service import InterpretationService
 from app.jobs.service import JobService
 from app.recognition.service import RecognitionService
-from app.speech.service import SpeechService
+from app.speech.service import PreparedSpeech, SpeechService
+from app.speech.verifier import Mode, Verifier
 from app.translation.service import TranslationService
 
 
@@ -46,6 +49,15 @@ class Services:
         """
         warm = self.speech.front_end == "ready" and all(state.available for state in self.states())
         return warm and not self.admission.draining
+
+    async def verifiers(self, speech: PreparedSpeech, mode: Mode) -> Callable[[], Verifier] | None:
+        """Return a maker of verifiers, one a stream of `speech`; None: `mode` is off. Waits for the recognizer."""
+        if mode == "off":
+            return None
+        listener = await self.recognition.listener(speech.language)
+        phonemizer = None if listener is None else await self.speech.phonemizer(speech.language)
+        # A model that draws nothing would say the same again.
+        return partial(Verifier, listener, phonemizer, retries=mode == "retry" and bool(speech.synthesizer.parameters))
 
 
 def services(connection: HTTPConnection) -> Services:

@@ -31,7 +31,6 @@ from app.server.audio_response import Reply, ReplyForm, negotiate
 from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import SpeechBody
 from app.server.state import Services, services
-from app.server.verification import verifiers
 from app.speech.document import Document, read_document
 from app.speech.instructions import Instructions
 from app.speech.sentence import SpokenChunk
@@ -126,7 +125,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         speech = await self.choose(self._options())
         self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, self._body.sample_rate)
         self._labels = replace(self._labels, model=speech.model)
-        make = await verifiers(self.app, speech, self._body.verify)
+        make = await self.app.verifiers(speech, self._body.verify)
         document = await self.read(speech)
         speech, document = await document.prepare(self.app.speech, speech)
         unused = self._instructions.unused(speech.synthesizer, speech.options, speed_given=self._speed_given)

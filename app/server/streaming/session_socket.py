@@ -24,7 +24,6 @@ from app.server.streaming.adapter import Adapter
 from app.server.streaming.effects import Anticipate, Close, Drop, Effect, Finish, Prepare, Refuse, Send, Speak
 from app.server.streaming.session import StreamSession
 from app.server.streaming.socket import Socket, SocketLoop
-from app.server.verification import verifiers
 from app.speech.instructions import Instructions
 from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
@@ -172,7 +171,7 @@ class SessionSocket(SocketLoop):
             # A voice may need seconds until it is ready.
             speech = await self.prepare(options, self._tell_loading)
             rate = choose_rate(name, speech.synthesizer.sample_rate, start.sample_rate)
-            make = await verifiers(self.app, speech, start.verify)
+            make = await self.app.verifiers(speech, start.verify)
         except ServiceError as error:
             labels = metrics.Labels("none", self._adapter.surface, True)
             metrics.record(Timeline(), labels, "rejected", metrics.Playback())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
 
 Gender = Literal["m", "f"]
@@ -72,6 +73,12 @@ class Words:
     numbered: str
     dated: str = ""
     tens: bool = False
+
+
+def read_tables(language: str) -> dict[str, str]:
+    """Return the tables of a language by name: the sections of its file."""
+    sections = Path(__file__).with_name(f"{language}.txt").read_text(encoding="utf-8").split("\n[")
+    return dict(section.lstrip("[").split("]\n", 1) for section in sections)
 
 
 def parse_nouns(table: str) -> dict[str, Noun]:
