@@ -74,7 +74,7 @@ def test_another_encoding_is_refused_and_not_guessed(data: bytes) -> None:
         ("So he paused--\nthen, wait -\nno, soft\u00ad\nening.", "So he paused-- then, wait - no, softening."),
         ("Two-\nand three-year Anglo-\nSaxon HOUS-\nES 1939-\n45.", "Two- and three-year Anglo-Saxon HOUSES 1939-45."),
         ("A side-\nwalk and its side-walk.", "A side-walk and its side-walk."),
-        ("e-\nmail, un-\nmade self-\nish end-\nof-line un-\nchar-\nted", "e-mail, unmade selfish end-of-line uncharted"),
+        ("e-\nmail, un-\nfed self-\nish end-\nof-line un-\nchar-\nted", "e-mail, unfed selfish end-of-line uncharted"),
         ("A selfless self-\nless man.", "A selfless selfless man."),
         ("===== The Start =====", "The Start"),
         ("***** A+++ *****\n\n-=-=-=-\n\n@@@\n\n+++++", "A+++"),
