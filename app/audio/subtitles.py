@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import re
 import textwrap
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, Literal, Protocol, get_args
+
+from app.text import marks
+from app.text.errors import MarkupError
+from app.text.types import Reading
 
 SubtitleFormat = Literal["srt", "vtt"]
 SUBTITLE_FORMATS: Final[tuple[SubtitleFormat, ...]] = get_args(SubtitleFormat)
@@ -23,7 +30,7 @@ MOST_SECONDS: Final = 7.0
 LEAST_SECONDS: Final = 0.8
 
 _CLAUSE_END: Final = re.compile(r"[,;:、，；：—–]\W*$")
-_BLANK: Final = re.compile(r"\s*\n\s*")
+_BLANK: Final = re.compile(r"\s*\n\s*| {2,}")
 
 
 class TimedWord(Protocol):
@@ -70,12 +77,31 @@ class Cue:
 def cues(pieces: Iterable[TimedText]) -> list[Cue]:
     """Return the cues of a whole speech, in order; they do not overlap."""
     found: list[Cue] = []
-    for text, start, end, words in _sentences(pieces):
-        found += _cut(text, start, end, words)
+    for written, start, end, words in _sentences(pieces):
+        text, places = without_marks(written, [position for position, _ in words])
+        found += _cut(text, start, end, [(place, word) for place, (_, word) in zip(places, words, strict=True)])
     return [
         Cue(cue.start, _until(cue, found[index + 1] if index + 1 < len(found) else None), cue.text)
         for index, cue in enumerate(found)
     ]
+
+
+def without_marks(text: str, positions: Sequence[int] = ()) -> tuple[str, list[int]]:
+    """Return a text as it is shown: words without their pronunciations, no pauses; and where `positions` are in it."""
+    kept: list[tuple[int, int]] = []
+    position = 0
+    with suppress(MarkupError):  # brackets that are no mark were spoken as they are
+        for mark in marks.parse(text):
+            kept.append((position, mark.start))
+            if isinstance(mark, Reading):
+                kept.append((mark.word_start, mark.word_end))
+            position = mark.end
+    kept.append((position, len(text)))
+    begins = [begin for begin, _ in kept]
+    shown = list(accumulate((end - begin for begin, end in kept), initial=0))
+    parts = (bisect_right(begins, each) - 1 for each in positions)
+    places = [shown[i] + min(each, kept[i][1]) - begins[i] for i, each in zip(parts, positions, strict=True)]
+    return "".join(text[begin:end] for begin, end in kept), places
 
 
 def render(found: Sequence[Cue], kind: SubtitleFormat) -> str:

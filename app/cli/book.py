@@ -169,6 +169,8 @@ async def _follow(jobs: Any, job: Job, bar: Bar) -> Job:
         await asyncio.sleep(0.2)
         job = await jobs.get(job.id)
     bar.show(job.progress, job.totals.seconds, job.status)
+    for warning in job.warnings:
+        tqdm.write(f"nightingale: {warning}", file=sys.stderr)
     for error in job.errors:
         tqdm.write(f"nightingale: {described(error.line, error.message)}", file=sys.stderr)
     if job.status != "completed":

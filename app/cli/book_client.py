@@ -128,6 +128,8 @@ class BookClient:
                 away += _AGAIN
         from app.cli.book import described
 
+        for warning in job.get("warnings", []):
+            print(f"nightingale: {warning}", file=sys.stderr)
         errors = (job["errors"] or {"data": []})["data"]
         for each in errors:
             print(f"nightingale: {described(each['line'], each['message'])}", file=sys.stderr)

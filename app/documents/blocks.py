@@ -14,6 +14,7 @@ from typing import Final
 from lxml import etree
 
 from app.documents.markup import Element, local_attribute, local_name
+from app.documents.superscripts import RAISED_BEGIN, RAISED_END, place_raised
 from app.documents.types import DocumentError
 from app.text.word_sets import word_set
 
@@ -43,6 +44,7 @@ _SILENT_CLASSES: Final = word_set(
 # Mark of a note: a number, a letter, a star, maybe in brackets.
 _MARK: Final = re.compile(r"[\[(]?(?:\d{1,4}|[a-z]|[ivxlc]{1,6}|[*†‡§¶‖#]{1,4}|[↩↑^]\ufe0e?)[\])]?", re.I)
 _LONGEST_MARK: Final = 12
+_HIDING: Final = re.compile(r"(?:^|;)\s{0,9}(?:display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden)\b", re.I)
 _UNSEEN: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _SPACE: Final = re.compile(r"\s+")
 
@@ -98,6 +100,7 @@ class _Reader:
         self._ids: set[str] = set()
         self._level = 0
         self._breaks = 0
+        self._raised = 0
 
     def take(self) -> list[Block]:
         done, self.done = self.done, []
@@ -113,6 +116,9 @@ class _Reader:
             self._text.append(_CELL)
         elif name == "br":
             self._break_line()
+        elif name == "sup":
+            self._raised += 1
+            self._text.append(RAISED_BEGIN)
         self.note_place(element)
         self.add(element.text)
 
@@ -123,6 +129,9 @@ class _Reader:
 
     def close(self, element: Element) -> None:
         name = local_name(element)
+        if name == "sup" and self._raised:  # a silent one was not opened
+            self._raised -= 1
+            self._text.append(RAISED_END)
         if name in _BLOCKS or name in _HEADINGS:
             self.end_block()
         if name in _HEADINGS:
@@ -143,7 +152,7 @@ class _Reader:
             self._text.append(" ")
 
     def end_block(self) -> None:
-        text = "".join(self._text)
+        text = place_raised("".join(self._text))
         if _CELL in text:
             text = ", ".join(filter(None, map(one_line, text.split(_CELL))))
         text = one_line(text)
@@ -157,7 +166,9 @@ class _Reader:
 def is_silent(element: Element) -> bool:
     """Return whether an element and its content are not for a listener."""
     name = local_name(element)
-    if not name or name in _SILENT or element.get("hidden") is not None:
+    if not name or name in _SILENT or element.get("hidden") is not None or element.get("aria-hidden") == "true":
+        return True
+    if _HIDING.search(element.get("style", "")):
         return True
     words = f"{local_attribute(element, 'type')} {element.get('role', '')}".lower().split()
     if name not in ("ol", "ul", "li") and _SILENT_TYPES.intersection(words):

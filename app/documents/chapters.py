@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -12,8 +13,29 @@ from app.documents.types import Chapter, DocumentError, Passage
 MOST_CHAPTERS: Final = 5_000
 MOST_CHARACTERS: Final = 10_000_000
 MOST_TITLE: Final = 200
+# Characters of a heading that is one by its words alone.
+_LONGEST_NAME: Final = 100
 # Longest paragraph at the head of a chapter that may be its title once more.
 _LONGEST_HEADING: Final = 120
+
+# Signs of lines that divide: "*****", "===== Title =====", "-=-=-".
+_RULE: Final = "=+*~#_%@&|§^<>/\\:.•◆■─━═-–— \t"
+_SPARED: Final = re.compile(r"[.\s]*")
+
+# "CHAPTER XII. The Storm", "Chapter Twenty-One", "Kapitel 3", "第十二章": a paragraph of its own, of one line.
+_UNITS: Final = (
+    "one|two|three|four|five|six|seven|eight|nine|first|second|third|fourth|fifth|sixth|seventh|eighth|ninth"
+)
+_TENS: Final = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+_TEENS: Final = "(?:t|elev|thirte|fourte|fifte|sixte|sevente|eighte|ninete)en(?:th)?|twel(?:ve|fth)"
+_NUMBER: Final = rf"(?:\d{{1,4}}|[ivxlcdm]{{1,8}}|(?:the )?(?:{_TEENS}|{_UNITS}|(?:{_TENS})(?:[- ](?:{_UNITS}))?))"
+_HEADING: Final = re.compile(
+    rf"(?:(?P<part>part|book|volume|teil|partie|parte)|chapter|kapitel|chapitre|cap[ií]tulo|capitolo|hoofdstuk|глава) "
+    rf"{_NUMBER}(?:[.:—–-].{{0,80}}|\s*)"
+    r"|第[0-9０-９一二三四五六七八九十百千零〇两]{1,7}[章回节節部卷](?:[\s:：].{0,60})?"
+    r"|(?:prologue|epilogue|preface|foreword|introduction|afterword|prolog|epilog|vorwort|nachwort|épilogue)\.?",
+    re.I,
+)
 
 
 class Assembler:
@@ -27,12 +49,14 @@ class Assembler:
         self._chapters: list[Chapter] = []
         self._passages: list[Passage] = []
         self._title, self._level = "", 0
-        self._key = ""
+        self._key = self._own_key = ""
         self._in_head = True
         self._characters = 0
 
     def begin(self, title: str, level: int) -> None:
         """Begin a chapter of a level from 1, the highest."""
+        title = without_rules(title)
+        self._own_key = _key(title)
         if self._title and not self._passages and level > self._level:
             title = f"{self._title}: {title}"
         self._close()
@@ -41,6 +65,7 @@ class Assembler:
 
     def add(self, text: str, *, heading: bool = False) -> None:
         """Add a paragraph, or a heading within the chapter. Raises DocumentError: too much text."""
+        text = without_rules(text)
         if self._in_head and self._repeats(text, heading):
             return
         self._in_head = self._in_head and heading
@@ -69,11 +94,40 @@ class Assembler:
         if not self._key or len(text) > _LONGEST_HEADING:
             return False
         key = _key(text)
-        return key == self._key or (heading and key in self._key)
+        return key in (self._key, self._own_key) or (heading and key in self._key)
 
 
 def _key(text: str) -> str:
     return "".join(character for character in text.casefold() if character.isalnum())
+
+
+def same_title(text: str, title: str) -> bool:
+    """Return whether two titles have the same letters and digits."""
+    return _key(text) == _key(title)
+
+
+def heading_level(line: str) -> int:
+    """Return the level of a heading by its words: 1 for "Part One", 2 for "Chapter 1"; 0 for other text."""
+    found = _HEADING.fullmatch(line) if len(line) <= _LONGEST_NAME else None
+    return 0 if found is None else 1 if found["part"] else 2
+
+
+def is_rule(line: str) -> bool:
+    """Return whether a line has nothing but three or more signs that divide."""
+    return not line.strip(_RULE) and len(line.replace(" ", "")) > 2 and not _SPARED.fullmatch(line)
+
+
+def without_rules(text: str) -> str:
+    """Return a heading or paragraph without the signs around it: "Title" of "===== Title ====="."""
+    inner = text.lstrip(_RULE)
+    head = text[: len(text) - len(inner)].strip()
+    if not (is_rule(head) or head == "=="):
+        head, inner = "", text
+    tail = inner[len(inner.rstrip(_RULE)) :]
+    # "A+++" is a word, unless the same signs stand before it.
+    attached, space, apart = tail.partition(" ")
+    rule = tail if not attached or attached[0] in head else space + apart
+    return inner[: len(inner) - len(rule)] if is_rule(rule) or rule.strip() == "==" else inner
 
 
 def split(blocks: Sequence[Block], title: str = "") -> tuple[str, tuple[Chapter, ...]]:
@@ -87,7 +141,7 @@ def split(blocks: Sequence[Block], title: str = "") -> tuple[str, tuple[Chapter,
     for block in blocks:
         if block is lone and (not title or _key(block.text) in _key(title)):
             # The title of a document is not the title of its first chapter.
-            title = title or block.text
+            title = title or without_rules(block.text)
         elif block.level and block.level <= level:
             assembler.begin(block.text, block.level)
         else:

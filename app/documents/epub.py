@@ -6,6 +6,7 @@ Chapters are those of the navigation document or of the NCX; without either, tho
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +15,7 @@ from urllib.parse import unquote
 from app.audio.cover import is_cover
 from app.documents.archive import Archive
 from app.documents.blocks import Block, one_line, read_blocks
-from app.documents.chapters import MOST_CHAPTERS, Assembler, split
+from app.documents.chapters import MOST_CHAPTERS, Assembler, heading_level, same_title, split
 from app.documents.markup import Element, local_attribute, local_name, parse_page, parse_xml
 from app.documents.types import Chapter, Document, DocumentError
 from app.text.word_sets import word_set
@@ -43,14 +44,25 @@ class _Item:
     fallback: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
-    """Entry of a table of contents: the place at which a chapter begins."""
+    """Entry of a table of contents: the place at which a chapter begins. `parent` is the entry it lies in."""
 
     title: str
     path: str
     fragment: str
     level: int
+    parent: _Entry | None = None
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """File and fragment."""
+        return self.path, self.fragment
+
+    @property
+    def within(self) -> bool:
+        """Whether it lies in the file of its parent: it is a section of a chapter, or a chapter of a part."""
+        return self.parent is not None and self.parent.path == self.path != ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +147,9 @@ def read_epub(data: bytes) -> Document:
     entries = _contents(archive, package)
     pages = [_Page(path, blocks) for path, blocks in _pages(archive, package) if blocks]
     chapters = _by_contents(pages, entries) if entries else _by_headings(pages, package.first("title"))
+    if len(entries) == 1 and any(block.level for page in pages for block in page.blocks):
+        # A single entry, such as "Start", tells nothing about the chapters.
+        chapters = max(chapters, _by_headings(pages, package.first("title")), key=len)
     return Document(
         package.first("title"), package.authors(), package.first("language") or None, _cover(archive, package), chapters
     )
@@ -212,25 +227,29 @@ def _navigation(root: Element, path: str) -> Iterator[_Entry]:
 
 
 def _walk(root: Element, base: str, name: str) -> Iterator[_Entry]:
-    """Yield the entries of a tree of elements `name`: chapters, not the sections within their files."""
-    opened: dict[Element, tuple[int, str]] = {}
+    """Yield the entries of a tree of elements `name`. One without a title lends its place to those within it."""
+    opened: dict[Element, _Entry | None] = {}
     count = 0
     for element in root.iter():
         if local_name(element) != name:
             continue
-        parent = next((each for each in element.iterancestors() if local_name(each) == name), None)
-        if parent is not None and parent not in opened:
+        around = next((each for each in element.iterancestors() if local_name(each) == name), None)
+        if around is not None and around not in opened:
             continue
-        level, file = opened[parent] if parent is not None else (0, "")
+        parent = None if around is None else opened[around]
         title, target = _label(element, name)
         path, fragment = _resolve(base, target) if target else ("", "")
-        if level and (level >= _MOST_LEVELS or (path == file and path)):
+        level = 1 if parent is None else parent.level + 1
+        if level > _MOST_LEVELS:
             continue
-        opened[element] = level + 1, path
         count += 1
         if count > MOST_CHAPTERS:
             raise DocumentError(f"The table of contents has more than {MOST_CHAPTERS} entries, which is the limit.")
-        yield _Entry(title, path, fragment, level + 1)
+        if not title and any(local_name(each) == name for each in element.iterdescendants()):
+            opened[element] = parent
+            continue
+        opened[element] = entry = _Entry(title, path, fragment, level, parent)
+        yield entry
 
 
 def _label(element: Element, name: str) -> tuple[str, str]:
@@ -251,26 +270,79 @@ def _label(element: Element, name: str) -> tuple[str, str]:
 def _by_contents(pages: list[_Page], entries: list[_Entry]) -> tuple[Chapter, ...]:
     places: dict[str, dict[str, list[_Entry]]] = {}
     waiting: list[_Entry] = []
-    for entry in entries:
+    for entry in _chapters_of(entries, pages):
         # The title of a part that has no page goes to its first chapter.
         waiting.append(entry)
         if entry.path:
             places.setdefault(entry.path, {}).setdefault(entry.fragment, []).extend(waiting)
             waiting = []
+    numbers = {entry: number for number, entry in enumerate(entries)}
     assembler = Assembler()
     for page in pages:
         begins = places.get(page.path, {})
         known = frozenset().union(*(block.ids for block in page.blocks))
-        # A place that the page does not have is its beginning.
-        found = [entry for fragment, each in begins.items() if fragment not in known for entry in each]
+        # A place that the page does not have is its beginning, where no other entry comes before.
+        first = min(begins, key=lambda fragment: numbers[begins[fragment][-1]], default="")
+        found = [entry for fragment in {"", first} - known for entry in begins.get(fragment, ())]
         for block in page.blocks:
             for place in block.ids.intersection(begins):
                 found += begins[place]
-            for entry in sorted(found, key=entries.index) if len(found) > 1 else found:
-                assembler.begin(entry.title, entry.level)
+            for entry in sorted(found, key=numbers.__getitem__):
+                assembler.begin(entry.title or (block.text if block.level else ""), entry.level)
             found = []
             assembler.add(block.text, heading=block.level > 0)
     return assembler.finish()
+
+
+def _chapters_of(entries: list[_Entry], pages: list[_Page]) -> Iterator[_Entry]:
+    """Yield the entries that are parts and chapters, and not the sections within a chapter.
+
+    Entries in the file of their parent are chapters where the words of the titles say so. Else the parent must have no
+    text of its own, and be the only one of its level, or one of several in its file.
+    """
+    blocks = _places(entries, pages)
+    levels = Counter(entry.level for entry in entries)
+    beside = Counter((entry.level, entry.path) for entry in entries)
+    first: dict[_Entry, _Entry] = {}
+    parts: set[_Entry] = set()
+    for entry in entries:
+        if entry.parent is not None and entry.within:
+            first.setdefault(entry.parent, entry)
+            if heading_level(entry.parent.title) == 1 or heading_level(entry.title) == 2:
+                parts.add(entry.parent)
+    left: set[_Entry] = set()
+    for entry in entries:
+        # A section lies within a chapter, or at a place that the page does not have.
+        section = entry.within and (entry.parent not in parts or (entry.fragment and entry.place not in blocks))
+        if section or entry.parent in left:
+            left.add(entry)
+            continue
+        yield entry
+        inner = first.get(entry)
+        several = levels[entry.level] == 1 or beside[entry.level, entry.path] > 1
+        if inner is not None and several and heading_level(entry.title) != 2:
+            begin, end = blocks.get(entry.place, (0, 0))[1], blocks.get(inner.place, (0, 0))[0]
+            if begin >= end:
+                parts.add(entry)
+
+
+def _places(entries: list[_Entry], pages: list[_Page]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return for the places of entries their block in the page, and the next one that is text besides their titles."""
+    wanted: dict[str, dict[str, str]] = {}
+    for entry in entries:
+        wanted.setdefault(entry.path, {}).setdefault(entry.fragment, entry.title)
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for page in pages:
+        titles = wanted.get(page.path, {})
+        following = after = len(page.blocks)  # the next two paragraphs
+        for at in range(len(page.blocks) - 1, -1, -1):
+            block = page.blocks[at]
+            if not block.level:
+                following, after = at, following
+            for place in block.ids.intersection(titles) | ({""} if not at and "" in titles else set()):
+                repeated = following < len(page.blocks) and same_title(page.blocks[following].text, titles[place])
+                found[page.path, place] = at, after if repeated else following
+    return found
 
 
 def _by_headings(pages: list[_Page], title: str) -> tuple[Chapter, ...]:

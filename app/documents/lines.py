@@ -18,7 +18,7 @@ class DamagedDocumentError(Exception):
 def to_lines(document: Document) -> Iterator[bytes]:
     """Yield a document without its cover."""
     chapters = [(chapter.title, len(chapter.passages)) for chapter in document.chapters]
-    yield _line((document.title, document.author, document.language, chapters))
+    yield _line((document.title, document.author, document.language, chapters, document.warnings))
     for chapter in document.chapters:
         for passage in chapter.passages:
             yield _line((passage.text, passage.start, passage.end))
@@ -32,10 +32,11 @@ def from_lines(lines: Iterable[bytes], cover: bytes | None) -> Document:
     """Return the document of `to_lines`. Raises DamagedDocumentError."""
     left = iter(lines)
     try:
-        title, author, language, chapters = json.loads(next(left))
+        # Version 0.2.0 wrote no warnings.
+        title, author, language, chapters, *more = json.loads(next(left))
         found = [
             Chapter(name, tuple(Passage(*json.loads(next(left))) for _ in range(count))) for name, count in chapters
         ]
     except (StopIteration, RuntimeError, TypeError, ValueError) as error:
         raise DamagedDocumentError from error
-    return Document(title, author, language, cover, tuple(found))
+    return Document(title, author, language, cover, tuple(found), tuple(more[0]) if more else ())

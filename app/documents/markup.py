@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import string
 from contextlib import suppress
 from html.entities import html5
 from typing import Any, Final
@@ -40,6 +41,11 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+# Bytes that no text of Windows-1252 has, Chinese characters of GB 18030, and sequences of UTF-8.
+_NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]")
+_CHINESE: Final = re.compile(rb"(?:([\xb0-\xf7])(?!\1)[\xa1-\xfe]){3}")
+_SEQUENCE: Final = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_HIGH: Final = bytes(range(0x80, 0x100))
 # Encodings that are loaded now, as the process that reads documents opens no file later. Zip archives have cp437.
 _ENCODINGS: Final = word_set(
     "cp437 utf-8 ascii latin-1 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9 "
@@ -51,7 +57,7 @@ _DECLARABLE: Final = frozenset(name for name in _KNOWN if not name.startswith(("
 
 
 def decode_text(data: bytes, *, declared: bool = False) -> str:
-    """Return the text of a file: by its byte order mark, by what it declares, else UTF-8.
+    """Return the text of a file: by its byte order mark, by what it declares, else UTF-8, or Windows-1252 if it fits.
 
     `declared`: the file may name its encoding as XML and HTML do. Raises DocumentError: another encoding, or no text.
     """
@@ -59,8 +65,27 @@ def decode_text(data: bytes, *, declared: bool = False) -> str:
         if data.startswith(mark):
             return _decode(data[len(mark) :], encoding)
     found = _DECLARED.search(data[:2048]) if declared else None
-    name = found[1].decode("ascii") if found else "utf-8"
-    return _decode(data, _known(name))
+    if found:
+        return _decode(data, _known(found[1].decode("ascii")))
+    try:
+        return _decode(data, "utf-8")
+    except DocumentError:
+        if not _is_western(data):
+            raise
+        return data.decode("cp1252")
+
+
+def _is_western(data: bytes) -> bool:
+    """Return whether bytes that are not UTF-8 may be text of Windows-1252.
+
+    Such text has no control characters, and more ASCII letters than others; damaged UTF-8, Chinese and Cyrillic do not
+    look like that.
+    """
+    if _NO_TEXT.search(data) or _CHINESE.search(data):
+        return False
+    high = len(data) - len(data.translate(None, _HIGH))
+    letters = len(data) - len(data.translate(None, string.ascii_letters.encode()))
+    return high <= letters and 4 * (len(data) - len(_SEQUENCE.sub(b"", data))) <= high
 
 
 def _known(name: str) -> str:
@@ -77,10 +102,14 @@ def _decode(data: bytes, encoding: str) -> str:
     except (UnicodeDecodeError, LookupError) as error:
         where = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
         raise DocumentError(
-            f"The text is not {encoding.upper()}{where}. Accepted are UTF-8, and UTF-16 with a byte order mark."
+            f"The text is not {encoding.upper()}{where}. Accepted are UTF-8, UTF-16 with a byte order mark, and "
+            "Windows-1252 of western languages."
         ) from error
     if "\x00" in text:
-        raise DocumentError("The file is not text: it has zero bytes. Accepted are UTF-8 and UTF-16.")
+        raise DocumentError(
+            "The file is not text: it has zero bytes. Accepted are UTF-8, Windows-1252, and UTF-16 with a "
+            "byte order mark."
+        )
     return text
 
 

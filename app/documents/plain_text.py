@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from markdown_it import MarkdownIt
 
 from app.documents.blocks import Block, one_line, read_blocks
-from app.documents.chapters import MOST_CHARACTERS, split
+from app.documents.chapters import MOST_CHARACTERS, heading_level, is_rule, split, without_rules
 from app.documents.markup import decode_text, local_name, parse_page, parse_page_text
 from app.documents.types import Document, DocumentError
+from app.text.word_sets import word_set
 
 MOST_LINES: Final = 1_000_000
 
-# "CHAPTER XII. The Storm", "Chapter Twenty-One", "Kapitel 3", "第十二章": a paragraph of its own, of one line.
-_UNITS: Final = (
-    "one|two|three|four|five|six|seven|eight|nine|first|second|third|fourth|fifth|sixth|seventh|eighth|ninth"
-)
-_TENS: Final = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
-_TEENS: Final = "(?:t|elev|thirte|fourte|fifte|sixte|sevente|eighte|ninete)en(?:th)?|twel(?:ve|fth)"
-_NUMBER: Final = rf"(?:\d{{1,4}}|[ivxlcdm]{{1,8}}|(?:the )?(?:{_TEENS}|{_UNITS}|(?:{_TENS})(?:[- ](?:{_UNITS}))?))"
-_HEADING: Final = re.compile(
-    rf"(?:(?P<part>part|book|volume|teil|partie|parte)|chapter|kapitel|chapitre|cap[ií]tulo|capitolo|hoofdstuk|глава) "
-    rf"{_NUMBER}(?:[.:—–-].{{0,80}}|\s*)"
-    r"|第[0-9０-９一二三四五六七八九十百千零〇两]{1,7}[章回节節部卷](?:[\s:：].{0,60})?"
-    r"|(?:prologue|epilogue|preface|foreword|introduction|afterword|prolog|epilog|vorwort|nachwort|épilogue)\.?",
-    re.I,
-)
 _PARAGRAPHS: Final = re.compile(r"\n[^\S\n]*\n\s*")
 # Lines of a text that is not wrapped are paragraphs of their own.
 _WRAPPED: Final = 100
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(?P<fields>(?:[^\n]*\n){0,100}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+# "strik-" at the end of a line, with what follows. A dash has another one, or a space, before it.
+_DIVIDED: Final = re.compile(r"(?<![^\W_])([^\W_]++)([-‐])\n[^\S\n]*+(?=([^\W_]++))")
+_GOES_ON: Final = re.compile(r"-\w")
+_SOFT: Final = re.compile(r"\u00ad\n\s*")
+_COMPOUND: Final = re.compile(r"[^\W_]++(?:-[^\W_]++)?")
+# "two- and three-year" keeps its space.
+_JOINING: Final = word_set("and or to nor und oder bis sowie et ou y e o en og och")
+# First and last parts of compounds that have a hyphen. "self-" before an ending is another word.
+_FIRST_PARTS: Final = word_set("well self half twenty thirty forty fifty sixty seventy eighty ninety")
+_LAST_PARTS: Final = word_set("looking known made minded hearted handed eyed haired shaped free based sized")
+_ENDINGS: Final = word_set("ish ness less ful ly er ed ing est th ieth s es")
+_NOTE: Final = re.compile(r"[ \t>]{0,12}\[\^([^\]\s]{1,100})\]:")
+# A line that begins something else, and does not go on with a footnote.
+_OTHER_BLOCK: Final = re.compile(r"\s*(?:[-*+>|#]|\d{1,9}[.)]\s|```|~~~)")
+_NOTE_MARK: Final = re.compile(r"\[\^([^\]\s]{1,100})\](?![(:])")
 _FIELD: Final = re.compile(r"""^(title|author|language|lang)\s*:\s*["']?(.*?)["']?\s*$""", re.I | re.M)
 
 
@@ -45,23 +48,46 @@ def _decode(data: bytes) -> str:
 
 
 def read_text(data: bytes) -> Document:
-    """Read plain text. Paragraphs are between blank lines, or lines where none is blank. Raises DocumentError."""
+    """Read plain text. Paragraphs are between blank lines or dividers, or lines where none is blank.
+
+    Raises DocumentError.
+    """
     text = _decode(data)
-    parts = _PARAGRAPHS.split(text)
-    if len(parts) == 1:
-        lines = text.split("\n")
-        parts = lines if sum(map(len, lines)) > _WRAPPED * len(lines) else parts
-    blocks = [_text_block(part) for part in parts]
+    lines = text.split("\n")
+    if _PARAGRAPHS.search(text) is None and sum(map(len, lines)) > _WRAPPED * len(lines):
+        parts = lines
+    else:
+        parts = _PARAGRAPHS.split("\n".join("" if is_rule(line) else line for line in lines))
+    join = _joiner(text)
+    blocks = [_text_block(_DIVIDED.sub(join, _SOFT.sub("", part))) for part in parts]
     title, chapters = split([block for block in blocks if block.text])
     return Document(title, "", None, None, chapters)
 
 
 def _text_block(text: str) -> Block:
-    line = one_line(text)
-    found = _HEADING.fullmatch(line) if "\n" not in text.strip() and len(line) <= _WRAPPED else None
-    if found is None:
-        return Block(line)
-    return Block(line, 1 if found["part"] else 2)
+    line = without_rules(one_line(text))
+    return Block(line, heading_level(line) if "\n" not in text.strip() else 0)
+
+
+def _joiner(text: str) -> Callable[[re.Match[str]], str]:
+    """Return what joins the parts of a word that the end of a line divides: as the text has that word elsewhere."""
+    wanted: set[str] = set()
+    for first, _, last in _DIVIDED.findall(text):
+        wanted.update((f"{first}{last}".lower(), f"{first}-{last}".lower()))
+    known = {word for found in _COMPOUND.finditer(text) if (word := found[0].lower()) in wanted} if wanted else set()
+
+    def join(found: re.Match[str]) -> str:
+        first, hyphen, last = found.groups()
+        goes_on = _GOES_ON.match(found.string, found.end(3)) is not None
+        if (last.lower() in _JOINING and not goes_on) or (first.islower() and last[0].isdecimal()):
+            return f"{first}{hyphen} "
+        whole, compound = f"{first}{last}".lower(), f"{first}-{last}".lower()
+        kept = goes_on or len(first) == 1 or not (last[0].islower() or (first.isupper() and last.isupper()))
+        kept = kept or (first.lower() in _FIRST_PARTS and last.lower() not in _ENDINGS)
+        kept = kept or (last.lower() in _LAST_PARTS and len(first) > 2)
+        return f"{first}{hyphen if compound in known or (kept and whole not in known) else ''}"
+
+    return join
 
 
 def read_markdown(data: bytes) -> Document:
@@ -72,10 +98,28 @@ def read_markdown(data: bytes) -> Document:
         fields = {key.lower(): value for key, value in _FIELD.findall(front["fields"])}
         text = text[front.end() :]
     markdown = MarkdownIt("commonmark", {"html": True, "maxNesting": 50}).enable(["table", "strikethrough"])
-    blocks = list(read_blocks(parse_page_text(markdown.render(text), "Markdown")))
+    blocks = list(read_blocks(parse_page_text(markdown.render(_without_notes(text)), "Markdown")))
     title, chapters = split(blocks, one_line(fields.get("title", "")))
     language = fields.get("language") or fields.get("lang") or None
     return Document(title, one_line(fields.get("author", "")), language, None, chapters)
+
+
+def _without_notes(text: str) -> str:
+    """Return Markdown without its footnotes, "[^1]: ..." with the lines that go on, and their marks."""
+    lines = text.split("\n")
+    names = {found[1] for line in lines if (found := _NOTE.match(line))}
+    left: list[str] = []
+    within, blank = False, True
+    for line in lines:
+        if _NOTE.match(line):
+            within = True
+        elif within and line.strip():
+            within = line[0] in " \t" or not (blank or _OTHER_BLOCK.match(line))
+        blank = not line.strip()
+        if not within:
+            mark = _NOTE_MARK.sub(lambda found: "" if found[1] in names or found[1].isdecimal() else found[0], line)
+            left.append(mark)
+    return "\n".join(left)
 
 
 def read_page(data: bytes) -> Document:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+MAX_WARNINGS: Final = 20
+"""Warnings that a document keeps, and one line more that counts the others."""
 
 
 class DocumentError(ValueError):
@@ -35,7 +40,7 @@ class Document:
     """Document with at least one chapter.
 
     `title` and `author` may be empty. `language` is the BCP-47 tag that the document names, None where it names none.
-    `cover` holds the bytes of a JPEG or PNG file.
+    `cover` holds the bytes of a JPEG or PNG file. `warnings` say what of the file is left out or guessed, as `bounded`.
     """
 
     title: str
@@ -43,6 +48,7 @@ class Document:
     language: str | None
     cover: bytes | None
     chapters: tuple[Chapter, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def characters(self) -> int:
@@ -53,3 +59,9 @@ class Document:
     def timed(self) -> bool:
         """Whether every passage has its times, as in subtitles."""
         return all(passage.start is not None for chapter in self.chapters for passage in chapter.passages)
+
+
+def bounded(warnings: Sequence[str]) -> tuple[str, ...]:
+    """Return the first MAX_WARNINGS warnings, and a line that counts the others."""
+    more = len(warnings) - MAX_WARNINGS
+    return (*warnings[:MAX_WARNINGS], *([f"There are {more} more warnings."] if more > 0 else []))

@@ -6,17 +6,20 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from zipfile import BadZipFile
 
 import docx
 from docx.document import Document as WordDocument
+from docx.opc.constants import RELATIONSHIP_TYPE
 from lxml import etree
 
 from app.documents.archive import Archive
 from app.documents.blocks import MOST_BLOCKS, Block, one_line
 from app.documents.chapters import split
 from app.documents.markup import Element, local_name
+from app.documents.superscripts import RAISED_BEGIN, RAISED_END, place_raised
 from app.documents.types import Document, DocumentError
 from app.text.word_sets import word_set
 
@@ -26,6 +29,10 @@ _CONTENTS: Final = re.compile(r"(?:toc|table of figures|index)\b", re.I)
 # Deleted text, numbers and instructions of fields, boxes that repeat their text for old programs, notes.
 _SILENT: Final = word_set("del movefrom instrtext deltext fallback pict footnotereference endnotereference")
 _MOST_BASES: Final = 10
+# Runs of text, and exponents of formulas.
+_RUNS: Final = frozenset(("r", "sup"))
+_SIGNS: Final = {"tab": " ", "br": " ", "cr": " ", "nobreakhyphen": "-"}
+_OFF: Final = frozenset(("0", "false", "off"))
 _TITLE_LEVEL: Final = 1
 
 
@@ -40,8 +47,11 @@ def read_word(data: bytes) -> Document:
     try:
         document = docx.Document(io.BytesIO(data))
         blocks = list(_blocks(document))
-        properties = document.core_properties
-        title, author, language = properties.title, properties.author, properties.language
+        title = author = language = ""
+        # Without a part for them python-docx has properties of its own.
+        if any(each.reltype == RELATIONSHIP_TYPE.CORE_PROPERTIES for each in document.part.package.rels.values()):
+            properties = document.core_properties
+            title, author, language = properties.title, properties.author, properties.language
     except (etree.LxmlError, KeyError, ValueError, TypeError, AttributeError, BadZipFile, zlib.error, OSError) as error:
         if isinstance(error, DocumentError):
             raise
@@ -50,9 +60,26 @@ def read_word(data: bytes) -> Document:
     return Document(found, one_line(author or ""), language or None, None, chapters)
 
 
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """What counts of a style: the level of its headings, 0 for text, None for a table of contents; None: not said."""
+
+    level: int | None = 0
+    hidden: bool | None = None
+    raised: bool | None = None
+
+    def with_runs(self, other: _Style) -> _Style:
+        """Return the style of runs that have `other`, too, which goes before."""
+        hidden = self.hidden if other.hidden is None else other.hidden
+        return _Style(self.level, hidden, self.raised if other.raised is None else other.raised)
+
+
+_PLAIN: Final = _Style()
+
+
 def _blocks(document: WordDocument) -> Iterator[Block]:
     """Yield headings and paragraphs, those in tables and content controls, too."""
-    levels = _levels(document)
+    styles = _styles(document)
     walk = etree.iterwalk(document.element.body, events=("start",))
     count = 0
     for _, element in walk:
@@ -60,7 +87,7 @@ def _blocks(document: WordDocument) -> Iterator[Block]:
         if name in _SILENT:
             walk.skip_subtree()
         elif name == "tr":
-            text = ", ".join(filter(None, (_text(cell) for cell in element if local_name(cell) == "tc")))
+            text = ", ".join(filter(None, (_text(cell, styles) for cell in element if local_name(cell) == "tc")))
             walk.skip_subtree()
             if text:
                 yield Block(text)
@@ -69,20 +96,32 @@ def _blocks(document: WordDocument) -> Iterator[Block]:
             if count > MOST_BLOCKS:
                 raise DocumentError(f"The DOCX file has more than {MOST_BLOCKS} paragraphs, which is the limit.")
             walk.skip_subtree()
-            level = _level(element, levels)
-            text = _text(element)
+            level = _level(element, styles)
+            text = _text(element, styles)
             if text and level is not None:
                 yield Block(text, level)
 
 
-def _levels(document: WordDocument) -> dict[str, int | None]:
-    """Return for each style of paragraphs the level of its headings: 0 for text, None for a table of contents."""
+def _styles(document: WordDocument) -> dict[str, _Style]:
+    """Return the styles of paragraphs and of characters by their ids."""
     try:
         found = document.styles.element
     except OSError:  # python-docx opens its own file of styles where a document has none
         return {}
     styles: dict[str, Element] = {style.get(f"{_W}styleId", ""): style for style in found.iter(f"{_W}style")}
-    return {key: _style_level(style, styles) for key, style in styles.items()}
+    return {key: _style(style, styles) for key, style in styles.items()}
+
+
+def _style(style: Element, styles: dict[str, Any]) -> _Style:
+    """Return a style with what it has of those that it is based on."""
+    found = _PLAIN
+    base: Element | None = style
+    for _ in range(_MOST_BASES):
+        if base is None:
+            break
+        found = _run_style(base, {}).with_runs(found)
+        base = styles.get(_value(base, "basedOn"))
+    return replace(found, level=_style_level(style, styles))
 
 
 def _style_level(style: Element | None, styles: dict[str, Any]) -> int | None:
@@ -103,14 +142,25 @@ def _style_level(style: Element | None, styles: dict[str, Any]) -> int | None:
     return 0
 
 
-def _level(paragraph: Element, levels: dict[str, int | None]) -> int | None:
-    properties = paragraph.find(f"{_W}pPr")
+def _run_style(element: Element, styles: dict[str, _Style]) -> _Style:
+    """Return what the properties (w:rPr) of a run or a style say of its characters."""
+    properties = element.find(f"{_W}rPr")
     if properties is None:
-        return 0
-    outline = properties.find(f"{_W}outlineLvl")
-    if outline is not None:
-        return _outline(outline)
-    return levels.get(_value(properties, "pStyle"), 0)
+        return _PLAIN
+    hides, height = properties.find(f"{_W}vanish"), _value(properties, "vertAlign")
+    hidden = None if hides is None else hides.get(f"{_W}val", "1") not in _OFF
+    named = styles.get(_value(properties, "rStyle"), _PLAIN)
+    return named.with_runs(_Style(0, hidden, height == "superscript" if height else None))
+
+
+def _level(paragraph: Element, styles: dict[str, _Style]) -> int | None:
+    outline = paragraph.find(f"{_W}pPr/{_W}outlineLvl")
+    return _paragraph_style(paragraph, styles).level if outline is None else _outline(outline)
+
+
+def _paragraph_style(paragraph: Element, styles: dict[str, _Style]) -> _Style:
+    properties = paragraph.find(f"{_W}pPr")
+    return _PLAIN if properties is None else styles.get(_value(properties, "pStyle"), _PLAIN)
 
 
 def _outline(element: Element) -> int:
@@ -124,17 +174,31 @@ def _value(element: Element, name: str) -> str:
     return "" if child is None else str(child.get(f"{_W}val", ""))
 
 
-def _text(element: Element) -> str:
+def _text(element: Element, styles: dict[str, _Style]) -> str:
+    """Return the text of a paragraph, or of those in a cell."""
     parts: list[str] = []
-    walk = etree.iterwalk(element, events=("start",))
-    for _, part in walk:
+    paragraphs = [_PLAIN]
+    raised: list[bool] = []
+    walk = etree.iterwalk(element, events=("start", "end"))
+    for event, part in walk:
         name = local_name(part)
-        if name in _SILENT:
+        if event == "end":
+            if name in _RUNS and raised.pop():
+                parts.append(RAISED_END)
+            elif name == "p":
+                paragraphs.pop()
+                parts.append(" ")
+        elif name in _SILENT:
             walk.skip_subtree()
-        elif name == "t":
-            parts.append(part.text or "")
-        elif name in ("tab", "br", "cr", "p"):
-            parts.append(" ")
-        elif name == "nobreakhyphen":
-            parts.append("-")
-    return one_line("".join(parts))
+        elif name == "p":
+            paragraphs.append(_paragraph_style(part, styles))
+        elif name in _RUNS:
+            style = paragraphs[-1].with_runs(_run_style(part, styles))
+            raised.append(not style.hidden and (name == "sup" or bool(style.raised)))
+            if style.hidden:
+                walk.skip_subtree()
+            elif raised[-1]:
+                parts.append(RAISED_BEGIN)
+        else:
+            parts.append(part.text or "" if name == "t" else _SIGNS.get(name, ""))
+    return one_line(place_raised("".join(parts)))

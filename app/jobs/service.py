@@ -178,6 +178,7 @@ class JobService:
             chapters=len(document.chapters),
             passages=sum(len(script(chapter)) for chapter in document.chapters),
             times={"validating": int(time.time())},
+            warnings=document.warnings,
         )
         try:
             size = await DOCUMENTS.run(write_document, self.folder(job.id), document)

@@ -197,6 +197,7 @@ def _read(data: str) -> Job | None:
         found["before"], found["totals"] = Totals(**found["before"]), Totals(**found["totals"])
         found["errors"] = tuple(JobError(**error) for error in found["errors"])
         found["files"] = tuple(JobFile(**file) for file in found["files"])
+        found["warnings"] = tuple(found.get("warnings", ()))
         return Job(**found)
     except (ValueError, TypeError, KeyError) as error:
         log.warning("a job is left out of the list, as it cannot be read: %s", type(error).__name__)

@@ -63,6 +63,7 @@ class JobOptions(BaseModel):
     lexicons: Annotated[
         tuple[Text, ...], Field(max_length=8, description="ids of GET /v1/lexicons, the first to be asked first")
     ] = ()
+    voice_marks: Annotated[bool, Field(description="`[voice:NAME]` in a paragraph changes the voice")] = True
     format: Annotated[
         ResultFormat, Field(description="one file with chapters, or `chapters`: a ZIP archive with a file for each")
     ] = "m4b"
@@ -89,6 +90,7 @@ class JobOptions(BaseModel):
             translate_model=self.translate_model,
             lexicons=self.lexicons,
             cache=False,
+            voice_marks=self.voice_marks,
         )
 
 
@@ -128,7 +130,8 @@ class Job:
     `revision` grows with every change. There are `passages` and `chapters`; `chapter` of these are whole, `before` are
     their totals, and `totals` those of all that was made. `progress` in [0, 1]; `bytes` on disk. `times` holds the
     moment at which each status began, `served` the last one at which the work was taken up. `client` holds the limits
-    of the key. `starts` counts the processes that took the work up since a passage was done.
+    of the key. `starts` counts the processes that took the work up since a passage was done. `warnings` are the
+    document's.
     """
 
     id: str
@@ -154,6 +157,7 @@ class Job:
     times: dict[str, int] = field(default_factory=dict)
     errors: tuple[JobError, ...] = ()
     files: tuple[JobFile, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:

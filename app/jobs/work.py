@@ -7,7 +7,7 @@ import logging
 import shutil
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -18,7 +18,7 @@ import numpy as np
 
 from app import errors
 from app.audio.audiobook.dub import MAX_SPEED, dub
-from app.audio.subtitles import Cue, cues
+from app.audio.subtitles import Cue, cues, without_marks
 from app.documents.lines import DamagedDocumentError
 from app.documents.types import Document
 from app.engine.admission import background
@@ -31,7 +31,9 @@ from app.observability import metrics
 from app.speech.sentence import SpokenChunk
 from app.speech.service import PreparedSpeech
 from app.speech.stream import SpeechStream
+from app.speech.variants import Variants
 from app.text.sentence_buffer import SentenceBuffer
+from app.text.types import PLAIN
 from app.threads import JOBS
 from models.contract import Pcm
 from models.timeline import Timeline
@@ -105,6 +107,8 @@ class _ChapterWork:
         self._characters = sum(len(each.text) for chapter in document.chapters for each in script(chapter))
         self._failed_in_a_row = 0
         self._until = 0.0
+        # Voice of the last mark in the passage under way.
+        self._voice: str | None = None
 
     async def run(self) -> None:
         """Speak the passages that are missing, then write the chapter's file."""
@@ -133,8 +137,15 @@ class _ChapterWork:
         async def write(pcm: Pcm) -> None:
             await JOBS.run(journal.write, pcm)
 
+        if begin := journal.part:
+            variants = Variants(self._jobs.speech, speech)
+            spoken_before = self._passages[journal.passages].text[:begin]
+            with suppress(errors.InvalidRequestError):  # what is said next has the same error
+                await _patiently(partial(variants.parts, spoken_before, PLAIN))
+            self._voice = variants.voice
         while journal.passages < len(self._passages):
             passage, begin = self._passages[journal.passages].text, journal.part
+            self._voice = self._voice if begin else None
             text = first_part(passage[begin : begin + 2 * PART], speech.language)
             spoken, failure = await self._tried(speech, text, write, journal.rewind)
             offset = journal.length / speech.synthesizer.sample_rate
@@ -154,6 +165,7 @@ class _ChapterWork:
 
         async def synthesize(text: str, speed: float) -> Pcm:
             nonlocal failure, shown
+            self._voice = None
             pieces: list[Pcm] = []
 
             async def keep(pcm: Pcm) -> None:
@@ -164,7 +176,7 @@ class _ChapterWork:
                 failure = failed
             if not pieces or failed is not None:
                 return np.zeros(0, np.float32)
-            shown = " ".join(chunk.text for chunk in spoken if chunk.text and chunk.last)
+            shown = " ".join(without_marks(chunk.text)[0] for chunk in spoken if chunk.text and chunk.last)
             return np.concatenate(pieces)
 
         left = self._passages[journal.passages :]
@@ -234,7 +246,10 @@ class _ChapterWork:
         service, found = self._jobs.speech, []
         labels = metrics.Labels(speech.model, "jobs", streaming=False)
         admitted = service.admission.open_background(self._jobs.client_of(self._job))
-        stream = SpeechStream(service, speech, Timeline(), labels, admitted, priority=Priority.BACKGROUND)
+        variants = Variants(service, speech, self._voice)
+        stream = SpeechStream(
+            service, speech, Timeline(), labels, admitted, variants=variants, priority=Priority.BACKGROUND
+        )
         outcome: metrics.Outcome = "failed"
         try:
             stream.feed(text)
@@ -246,6 +261,7 @@ class _ChapterWork:
             outcome = "ok"
         finally:
             stream.close(outcome)
+        self._voice = variants.voice
         return found
 
     def _totals(self, journal: ChapterJournal, rate: int) -> Totals:

@@ -25,14 +25,15 @@ class Variants:
     """Variants of one prepared speech. Each is prepared once.
 
     `ignored` are the marks that name no voice of this server, and what its models cannot do, as `x-ignored` tells them.
+    `voice` is that of the last mark, or of one before the text.
     """
 
-    def __init__(self, service: SpeechService, speech: PreparedSpeech) -> None:
+    def __init__(self, service: SpeechService, speech: PreparedSpeech, voice: str | None = None) -> None:
         self.ignored: list[str] = []
         self._service, self._speech = service, speech
         self._made: dict[tuple[str | None, str | None, str | None], PreparedSpeech] = {}
         self._named: dict[str, bool] = {}
-        self._voice: str | None = None  # of the last mark
+        self.voice = voice
 
     @property
     def marker(self) -> Marker | None:
@@ -60,7 +61,7 @@ class Variants:
 
     def rewind(self) -> None:
         """Begin the text again: no mark came yet."""
-        self._voice = None
+        self.voice = None
 
     async def parts(self, text: str, style: Style) -> list[tuple[int, int, Style]]:
         """Return start, end and style of the parts of a plain text between its `[voice:NAME]`, without blank ones.
@@ -74,16 +75,16 @@ class Variants:
             for start, end, name in marks.voices(text):
                 if await self._knows(name):
                     parts.append((begin, start, self._voiced(style)))
-                    begin, self._voice = end, name
+                    begin, self.voice = end, name
         whole = not parts
         parts.append((begin, len(text), self._voiced(style)))
         return parts if whole else [part for part in parts if text[part[0] : part[1]].strip()]
 
     def _voiced(self, style: Style) -> Style:
         """Return `style` in the voice of the last mark."""
-        if self._voice is None:
+        if self.voice is None:
             return style
-        return replace(style, voice=self._voice, language=self._speech.options.lang)
+        return replace(style, voice=self.voice, language=self._speech.options.lang)
 
     async def _knows(self, name: str) -> bool:
         """Return whether this server has a voice of that name, and keep it."""

@@ -128,7 +128,10 @@ class JobFileItem(BaseModel):
 
 
 class JobItem(BaseModel):
-    """Job. Moments are seconds since 1970; `progress` is in [0, 1]; `audio_seconds` were made so far."""
+    """Job. Moments are seconds since 1970; `progress` is in [0, 1]; `audio_seconds` were made so far.
+
+    `warnings` say what of the document is left out or guessed: at most 20, and a line that counts the others.
+    """
 
     id: str
     object: Literal["job"] = "job"
@@ -149,6 +152,7 @@ class JobItem(BaseModel):
     cancelled_at: int | None = None
     expires_at: int | None = None
     errors: JobErrors | None = None
+    warnings: list[str]
     files: list[JobFileItem]
     bytes: int
     options: JobOptions
@@ -198,6 +202,7 @@ def job_item(job: Job) -> JobItem:
         created_at=job.created,
         expires_at=job.expires,
         errors=JobErrors(data=errors) if errors else None,
+        warnings=list(job.warnings),
         files=files,
         bytes=job.bytes,
         options=job.options,

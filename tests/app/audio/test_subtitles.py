@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
@@ -41,6 +42,17 @@ def test_a_sentence_is_a_cue_from_its_first_word_to_its_last() -> None:
     found = cues([piece("Hello there, world.", 1.0), pause(2.2, 0.5), piece("How are you?", 2.7, offset=20)])
     assert [cue.text for cue in found] == ["Hello there, world.", "How are you?"]
     assert [(round(cue.start, 3), round(cue.end, 3)) for cue in found] == [(1.0, 2.16), (2.7, 3.86)]
+
+
+def test_marks_of_a_text_are_not_shown() -> None:
+    """Words have their places in the text with its marks."""
+    text = "Then [Ioan](/ˈaɪən/) [pause:1s] said <phoneme alphabet='ipa' ph='ɪt'>it</phoneme> again and again. "
+    words = re.sub(r"\([^)]*\)|\[pause:1s\]|<[^>]*>", lambda mark: " " * len(mark[0]), text)
+    spoken = replace(piece(words, 1.0, offset=7), text=text)
+    assert [cue.text for cue in cues([spoken])] == ["Then Ioan said it again and again."]
+    long = replace(piece(f"{LONG} {words}"), text=f"{LONG} {text}")
+    assert " ".join(cue.text.replace("\n", " ") for cue in cues([long])).endswith("Then Ioan said it again and again.")
+    assert cues([piece("A [pause:x] b.")])[0].text == "A [pause:x] b."
 
 
 def test_a_long_sentence_is_cut_at_a_clause() -> None:

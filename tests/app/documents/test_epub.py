@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.documents.formats import parse
 from tests.app.documents.books import PNG, epub, outline, page
 
@@ -43,6 +45,49 @@ def test_chapters_are_those_of_the_ncx_where_there_is_no_other() -> None:
     document = parse(epub(pages, ncx=ncx), "book.epub")
     assert [title for title, _ in outline(document)] == ["", "The Storm", "The Morning"]
     assert [texts[-1] for _, texts in outline(document)] == ["Part One", "Before.", "After."]
+
+
+def entry(title: str, place: str, *within: str) -> str:
+    """An entry of a navigation map."""
+    target = f"<navLabel><text>{title}</text></navLabel><content src='v.xhtml{place}'/>"
+    return f"<navPoint>{target}{''.join(within)}</navPoint>"
+
+
+ONE_FILE = (
+    "<h1 id='v1'>{}</h1><h2 id='c1'>{}</h2><p>One.</p><h2 id='c2'>{}</h2><p>Two.</p>"
+    "<h1 id='v2'>{}</h1>{}<h2 id='c3'>{}</h2><p>Three.</p>"
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "titles"),
+    [
+        (("Volume One", "Chapter 1", "Chapter 2", "Volume Two", "", "Chapter 3"),
+         ["Volume One: Chapter 1", "Chapter 2", "Volume Two: Chapter 3"]),
+        (("Part I", "The Sea", "The Land", "Part II", "<p>Motto.</p>", "The Sky"),
+         ["Part I: The Sea", "The Land", "Part II", "The Sky"]),
+        (("Water", "The Sea", "The Land", "Air", "", "The Sky"), ["Water: The Sea", "The Land", "Air: The Sky"]),
+        (("Chapter 1", "Loops", "Ends", "Chapter 2", "", "More"), ["Chapter 1", "Chapter 2"]),
+        (("Loops", "For", "While", "Ends", "<p>Text.</p>", "More"), ["Loops: For", "While", "Ends"]),
+        (("", "The Sea", "The Land", "", "", "The Sky"), ["The Sea", "The Land", "The Sky"]),
+    ],
+)  # fmt: skip
+def test_chapters_within_a_part_of_the_same_file(names: tuple[str, ...], titles: list[str]) -> None:
+    one, first, second, two, _, third = names
+    ncx = entry(one, "#v1", entry(first, "#c1"), entry(second, "#c2"), entry("Gone", "#gone"))
+    ncx += entry(two, "#v2", entry(third, "#c3"))
+    book = epub({"v.xhtml": page(ONE_FILE.format(*names))}, ncx=ncx)
+    assert [title for title, _ in outline(parse(book, "b.epub"))] == titles
+
+
+def test_three_levels_in_one_file_and_a_contents_of_one_entry() -> None:
+    text = "<h1 id='v'>Volume One</h1><h2 id='p'>Part A</h2>"
+    text += "<h3 id='c'>I</h3><p>One.</p><h3 id='d'>II</h3><p>Two.</p>"
+    book = {"v.xhtml": page(text)}
+    ncx = entry("Volume One", "#v", entry("Part A", "#p", entry("I", "#c"), entry("II", "#d")))
+    assert [title for title, _ in outline(parse(epub(book, ncx=ncx), "b.epub"))] == ["Volume One: Part A: I", "II"]
+    book = {"v.xhtml": page("<h2>One</h2><p>a</p><h2>Two</h2><p>b</p>")}
+    assert [title for title, _ in outline(parse(epub(book, ncx=entry("Start", "")), "b.epub"))] == ["One", "Two"]
 
 
 def test_chapters_are_those_of_the_headings_without_a_table_of_contents() -> None:

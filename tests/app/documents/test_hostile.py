@@ -184,6 +184,9 @@ def test_each_format_is_read_where_no_file_can_be_opened(name: str, make: Callab
 
 
 def test_a_good_document_goes_through_the_process() -> None:
+    assert read_document(bare_manuscript(), "notes.docx").title == "notes"
+    bad = read_document(b"1\n00:00:04,000 --> 00:00:03,000\nText.\n", "a.srt")
+    assert [each.split(" (")[0] for each in bad.warnings] == ["Cue 1"]
     document = read_document(epub(PAGE), "a.epub")
     assert document.chapters[0].passages[0].text == "Text."
     assert document.characters == 5 and not document.timed

@@ -27,6 +27,21 @@ CASES: dict[str, tuple[str, Callable[[int], bytes | str], int]] = {
     "headings of a text": ("a.txt", lambda n: "Chapter 1\n\nHi.\n\n" * n, 4_000),
     "cues": ("a.vtt", lambda n: "WEBVTT\n\n" + f"{CUE}<c.a>Hi</c> &amp;\n\n" * n, 2_000),
     "brackets of cues": ("a.vtt", lambda n: "WEBVTT\n\n" + f"{CUE}Hi{'[(' * 1_000}\n\n" * (n // 100), 4_000),
+    "word times": ("a.vtt", lambda n: "WEBVTT\n\n" + f"{CUE}a <00:00:01.5 <v a <00:\n" * n, 4_000),
+    "tags of cues": ("a.srt", lambda n: (CUE + "<font a=<v a {\\\\a <rt>♪ a" * 150 + "\n\n") * (n // 100), 2_000),
+    "notes of cues": ("a.srt", lambda n: (CUE + "♪" * 4_000 + " " * 4_000 + "♪\n\n") * (n // 100), 2_000),
+    "captions that roll": ("a.srt", lambda n: (CUE.replace("02", "01") + "a a\n" * 2_000 + "\n") * (n // 100), 1_000),
+    "lines of times": ("a.srt", lambda n: "00:00:0x --> 1:1\n" * n, 8_000),
+    "blank lines of cues": ("a.srt", lambda n: CUE + "\n" * n + "1\n" + CUE + "a", 80_000),
+    "hyphens": ("a.txt", lambda n: "strik-\ning well-\n" * n, 8_000),
+    "hyphens without a word": ("a.txt", lambda n: "a" * n + "-\n" * n + " -\n" * n, 20_000),
+    "dividers": ("a.txt", lambda n: "=" * n + "a" + "= " * n + "a\n\n" + "+ " * n, 200_000),
+    "superscripts": ("a.html", lambda n: "<p>" + "x<sup>2</sup> (<sup>1</sup><sup> </sup>" * n, 4_000),
+    "notes of Markdown": ("a.md", lambda n: "[^a]: b\n" * n + "[^" * n + "Hi.", 8_000),
+    "bytes of Windows": ("a.txt", lambda n: b"caf\xe9 \xc3\xa9\xb0\xa1" * n, 80_000),
+    "parts of a book": ("a.epub", lambda n: epub({"a.xhtml": page("".join(f"<h1 id='a{i}'>A</h1>" for i in range(n)))},
+        toc="<ol>" + "".join(f"<li><a href='a.xhtml#a{i}'>A</a><ol><li><a href='a.xhtml#a{n - 1}'>B</a></li></ol></li>"
+        for i in range(n)) + "</ol>"), 600),
 }  # fmt: skip
 
 

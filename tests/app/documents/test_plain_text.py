@@ -23,12 +23,12 @@ def test_plain_text_has_chapters_only_where_they_are_plain() -> None:
 
 
 def test_a_table_of_contents_in_plain_text_makes_no_chapters() -> None:
-    text = "Chapter 1\n\nChapter 2\n\nChapter 1\n\nOne.\n\nChapter 2\n\nTwo."
+    text = "Chapter 1\n\nChapter 2\n\n== Chapter 1 ==\n\nOne.\n\n*****\n\n***** Chapter 2 *****\n\nTwo."
     assert outline(parse(text.encode(), "a.txt")) == [("Chapter 1", ["One."]), ("Chapter 2", ["Two."])]
 
 
 def test_long_lines_without_blank_ones_are_paragraphs() -> None:
-    lines = ["First " + "word " * 40, "Second " + "word " * 40]
+    lines = ["First " + "word " * 60, "*****", "Second " + "word " * 60]
     assert len(parse("\n".join(lines).encode(), "a.txt").chapters[0].passages) == 2
 
 
@@ -44,11 +44,73 @@ def test_byte_order_marks(encoding: str) -> None:
     assert outline(parse("Größe über alles".encode(encoding), "a.txt")) == [("", ["Größe über alles"])]
 
 
-def test_another_encoding_is_refused_and_not_guessed() -> None:
-    with pytest.raises(DocumentError, match=r"not UTF-8 at byte 2.*Accepted are UTF-8"):
-        parse("Größe".encode("latin-1"), "a.txt")
+def test_windows_1252_is_read_where_it_fits() -> None:
+    for text in ("Größe", "It’s the café — late…"):
+        assert outline(parse(text.encode("cp1252"), "a.txt")) == [("", [text])]
+    assert outline(parse("<p>Café".encode("latin-1"), "a.html")) == [("", ["Café"])]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "Привет мир".encode("cp1251"),
+        "Hello 你好世界 friends of mine".encode("gb18030"),
+        b"caf\xe9 \x81",
+        b"\xff\xd8 JFIF \x01",
+        "naïve café".encode() + b" and \xc3 broken",
+    ],
+)
+def test_another_encoding_is_refused_and_not_guessed(data: bytes) -> None:
+    with pytest.raises(DocumentError, match=r"not UTF-8 at byte.*Accepted are UTF-8.*Windows-1252"):
+        parse(data, "a.txt")
     with pytest.raises(DocumentError, match="zero bytes"):
         parse(b"a\0b\0c\0", "a.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("The clocks were strik-\ning in the well-\nknown house.", "The clocks were striking in the well-known house."),
+        ("So he paused--\nthen, wait -\nno, soft\u00ad\nening.", "So he paused-- then, wait - no, softening."),
+        ("Two-\nand three-year Anglo-\nSaxon HOUS-\nES 1939-\n45.", "Two- and three-year Anglo-Saxon HOUSES 1939-45."),
+        ("A side-\nwalk and its side-walk.", "A side-walk and its side-walk."),
+        ("e-\nmail, un-\nfed self-\nish end-\nof-line un-\nchar-\nted", "e-mail, unfed selfish end-of-line uncharted"),
+        ("A selfless self-\nless man.", "A selfless selfless man."),
+        ("===== The Start =====", "The Start"),
+        ("***** A+++ *****\n\n-=-=-=-\n\n@@@\n\n+++++", "A+++"),
+        ("=====\nTitle\n=====", "Title"),
+        ("... and A+++ of C++", "... and A+++ of C++"),
+    ],
+)  # fmt: skip
+def test_words_divided_at_the_end_of_a_line_and_dividers(text: str, spoken: str) -> None:
+    assert outline(parse(text.encode(), "a.txt")) == [("", [spoken])]
+
+
+@pytest.mark.parametrize(
+    ("html", "spoken"),
+    [
+        ("3 × 10<sup>8</sup> metres. E = mc<sup>2</sup>. 2<sup>10</sup>", "3 × 10⁸ metres. E = mc². 2¹⁰"),
+        ("10<sup>-3</sup>, 10<sup>−3</sup>, x<sup>2</sup> + y<sup>3</sup>", "10⁻³, 10⁻³, x² + y³"),
+        ("(a+b)<sup>2</sup> km<sup>2</sup><sup>[1]</sup> m s<sup>-1</sup> 2<sup>n+1</sup>", "(a+b)² km² m s⁻¹ 2^n+1"),
+        ("19<sup>th</sup> CO<sub>2</sub> <sup>1</sup>/<sub>2</sub> 4<sup>3</sup>/<sub>4</sub>", "19th CO2 1/2 4 3/4"),
+        ("<sup>14</sup>C, U<sup>235</sup>, $19<sup>99</sup>, M<sup>me</sup>", "14C, U235, $19.99, Mme"),
+        ("It slept.<sup>4</sup> Then they woke<sup>5</sup>, and ate.", "It slept. Then they woke, and ate."),
+        ("it’s<sup>1,2</sup> “so”<sup>[3]</sup> (in it)<sup>4</sup> in 1945<sup>5</sup>", "it’s “so” (in it) in 1945"),
+        ("<sup>1</sup> See it<sup>6</sup> rose <sup>7</sup>, it rose<sup>8</sup><sup>,</sup><sup>9</sup>*<sup>*</sup>.",
+         "See it rose, it rose*."),
+        ("a<i style='top:0; display : none'>b</i><i aria-hidden='true'>c</i><i style='visibility:hidden'>d</i>e", "ae"),
+    ],
+)  # fmt: skip
+def test_exponents_are_read_and_marks_of_notes_and_hidden_text_are_not(html: str, spoken: str) -> None:
+    for name in ("a.html", "a.md"):
+        assert outline(parse(f"<p>{html}</p>".encode(), name)) == [("", [spoken])]
+
+
+def test_footnotes_of_markdown_are_left_out() -> None:
+    text = "# First\n\nThe whale[^1] sank.\n\nIt was late.[^note] `[^a-z]` is code.\n\n[^1]: See the log.\n"
+    text += "goes on\n\n    and on\n\n[^note]: As told later.\n```\nx\n```\nThe end.\n"
+    spoken = ["The whale sank.", "It was late. [^a-z] is code.", "The end."]
+    assert outline(parse(text.encode(), "a.md")) == [("First", spoken)]
 
 
 def test_markdown() -> None:
@@ -93,4 +155,4 @@ def test_html() -> None:
 
 def test_a_link_of_a_number_is_not_a_note_unless_it_looks_like_one() -> None:
     page = b"<p>See <a href='#t'>12</a>, m<sup>2</sup> and <a href='#n'><sup>3</sup></a> <a href='#n'>[4]</a> end.</p>"
-    assert outline(parse(page, "a.html")) == [("", ["See 12, m2 and end."])]
+    assert outline(parse(page, "a.html")) == [("", ["See 12, m² and end."])]

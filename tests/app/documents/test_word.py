@@ -8,6 +8,7 @@ from typing import Any
 
 import docx
 import pytest
+from docx.enum.style import WD_STYLE_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
@@ -53,6 +54,30 @@ def test_inserted_text_is_read_and_deleted_text_is_not() -> None:
     content = f"<w:sdt {words}><w:sdtContent><w:p><w:r><w:t>In a control</w:t></w:r></w:p></w:sdtContent></w:sdt>"
     document.element.body.insert(1, parse_xml(content))
     assert outline(parse(saved(document), "a.docx")) == [("", ["Kept new", "In a control"])]
+
+
+def test_hidden_text_is_silent_and_raised_digits_are_exponents_or_notes() -> None:
+    document = docx.Document()
+    ghost = document.styles.add_style("Ghost", WD_STYLE_TYPE.CHARACTER)
+    ghost.font.hidden = True
+    child = document.styles.add_style("Child", WD_STYLE_TYPE.CHARACTER)
+    child.base_style = ghost
+    raised = document.styles.add_style("Raised", WD_STYLE_TYPE.CHARACTER)
+    raised.font.superscript = True
+    paragraph = document.add_paragraph("x")
+    paragraph.add_run("2", raised)
+    paragraph.add_run("secret").font.hidden = True
+    paragraph.add_run("secret", child)
+    paragraph.add_run(" is open", child).font.hidden = False
+    paragraph.add_run(". So it ended.")
+    paragraph.add_run("12", raised)
+    hidden = document.styles.add_style("Hidden", WD_STYLE_TYPE.PARAGRAPH)
+    hidden.font.hidden = True
+    document.add_paragraph("secret", hidden)
+    box = f"<w:r {nsdecls('w')}><w:txbxContent><w:p><w:r><w:t>Box.</w:t></w:r></w:p></w:txbxContent></w:r>"
+    document.add_paragraph()._p.append(parse_xml(box))
+    document.paragraphs[-1].add_run("Beside it.")
+    assert outline(parse(saved(document), "a.docx")) == [("", ["x² is open. So it ended.", "Box. Beside it."])]
 
 
 def test_a_table_of_contents_is_not_read() -> None:

@@ -28,6 +28,7 @@ def test_a_job_is_read_as_it_was_written(tmp_path: Path) -> None:
         errors=(JobError("x", "y", None, 3),),
         files=(JobFile("b.m4b", 7, "audio/mp4"),),
         times={"validating": 5},
+        warnings=("w",),
     )
     kept = replace(kept, options=JobOptions(lexicons=("l",), subtitles=("srt",), speed=1.5))
     JobStore(tmp_path / "new").add(kept)

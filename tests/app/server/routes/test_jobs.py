@@ -19,6 +19,7 @@ import pytest
 
 from app.config import Settings
 from app.jobs.store import JobStore
+from models.contract import AudioChunk, SpeechRequest
 from tests.app.conftest import PATIENCE, Running, ToneCatalog, start, stop, wait_until
 from tests.app.server.middleware import keys
 
@@ -141,6 +142,39 @@ def test_subtitles_keep_their_times(client: Client) -> None:
     assert all(f"00:00:{n:02},500 -->" in dubbed for n in (1, 5, 9)), dubbed
     with av.open(io.BytesIO(client.get(f"/{job['id']}/files/film.mp3").content)) as book:
         assert 9.8 < (book.duration or 0) / av.time_base < 10.5
+
+
+def test_warnings_of_a_document_are_told(client: Client) -> None:
+    text = "1\n00:00:02,000 --> 00:00:01,000\nBack.\n\n2\n00:00:03,000 --> 00:00:04,000\n[Ioan](/aɪən/) goes.\n"
+    job = client.wait(client.make(text, name="film.srt", format="mp3", subtitles="srt"))
+    assert (job["status"], len(job["warnings"])) == ("completed", 1)
+    assert job["warnings"][0].startswith("Cue 1 (00:00:02,000 --> 00:00:01,000) ends before it begins")
+    shown = client.get(f"/{job['id']}/files/film.srt").text
+    assert "Back." in shown and "Ioan goes." in shown
+
+
+def test_marks_of_a_document_change_the_voice_of_the_paragraph(
+    start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = start_server(data_dir=tmp_path)
+    client, stream = Client(running.url), running.tone.stream
+    voices: dict[str, str] = {}
+
+    def record(request: SpeechRequest, *rest: Any) -> Iterator[AudioChunk]:
+        voices[request.text.strip()] = request.voice
+        return stream(request, *rest)
+
+    monkeypatch.setattr(running.tone, "stream", record)
+    running.tone.gate.set()
+    long = [f"Sentence {number} of a paragraph that is spoken in parts." for number in range(30)]
+    text = f"Begin. [voice:silky] {' '.join(long)}\n\n[voice:nobody] Hi.\n\nPlain.\n"
+    assert client.wait(client.make(text))["status"] == "completed"
+    assert voices["Begin."] == voices["Plain."] == "steady"
+    assert {voices.pop(sentence) for sentence in long} == {"silky"}
+    assert [text for text in voices if "nobody" in text]  # no voice of this server: text
+    voices.clear()
+    assert client.wait(client.make("[voice:silky] Hi.\n", voice_marks="false"))["status"] == "completed"
+    assert set(voices.values()) == {"steady"}
 
 
 def test_events_end_with_the_job_and_go_on(client: Client) -> None:
