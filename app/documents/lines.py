@@ -5,8 +5,10 @@ Lines are short, so that threads which read or write many of them give way to ot
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
 
 from app.documents.types import Chapter, Document, Passage
 
@@ -15,13 +17,48 @@ class DamagedDocumentError(Exception):
     """Raised where lines are missing, or are no lines of a document."""
 
 
+class PassageLines(Sequence[Passage]):
+    """Passages as they lie in a file. Each is read when it is asked for: it may raise DamagedDocumentError.
+
+    Very many objects would make each collection of garbage long, in which no other thread runs.
+    """
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, index: int) -> Passage: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> PassageLines: ...
+
+    def __getitem__(self, index: int | slice) -> Passage | PassageLines:
+        if isinstance(index, slice):
+            return PassageLines(self._lines[index])
+        try:
+            return Passage(*json.loads(self._lines[index]))
+        except (TypeError, ValueError) as error:
+            raise DamagedDocumentError from error
+
+    def after(self, first: Passage) -> PassageLines:
+        """Return the passages with another one before them."""
+        return PassageLines([_passage(first), *self._lines])
+
+
 def to_lines(document: Document) -> Iterator[bytes]:
     """Yield a document without its cover."""
     chapters = [(chapter.title, len(chapter.passages)) for chapter in document.chapters]
     yield _line((document.title, document.author, document.language, chapters, document.warnings))
     for chapter in document.chapters:
         for passage in chapter.passages:
-            yield _line((passage.text, passage.start, passage.end))
+            yield _passage(passage)
+
+
+def _passage(passage: Passage) -> bytes:
+    return _line((passage.text, passage.start, passage.end))
 
 
 def _line(value: object) -> bytes:
@@ -34,9 +71,10 @@ def from_lines(lines: Iterable[bytes], cover: bytes | None) -> Document:
     try:
         # Version 0.2.0 wrote no warnings.
         title, author, language, chapters, *more = json.loads(next(left))
-        found = [
-            Chapter(name, tuple(Passage(*json.loads(next(left))) for _ in range(count))) for name, count in chapters
-        ]
-    except (StopIteration, RuntimeError, TypeError, ValueError) as error:
+        found = [Chapter(name, PassageLines(list(itertools.islice(left, count)))) for name, count in chapters]
+        complete = all(len(chapter.passages) == count for chapter, (_, count) in zip(found, chapters, strict=True))
+        if not complete or next(left, None) is not None:
+            raise ValueError("the number of lines")
+    except (StopIteration, TypeError, ValueError) as error:
         raise DamagedDocumentError from error
     return Document(title, author, language, cover, tuple(found), tuple(more[0]) if more else ())

@@ -32,7 +32,7 @@ class Chapter:
     """Chapter with at least one passage. `title` may be empty; the passages do not repeat it."""
 
     title: str
-    passages: tuple[Passage, ...]
+    passages: Sequence[Passage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Document:
 
     @property
     def timed(self) -> bool:
-        """Whether every passage has its times, as in subtitles."""
-        return all(passage.start is not None for chapter in self.chapters for passage in chapter.passages)
+        """Whether its passages have their times, as those of subtitles."""
+        return self.chapters[0].passages[0].start is not None
 
 
 def bounded(warnings: Sequence[str]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from app import errors
 from app.config import Settings
-from app.documents.lines import from_lines, to_lines
+from app.documents.lines import PassageLines, from_lines, to_lines
 from app.documents.reader import ReaderProcess, read_document
 from app.documents.types import Chapter, Document, DocumentError, Passage
 from app.engine.admission import Client, client
@@ -406,10 +406,11 @@ def _cancelled(job: Job) -> Job | None:
     return None if job.ended or job.status == "cancelling" else job.to("cancelling")
 
 
-def script(chapter: Chapter) -> tuple[Passage, ...]:
-    """Return what is spoken of a chapter: its title, and its passages."""
+def script(chapter: Chapter) -> PassageLines:
+    """Return what is spoken of a chapter of a kept document: its title, and its passages."""
+    assert isinstance(chapter.passages, PassageLines)  # noqa: S101  (`from_lines` made it)
     titled = _speakable(chapter.title) and chapter.passages[0].start is None
-    return (Passage(chapter.title), *chapter.passages) if titled else chapter.passages
+    return chapter.passages.after(Passage(chapter.title)) if titled else chapter.passages
 
 
 def _holds_text(document: Document) -> bool:

@@ -54,6 +54,8 @@ _UNAVAILABLE_SECONDS: Final = 3_600.0
 _TURN: Final = 5.0
 # Characters that are spoken before a long passage gives way to others: some seconds of work.
 PART: Final = 500
+# Cues that are read at a time.
+_CUES: Final = 100
 # Seconds between two looks whether the live streams leave room.
 _PAUSE: Final = 0.5
 
@@ -122,7 +124,8 @@ class _ChapterWork:
             if not await speak(speech, journal):
                 return
             totals = self._totals(journal, rate)
-            await self._charge(self._job.bytes + journal.bytes + self._silence_at_end(journal, rate))
+            silence = await JOBS.run(self._silence_at_end, journal, rate)
+            await self._charge(self._job.bytes + journal.bytes + silence)
         finally:
             await JOBS.run(journal.close)
         await JOBS.run(results.finish_chapter, self._folder, job, self._document, rate)
@@ -179,19 +182,24 @@ class _ChapterWork:
             shown = " ".join(without_marks(chunk.text)[0] for chunk in spoken if chunk.text and chunk.last)
             return np.concatenate(pieces)
 
-        left = self._passages[journal.passages :]
-        given = await JOBS.run(lambda: [Cue(each.start or 0.0, each.end or 0.0, each.text) for each in left])
         fastest = MAX_SPEED if speech.synthesizer.changes_speed else 1.0
-        dubbing = dub(given, synthesize, rate, max_speed=fastest, position=journal.position)
-        async with aclosing(dubbing):
-            async for dubbed in dubbing:
-                await JOBS.run(journal.write, dubbed.pcm)
-                cue = [replace(dubbed.cue, text=shown)] if dubbed.pcm.size else []
-                characters = len(dubbed.cue.text)
-                await JOBS.run(journal.finish, characters, cue, failed=failure is not None, silence=dubbed.silence)
-                await self._note(journal, speech, failure)
-                if await self._gives_way(journal):
-                    return False
+        while (first := journal.passages) < len(self._passages):
+            # One cue more than are spoken: it ends the time of the last one.
+            given = [
+                Cue(each.start or 0.0, each.end or 0.0, each.text) for each in self._passages[first : first + _CUES + 1]
+            ]
+            dubbing = dub(given, synthesize, rate, max_speed=fastest, position=journal.position)
+            async with aclosing(dubbing):
+                async for dubbed in dubbing:
+                    await JOBS.run(journal.write, dubbed.pcm)
+                    cue = [replace(dubbed.cue, text=shown)] if dubbed.pcm.size else []
+                    characters = len(dubbed.cue.text)
+                    await JOBS.run(journal.finish, characters, cue, failed=failure is not None, silence=dubbed.silence)
+                    await self._note(journal, speech, failure)
+                    if await self._gives_way(journal):
+                        return False
+                    if journal.passages == first + _CUES:
+                        break
         return True
 
     async def _gives_way(self, journal: ChapterJournal) -> bool:

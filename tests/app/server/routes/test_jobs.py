@@ -134,7 +134,9 @@ def test_subtitles_by_a_model_of_one_speed_lose_no_cue(client: Client) -> None:
     assert not job.get("failures"), job
 
 
-def test_subtitles_keep_their_times(client: Client) -> None:
+@pytest.mark.parametrize("cues", [1, 2, 100])
+def test_subtitles_keep_their_times(client: Client, monkeypatch: pytest.MonkeyPatch, cues: int) -> None:
+    monkeypatch.setattr("app.jobs.work._CUES", cues)
     text = "".join(f"{n}\n00:00:{n:02},500 --> 00:00:{n:02},900\nCue {n}.\n\n" for n in (1, 5, 9))
     job = client.wait(client.make(text, name="film.srt", format="mp3", subtitles="srt"))
     assert job["status"] == "completed", job
