@@ -25,6 +25,8 @@ HOUSE = "house"
 KOKORO = "kokoro-82m"
 # Names of OpenAI's own speech models: clients that know no other name get the default model.
 OPENAI_NAMES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})
+# The recognizer of people that a person without one is told to install: it fits any computer.
+RECOMMENDED_RECOGNIZER = "whisper-base"
 # Likewise of its models for speech recognition.
 OPENAI_RECOGNIZERS = frozenset(
     {
@@ -99,11 +101,11 @@ class Entry:
             return f"Install them with: {self.install_command}"
         if self.repository is None:
             return "They are part of the installation: install Nightingale again."
-        files = ", ".join(paths[0] for role, paths in self.roles.items() if role not in self.optional)
-        revision = "" if self.revision is None else f" (revision {self.revision})"
+        files = " ".join(paths[0] for paths in self.roles.values())
+        revision = "" if self.revision is None else f" --revision {self.revision}"
         return (
-            f"No checksums are pinned for it, so it cannot be pulled: copy {files} of {self.repository}{revision} "
-            f"into models/{self.name} of the data directory."
+            "No checksums are pinned for it, so it cannot be pulled. Run in the data directory: "
+            f"hf download {self.repository} {files}{revision} --local-dir models/{self.name}"
         )
 
 
