@@ -270,7 +270,8 @@ class Catalog:
         Raises UnknownModelError.
         """
         entry = self.entry(name)
-        files = [file for path in self._find(entry).values() if path is not None for file in _files_under(path)]
+        paths = {path for path in self._find(entry).values() if path is not None}
+        files = [file for path in paths for file in _files_under(path)]
         bits = self._choices(entry).get("bits") or (16 if self._settings.dtype == "bfloat16" else 32)
         return sum(file.stat().st_size for file in files) * bits // 32
 
@@ -331,7 +332,7 @@ class Catalog:
             checks += [_check_unpinned(directory, file) for file in files if file not in listed]
             if path is None and not pins and role not in entry.optional:
                 checks.append(FileCheck(chosen, "missing"))
-        return Verification(entry.name, directory, tuple(checks))
+        return Verification(entry.name, directory, tuple(dict.fromkeys(checks)))
 
     def _best(self, known: Sequence[Entry]) -> Entry | None:
         """Return the first one that is installed, else the first one that can be pulled, else the first one."""
