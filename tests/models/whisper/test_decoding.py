@@ -79,9 +79,7 @@ def test_all_tries_cost_three_times_the_first(tokens: int, best_of: int, tries: 
         seen.append(length)
         return replace(decoded(logprob=-2.0), tokens=(7,) * length, steps=length, temperature=options.temperature)
 
-    found = drain(
-        decode_with_fallback(decoder, DecodingOptions(best_of=best_of), (0.0, 0.2, 0.4, 0.6), Thresholds())
-    )
+    found = drain(decode_with_fallback(decoder, DecodingOptions(best_of=best_of), (0.0, 0.2, 0.4, 0.6), Thresholds()))
     step = 1 + 0.4 * (best_of - 1)
     assert 60 + seen[0] + step * sum(seen[1:]) <= 3 * (60 + seen[0])
     assert seen[: len(tries)] == tries
