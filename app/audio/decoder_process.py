@@ -26,6 +26,7 @@ import soxr
 from av.audio.stream import AudioStream
 from av.container import InputContainer
 
+from app.audio.mixing import Mixer
 from app.isolation.limits import enter, has_memory
 
 MIN_RATE: Final = 8_000
@@ -143,7 +144,7 @@ class Collected:
 
     def __init__(self, source: int, channels: int, target: int, max_seconds: float) -> None:
         self.missing = round(max_seconds * source)
-        self._channels = channels
+        self._channels, self._mixer = channels, Mixer()
         self._resampler = None if source == target else soxr.ResampleStream(source, target, 1, dtype="float32")
         self._second = source
         self._parts: list[Samples] = []
@@ -165,7 +166,7 @@ class Collected:
         return self._pcm[: self._size]
 
     def _resample(self, *, last: bool = False) -> None:
-        samples = np.concatenate([np.empty((0, self._channels), np.float32), *self._parts]).mean(axis=1)
+        samples = self._mixer.mix(np.concatenate([np.empty((0, self._channels), np.float32), *self._parts]))
         self._parts.clear()
         self._waiting = 0
         samples = np.clip(np.nan_to_num(samples, nan=0.0, posinf=1.0, neginf=-1.0), -1.0, 1.0)

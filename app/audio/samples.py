@@ -7,6 +7,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from app.audio.mixing import Mixer
 from app.audio.resample import Resampler
 
 Samples = npt.NDArray[np.float32]
@@ -22,7 +23,7 @@ class SampleReader:
     def __init__(self, coding: SampleCoding, rate: int, target: int, channels: int = 1) -> None:
         """Read samples of `coding` at `rate` Hz, of interleaved channels, which are mixed; make them at `target` Hz."""
         self._coding: SampleCoding = coding
-        self._channels = channels
+        self._channels, self._mixer = channels, Mixer()
         self._frame = _WIDTHS[coding] * channels
         self._rest = b""
         self._resampler = Resampler(rate, target)
@@ -34,7 +35,7 @@ class SampleReader:
         self._rest = data[whole:]
         samples = decode(data[:whole], self._coding)
         if self._channels > 1:
-            samples = samples.reshape(-1, self._channels).mean(axis=1)
+            samples = self._mixer.mix(samples.reshape(-1, self._channels))
         return self._resampler.push(samples, last=last)
 
 

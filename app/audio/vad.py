@@ -7,7 +7,7 @@ The network gives each frame of 32 ms the probability of a voice. It knows noise
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -30,7 +30,7 @@ QUIET_FRAMES: Final = 16
 PEAK: Final = 0.5
 MOST_GAIN: Final = 100.0
 _THREADS: Final = "OMP_THREAD_LIMIT"
-# Seconds of voice in a recording that is not silent.
+# Least seconds of frames above the threshold in a voice: noise reaches it now and then.
 LEAST_VOICE: Final = 0.1
 
 
@@ -46,6 +46,10 @@ class VoiceOptions:
     min_speech: float = 0.25
     min_silence: float = 0.1
     padding: float = 0.03
+
+
+# What a recognizer hears. A short word must not be lost, and a pause for breath does not end it.
+SPEECH: Final = VoiceOptions(min_speech=0.1, min_silence=0.5, padding=0.3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +74,8 @@ class VoiceDetector:
         self._silence: int | None = None
         # End of the span before, with its padding.
         self._last = 0
-        # Samples of frames above the threshold, and the end of the last frame of a voice.
-        self.voiced = 0
+        # Samples of frames above the threshold in this voice, and the end of the last frame of a voice.
+        self._voiced = 0
         self.heard = 0
 
     @property
@@ -82,9 +86,8 @@ class VoiceDetector:
     @property
     def started(self) -> int | None:
         """Start of the voice under way, once it has lasted `min_speech`: its span will not be left out."""
-        if self._begin is None or self.heard - self._begin < self._options.min_speech * SAMPLE_RATE:
-            return None
-        return self._padded(self._begin)
+        begin = self._begin
+        return None if begin is None or not self._is_speech(begin, self.heard) else self._padded(begin)
 
     def push(self, pcm: Samples) -> list[Span]:
         """Take samples [n] in [-1, 1] at SAMPLE_RATE. Return the spans that have ended."""
@@ -108,11 +111,11 @@ class VoiceDetector:
         self._position += FRAME
         probability = self._probability(frame)
         if probability >= options.threshold:
-            self.voiced += FRAME
             self.heard = self._position
             self._silence = None
             if self._begin is None:
-                self._begin = start
+                self._begin, self._voiced = start, 0
+            self._voiced += FRAME
         elif self._begin is not None and probability < max(options.threshold - HYSTERESIS, LEAST_THRESHOLD):
             if self._silence is None:
                 self._silence = start
@@ -131,12 +134,15 @@ class VoiceDetector:
 
     def _end(self, end: int) -> list[Span]:
         begin, self._begin, self._silence = self._begin, None, None
-        if begin is None or end - begin < self._options.min_speech * SAMPLE_RATE:
+        if begin is None or not self._is_speech(begin, end):
             return []
         start = self._padded(begin)
         # No farther than the audio goes so far: the span is handed out now.
         self._last = min(end + round(self._options.padding * SAMPLE_RATE), self._position)
         return [Span(start, self._last)]
+
+    def _is_speech(self, begin: int, end: int) -> bool:
+        return end - begin >= self._options.min_speech * SAMPLE_RATE and self._voiced >= LEAST_VOICE * SAMPLE_RATE
 
     def _padded(self, begin: int) -> int:
         return max(self._last, begin - round(self._options.padding * SAMPLE_RATE))
@@ -176,19 +182,23 @@ def voices(pcm: Samples, options: VoiceOptions | None = None) -> Steps:
 
 
 def has_voice(pcm: Samples) -> Generator[None, None, bool]:
-    """Return at the end whether a recording [samples] at SAMPLE_RATE has LEAST_VOICE seconds of voice.
-
-    Stops at the first voice. Each step takes some milliseconds.
-    """
-    detector = VoiceDetector()
+    """Return at the end whether `voices` finds SPEECH in a recording. Stops at the first voice."""
+    detector = VoiceDetector(SPEECH)
     gain = _gain(pcm)
     for start in range(0, pcm.size, FRAME):
-        detector.push(pcm[start : start + FRAME] * gain)
-        if detector.voiced >= LEAST_VOICE * SAMPLE_RATE:
+        if detector.push(pcm[start : start + FRAME] * gain) or detector.started is not None:
             return True
         yield
-    detector.finish()
-    return detector.voiced >= LEAST_VOICE * SAMPLE_RATE
+    return bool(detector.finish())
+
+
+def padded(spans: Sequence[Span], seconds: float, size: int) -> list[Span]:
+    """Return spans of a recording of `size` samples, each longer by `seconds` on both sides where there is room."""
+    reach, found = round(seconds * SAMPLE_RATE), list[Span]()
+    for span in spans:
+        last = found[-1].end if found else 0
+        found.append(Span(max(last, span.start - reach), min(span.end + reach, size)))
+    return found
 
 
 def _gain(pcm: Samples) -> np.float32:

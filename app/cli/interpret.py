@@ -202,7 +202,7 @@ class _Teller:
     async def tell(self, event: Event) -> None:
         """Write what is told."""
         from app.interpretation.events import SentenceDone, SpeechPart, TranslatedPart, VoiceCloned
-        from app.recognition.events import UtteranceFailed
+        from app.recognition.events import Utterance, UtteranceFailed
 
         match event:
             case TranslatedPart(source=source, text=text):
@@ -213,6 +213,8 @@ class _Teller:
                 print("From now on in the voice of who speaks.", file=sys.stderr)
             case VoiceCloned(error=error) if error is not None:
                 print_failure(error.message)
+            case Utterance(warning=warning) if warning is not None:
+                print_failure(warning)
             case SentenceDone(error=error) | UtteranceFailed(error=error) if error is not None:
                 self.failed = True
                 print_failure(error.message)

@@ -52,13 +52,13 @@ def list_models(arguments: argparse.Namespace, settings: Settings) -> int:
     from app.engine.catalog import Catalog
 
     catalog = Catalog(settings)
-    defaults = (catalog.default(), catalog.default_translator())
+    defaults = (catalog.default(), catalog.default_translator(), catalog.default_recognizer())
     rows = [
         {
             "name": model.name,
             "kind": model.kind,
             "status": model.status,
-            "default": model.name in defaults,
+            "default": model.name in defaults and model.status == "ready",
             "description": model.description,
             "license": model.license,
             "commercial_use": model.commercial_use,

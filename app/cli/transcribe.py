@@ -51,7 +51,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         data = record(settings.recognition_seconds)
     else:
         data = read_file(arguments.file, settings.max_recording_bytes)
-    from app.recognition.service import AUTO_CHUNKS, RecognitionOptions
+    from app.audio.vad import SPEECH
+    from app.recognition.service import RecognitionOptions
     from app.recognition.transcript import TranscriptOptions
 
     options = RecognitionOptions(
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         prompt=arguments.prompt,
         temperature=arguments.temperature,
         word_times=arguments.words,
-        chunks=AUTO_CHUNKS if arguments.cut else None,
+        chunks=SPEECH if arguments.cut else None,
     )
     form = TranscriptOptions(arguments.format, words=arguments.words)
     run_interruptible(_print(settings, data, options, form))
@@ -77,9 +78,11 @@ async def _print(settings: Settings, data: bytes, options: RecognitionOptions, f
         if form.format != "text":
             text, _ = (await stream.transcript()).render(form)
             sys.stdout.write(text if text.endswith("\n") else text + "\n")
-            return
-        deltas = Deltas()
-        async for segment in stream:
-            sys.stdout.write(deltas.push(segment.text))
-            sys.stdout.flush()
-    sys.stdout.write("\n")
+        else:
+            deltas = Deltas()
+            async for segment in stream:
+                sys.stdout.write(deltas.push(segment.text))
+                sys.stdout.flush()
+            sys.stdout.write("\n")
+        if stream.warning is not None:
+            print(f"nightingale: {stream.warning}", file=sys.stderr)

@@ -25,6 +25,8 @@ HOUSE = "house"
 KOKORO = "kokoro-82m"
 # Names of OpenAI's own speech models: clients that know no other name get the default model.
 OPENAI_NAMES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})
+# The recognizer of people that a person without one is told to install: it fits any computer.
+RECOMMENDED_RECOGNIZER = "whisper-base"
 # Likewise of its models for speech recognition.
 OPENAI_RECOGNIZERS = frozenset(
     {
@@ -99,11 +101,11 @@ class Entry:
             return f"Install them with: {self.install_command}"
         if self.repository is None:
             return "They are part of the installation: install Nightingale again."
-        files = ", ".join(paths[0] for role, paths in self.roles.items() if role not in self.optional)
-        revision = "" if self.revision is None else f" (revision {self.revision})"
+        files = " ".join(paths[0] for paths in self.roles.values())
+        revision = "" if self.revision is None else f" --revision {self.revision}"
         return (
-            f"No checksums are pinned for it, so it cannot be pulled: copy {files} of {self.repository}{revision} "
-            f"into models/{self.name} of the data directory."
+            "No checksums are pinned for it, so it cannot be pulled. Run in the data directory: "
+            f"hf download {self.repository} {files}{revision} --local-dir models/{self.name}"
         )
 
 
@@ -268,7 +270,8 @@ class Catalog:
         Raises UnknownModelError.
         """
         entry = self.entry(name)
-        files = [file for path in self._find(entry).values() if path is not None for file in _files_under(path)]
+        paths = {path for path in self._find(entry).values() if path is not None}
+        files = [file for path in paths for file in _files_under(path)]
         bits = self._choices(entry).get("bits") or (16 if self._settings.dtype == "bfloat16" else 32)
         return sum(file.stat().st_size for file in files) * bits // 32
 
@@ -329,7 +332,7 @@ class Catalog:
             checks += [_check_unpinned(directory, file) for file in files if file not in listed]
             if path is None and not pins and role not in entry.optional:
                 checks.append(FileCheck(chosen, "missing"))
-        return Verification(entry.name, directory, tuple(checks))
+        return Verification(entry.name, directory, tuple(dict.fromkeys(checks)))
 
     def _best(self, known: Sequence[Entry]) -> Entry | None:
         """Return the first one that is installed, else the first one that can be pulled, else the first one."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from app.audio.vad import VoiceOptions
-from app.recognition import events
+from app.audio.vad import SPEECH, VoiceOptions
 from app.speech.service import PreparedSpeech
 from app.translation.plan import TranslationOptions
 from models.contract import Sampling
@@ -14,7 +13,7 @@ from models.contract import Sampling
 # Seconds of silence after which a sentence is translated, and one that looks complete.
 PAUSE: Final = 0.6
 SENTENCE_PAUSE: Final = 0.25
-DETECTION: Final = replace(events.DETECTION, min_silence=PAUSE)
+DETECTION: Final = replace(SPEECH, min_silence=PAUSE)
 MAX_SPEED: Final = 1.3
 MAX_DELAY: Final = 20.0
 

@@ -131,6 +131,11 @@ verified_sentences = Counter(
 verification_retries = Counter("nightingale_verification_retries", "Times that sentences were spoken again", ("model",))
 cache_hits = Counter("nightingale_cache_hits", "Sentences that were spoken before, and sent again", ("model", "source"))
 cache_misses = Counter("nightingale_cache_misses", "Sentences that the cache did not have", ("model",))
+skipped_audio = Counter(
+    "nightingale_skipped_audio_seconds",
+    "Seconds of live speech that came too fast to be recognized",
+    _LABELS,
+)
 wasted_audio = Counter("nightingale_wasted_audio_seconds", "Seconds of audio computed and never delivered", ("model",))
 translation_first = Histogram(
     "nightingale_translation_first_sentence_seconds",

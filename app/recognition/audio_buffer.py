@@ -49,11 +49,10 @@ class Mark:
 
 @dataclass(slots=True)
 class Scan:
-    """Voices in one piece of audio: their marks, the sample at which the last one ended, and all samples of voice."""
+    """Voices in one piece of audio: their marks, and the sample at which the last one ended."""
 
     marks: list[Mark] = field(default_factory=list)
     heard: int = 0
-    voiced: int = 0
 
 
 class VoiceMarks:
@@ -80,7 +79,7 @@ class VoiceMarks:
             if detector.started is not None:
                 self._start(found, detector.started)
             yield
-        found.heard, found.voiced = self._base + detector.heard, detector.voiced
+        found.heard = self._base + detector.heard
         return found
 
     def _start(self, found: Scan, sample: int) -> None:

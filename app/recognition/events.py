@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from app.audio.vad import VoiceOptions
+from app.audio.vad import SPEECH, VoiceOptions
 from app.errors import ServiceError
 from app.recognition.agreement import PolicyName
 from models.contract import RecognizedSegment, RecognizedWord
-
-# Detection of utterances. A short word must not be lost, and a pause for breath does not end them.
-DETECTION: Final = VoiceOptions(min_speech=0.1, min_silence=0.5, padding=0.3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +25,7 @@ class LiveOptions:
     languages: tuple[str, ...] = ()
     prompt: str = ""
     keywords: tuple[str, ...] = ()
-    detection: VoiceOptions | None = DETECTION
+    detection: VoiceOptions | None = SPEECH
     partials: bool = True
     word_times: bool = False
     sentence_pause: float | None = None
@@ -76,6 +72,7 @@ class Utterance:
     """Final text of an utterance; it begins with what was committed. Empty: nothing was said.
 
     `language`: code of what was spoken; None: nothing was. `segments` have times since the first sample of the stream.
+    `warning`: why text was left out; None: none was.
     """
 
     item: int
@@ -84,6 +81,7 @@ class Utterance:
     text: str
     language: str | None
     segments: tuple[RecognizedSegment, ...]
+    warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.audio.vad import LEAST_VOICE, SAMPLE_RATE, Samples, VoiceOptions, has_voice
+from app.audio.vad import SAMPLE_RATE, SPEECH, Samples, has_voice
 from app.engine.jobs import CancelToken, Priority
 from app.errors import InvalidRequestError, ModelFailedError, ServiceError, UnavailableError
 from app.observability import metrics
@@ -61,6 +61,11 @@ STEP: Final = 0.5
 PAUSE: Final = 0.2
 # Seconds of audio that are searched for voices in one turn.
 PIECE: Final = 0.5
+# Seconds by which a text may be late before that is told, and before what is left of its utterance is not heard.
+LATE: Final = 5.0
+SKIP: Final = 20.0
+# Seconds that a client may be ahead of the clock before its audio is no live speech: a file is late by nature.
+AHEAD: Final = 3.0
 # Most events that wait for their reader before the next pass.
 UNREAD: Final = 64
 
@@ -103,6 +108,9 @@ class LiveRecognition:
         self._service, self._passes, self._options, self._request = service, passes, options, request
         # Samples pushed so far, and those in `_input`, which holds pieces, commits, and None for the end.
         self._pushed = self._waiting = 0
+        # Moment of the first sample, and whether the audio came as it was spoken so far.
+        self._first: float | None = None
+        self._spoken_live = True
         self._uncharged = 0.0
         self._input: deque[Samples | _Commit | None] = deque()
         self._policy: PolicyName = options.policy or ("attention" if passes.continues else "agreement")
@@ -138,6 +146,9 @@ class LiveRecognition:
                     f"The audio buffer has {LONGEST:g} seconds, the most there may be; commit it or clear it."
                 )
             self._pushed += piece.size
+            self._first = time.perf_counter() if self._first is None else self._first
+            ahead = self._pushed / SAMPLE_RATE - (time.perf_counter() - self._first)
+            self._spoken_live = self._spoken_live and ahead <= AHEAD
             self._waiting += piece.size
             self._put(piece)
 
@@ -271,6 +282,10 @@ class LiveRecognition:
     def _open_item(self) -> OpenUtterance | None:
         return self._items[-1] if self._items and self._items[-1].end is None else None
 
+    def _behind(self, sample: int) -> float:
+        """Return the seconds of live speech that came after a sample."""
+        return (self._pushed - sample) / SAMPLE_RATE if self._spoken_live else 0.0
+
     def _seconds(self, item: OpenUtterance) -> float:
         return (self._audio.end - item.start) / SAMPLE_RATE
 
@@ -283,7 +298,7 @@ class LiveRecognition:
             self._uncharged -= whole
 
     def _new_marks(self, base: int) -> VoiceMarks:
-        return VoiceMarks(self._options.detection or VoiceOptions(), base)
+        return VoiceMarks(self._options.detection or SPEECH, base)
 
     def _needed_from(self) -> int:
         """Return the first sample that may yet be read."""
@@ -330,17 +345,21 @@ class LiveRecognition:
         detection = self._options.detection
         if detection is None and self._open_item is None:
             self._open(start)
-        for mark in scan.marks if detection is not None else ():
+        padding = round((detection or SPEECH).padding * SAMPLE_RATE)
+        for mark in scan.marks:
+            item = self._open_item
             if mark.starts:
-                opened = self._open(max(mark.sample, self._audio.begin))
-                opened.voiced = True
-                self._send(SpeechStarted(opened.number, opened.start / SAMPLE_RATE))
-            else:
-                self._end_item(mark.sample)
+                if item is None:
+                    item = self._open(max(mark.sample, self._audio.begin))
+                    self._send(SpeechStarted(item.number, item.start / SAMPLE_RATE))
+                item.speak(mark.sample, mark.sample + padding)
+            elif item is not None:
+                item.pause(mark.sample - padding)
+                if detection is not None:
+                    self._end_item(mark.sample)
         item = self._open_item
         if item is not None:
             item.heard = max(item.heard, scan.heard)
-            item.voiced = item.voiced or scan.voiced >= LEAST_VOICE * SAMPLE_RATE
             if detection is not None and self._seconds(item) > LONGEST:
                 self._end_item(self._audio.end)
                 self._marks = self._new_marks(self._audio.end)
@@ -437,6 +456,10 @@ class LiveRecognition:
 
     async def _recognize_ended(self, item: OpenUtterance, end: int) -> None:
         """Make the final text of an utterance."""
+        if self._behind(end) > SKIP:
+            metrics.skipped_audio.labels(*self.labels.values()).inc((end - max(item.begin, item.covered)) / SAMPLE_RATE)
+            self._finish_item(item, end, ())
+            return
         try:
             segments = item.last
             if segments is None:
@@ -459,8 +482,15 @@ class LiveRecognition:
         )
         text, found = item.finish(segments)
         language = item.language if text else None
-        event = Utterance(item.number, item.start / SAMPLE_RATE, end / SAMPLE_RATE, text, language, found)
-        self._send(event)
+        start, until, warning = item.start / SAMPLE_RATE, end / SAMPLE_RATE, self._warning(item, end)
+        self._send(Utterance(item.number, start, until, text, language, found, warning))
+
+    def _warning(self, item: OpenUtterance, end: int) -> str | None:
+        behind = self._behind(end)
+        if behind > LATE:
+            lost = "; what was left of this utterance was not heard" if behind > SKIP else ""
+            return f"Recognition is {behind:.0f} seconds behind: this computer is too slow for the model{lost}."
+        return self._service.advice(self._passes.model) if item.unsure else None
 
     async def _has_voice(self, begin: int, end: int) -> bool:
         """Whether somebody speaks between two samples: a recognizer writes words for silence, too."""
@@ -475,7 +505,13 @@ class LiveRecognition:
         """Recognize the audio of an utterance up to sample `end`. Raises ServiceError, and Cancelled."""
         pcm = self._audio.read(item.begin, end)
         offset = item.begin / SAMPLE_RATE
-        whole = replace(self._request, pcm=pcm, temperature=temperature, word_times=self._options.word_times)
+        whole = replace(
+            self._request,
+            pcm=pcm,
+            temperature=temperature,
+            word_times=self._options.word_times,
+            voices=item.voices(end),
+        )
         request = item.request(whole, self._passes.recognizer)
         self._pass, self._pass_end = CancelToken(), end
         begun = time.perf_counter()
@@ -483,5 +519,6 @@ class LiveRecognition:
             async with aclosing(self._passes.segments(request, self._pass, priority, item.timeline)) as found:
                 return [segment.moved(offset) async for segment in found]
         finally:
+            item.unsure = self._passes.unsure
             self._pass = None
             self._pass_seconds = time.perf_counter() - begun

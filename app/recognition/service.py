@@ -16,7 +16,7 @@ from app.audio.decode import Decoder, Recording
 from app.audio.vad import SAMPLE_RATE, VoiceOptions
 from app.config import Settings
 from app.engine.admission import Admission
-from app.engine.catalog import OPENAI_RECOGNIZERS, Catalog
+from app.engine.catalog import OPENAI_RECOGNIZERS, RECOMMENDED_RECOGNIZER, Catalog
 from app.engine.model_loader import ModelLoads, Progress
 from app.engine.service_errors import REQUEST_ERRORS
 from app.engine.spool import Spool
@@ -43,8 +43,6 @@ SPOOLED: Final = 8
 # Characters of a key's quota that a second of a recording costs: about those of a second of speech.
 CHARACTERS_PER_SECOND: Final = 16
 MAX_PROMPT: Final = 10_000
-# Detection of voices that cuts a recording into parts. A short word must not be lost.
-AUTO_CHUNKS: Final = VoiceOptions(min_speech=0.1, min_silence=0.5, padding=0.3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +152,14 @@ class RecognitionService:
         if recognizer.sample_rate != SAMPLE_RATE:
             raise errors.ModelFailedError(f"Model '{name}' reads {recognizer.sample_rate} Hz, not {SAMPLE_RATE}.")
         return name, recognizer
+
+    def advice(self, model: str) -> str:
+        """Return the warning that a model left out what it was not sure of, and how to install a better one."""
+        hints = (info.install_hint for info in self._catalog.models() if info.name == RECOMMENDED_RECOGNIZER)
+        return (
+            f"Model '{model}' left out speech of which it was not sure: it hears this server's voices and other "
+            f"synthesizers, not people. For people install {RECOMMENDED_RECOGNIZER}. {next(hints, '')}"
+        ).rstrip()
 
     def charge(self, seconds: float) -> None:
         """Take a recording from the client's quota. Raises QuotaExceededError."""

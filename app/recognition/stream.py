@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
-from app.audio.vad import SAMPLE_RATE, Span, has_voice, voices
+from app.audio.vad import SAMPLE_RATE, SPEECH, Span, padded, voices
 from app.engine.jobs import CancelToken, Priority
 from app.observability import metrics
 from app.recognition.passes import Passes
@@ -45,6 +45,11 @@ class RecognitionStream:
     def __aiter__(self) -> AsyncIterator[RecognizedSegment]:
         return self._recognized
 
+    @property
+    def warning(self) -> str | None:
+        """Why text was left out so far; None: none was."""
+        return self._service.advice(self._prepared.model) if self._passes.unsure else None
+
     async def transcript(self) -> Transcript:
         """Return everything. Recognizes what was not iterated over yet."""
         async for _ in self._recognized:
@@ -55,6 +60,7 @@ class RecognitionStream:
             self._prepared.seconds,
             tuple(self._segments),
             self._prepared.prompt_tokens,
+            self.warning,
         )
 
     def close(self, outcome: metrics.Outcome) -> None:
@@ -83,17 +89,23 @@ class RecognitionStream:
                 yield segment
 
     async def _request(self) -> RecognitionRequest | None:
-        """Return the request with the parts to recognize; None: nobody speaks."""
-        request, chunks, thread = self._prepared.request, self._prepared.chunks, self._service.thread
+        """Return the request with the voices in it, and the parts to recognize; None: nobody speaks."""
+        request, chunks = self._prepared.request, self._prepared.chunks
         if not request.pcm.size:
             return None
+        if chunks is None and not self._service.settings.recognition_gate:
+            return request
+        options = chunks or SPEECH
         with self.timeline.measure(Stage.VAD):
-            if chunks is not None:
-                parts = joined(await thread.run_steps(voices(request.pcm, chunks)))
-                return replace(request, parts=tuple((part.start, part.end) for part in parts)) if parts else None
-            if self._service.settings.recognition_gate and not await thread.run_steps(has_voice(request.pcm)):
-                return None
-        return request
+            found = await self._service.thread.run_steps(voices(request.pcm, replace(options, padding=0.0)))
+        if not found:
+            return None
+        parts = joined(padded(found, options.padding, request.pcm.size)) if chunks is not None else ()
+        return replace(request, voices=_pairs(found), parts=_pairs(parts))
+
+
+def _pairs(spans: Sequence[Span]) -> tuple[tuple[int, int], ...]:
+    return tuple((span.start, span.end) for span in spans)
 
 
 def joined(spans: Sequence[Span]) -> list[Span]:

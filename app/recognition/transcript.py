@@ -85,12 +85,13 @@ class WordEntry(BaseModel):
 
 
 class TranscriptionReply(BaseModel):
-    """Answer in the format `json`. `logprobs` are there if they were asked for."""
+    """Answer in the format `json`. `logprobs` are there if they were asked for, a `warning` if text was left out."""
 
     text: str
     languages: list[LanguageEntry]
     logprobs: list[LogprobEntry] | None = None
     usage: TokenUsage
+    warning: str | None = None
 
 
 class VerboseReply(BaseModel):
@@ -103,6 +104,7 @@ class VerboseReply(BaseModel):
     segments: list[SegmentEntry] | None = None
     words: list[WordEntry] | None = None
     usage: DurationUsage
+    warning: str | None = None
 
 
 class DeltaEvent(BaseModel):
@@ -131,13 +133,17 @@ class TranscriptOptions:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """Segments of a recording of `seconds`. `language`: code of what was spoken; None: nothing was."""
+    """Segments of a recording of `seconds`. `language`: code of what was spoken; None: nothing was.
+
+    `warning`: why text was left out; None: none was.
+    """
 
     task: RecognitionTask
     language: str | None
     seconds: float
     segments: tuple[RecognizedSegment, ...]
     prompt_tokens: int = 0
+    warning: str | None = None
 
     @property
     def text(self) -> str:
@@ -162,6 +168,7 @@ class Transcript:
             languages=[] if self.language is None else [LanguageEntry(code=self.language)],
             logprobs=logprob_entries(tokens) if logprobs else None,
             usage=self._usage(len(tokens)),
+            warning=self.warning,
         )
 
     def done(self, *, logprobs: bool = False) -> DoneEvent:
@@ -179,6 +186,7 @@ class Transcript:
             segments=[_entry(number, each) for number, each in enumerate(self.segments)] if options.segments else None,
             words=self._words() if options.words else None,
             usage=DurationUsage(seconds=math.ceil(self.seconds)),
+            warning=self.warning,
         )
 
     def _words(self) -> list[WordEntry]:

@@ -40,14 +40,17 @@ class OpenUtterance:
 
     `end`: sample at which it ended; None: it is being spoken. `covered`: sample to which the last hypothesis reaches.
     `heard`: sample at which its last voice ends. `voiced`: whether enough of a voice was heard. `timeline`: times of
-    all its hypotheses. `ended`: moment (perf_counter) at which its end was known.
+    all its hypotheses. `unsure`: text of the last one was left out, as the model does not know the voice. `ended`:
+    moment (perf_counter) at which its end was known.
     """
 
     def __init__(self, number: int, start: int, policy: Policy | None = None) -> None:
         self.number, self.start, self.begin = number, start, start
         self.end: int | None = None
         self.covered = self.heard = start
-        self.voiced = False
+        self.voiced = self.unsure = False
+        # First sample of each voice, and the one behind its last; None: it goes on.
+        self._voices: list[tuple[int, int | None]] = []
         self.timeline = Timeline()
         self.ended = 0.0
         self.language: str | None = None
@@ -101,6 +104,23 @@ class OpenUtterance:
         # Times tell where the audio of final words ends.
         word_times = whole.word_times or whole.pcm.size > TRIM * SAMPLE_RATE
         return replace(request, draft=draft, word_times=word_times)
+
+    def speak(self, begin: int, voice: int) -> None:
+        """Note that a voice starts at sample `voice`; the silence before `begin` is not read if it is the first one."""
+        if not self.voiced:
+            self.voiced, self.begin = True, max(self.begin, begin)
+        self._voices.append((voice, None))
+
+    def pause(self, sample: int) -> None:
+        """Note that the voice ends before a sample."""
+        if self._voices:
+            start, _ = self._voices.pop()
+            self._voices.append((start, max(start + 1, sample)))
+
+    def voices(self, end: int) -> tuple[tuple[int, int], ...]:
+        """Return the spans of voice in the audio from `begin` to `end`, counted from `begin`."""
+        spans = ((max(a, self.begin), end if b is None else min(b, end)) for a, b in self._voices)
+        return tuple((a - self.begin, b - self.begin) for a, b in spans if a < b)
 
     @property
     def ends_sentence(self) -> bool:

@@ -17,6 +17,7 @@ from app.errors import storage_error
 from app.observability import metrics
 from app.recognition.service import RecognitionOptions
 from app.recognition.stream import RecognitionStream
+from app.server.error_responses import header_text
 from app.server.exchange import StreamExchange
 from app.server.forms import read_form
 from app.server.spooled_upload import SpooledUpload
@@ -84,11 +85,15 @@ class RecordingExchange(StreamExchange[RecognitionStream]):
         """Return a stream that recognizes the recording. Raises what `RecognitionService.prepare` raises."""
         recognition = self.app.recognition
         prepared = await recognition.prepare(self.options(), self.recording, self.timeline, self.progress())
-        return RecognitionStream(recognition, prepared, self.timeline, replace(self.labels, model=prepared.model))
+        labels = replace(self.labels, model=prepared.model)
+        self._stream = RecognitionStream(recognition, prepared, self.timeline, labels)
+        return self._stream
 
     async def respond_whole(self, body: str, media_type: str, **headers: str) -> None:
-        """Send the whole answer."""
+        """Send the whole answer. The header `x-warning` says why text was left out."""
         headers = {"server-timing": self.timeline.server_timing(), "cache-control": "no-store"} | headers
+        if self._stream.warning is not None:
+            headers["x-warning"] = header_text(self._stream.warning)
         await self.respond_in_time(Response(body, headers=headers, media_type=media_type))
 
     @property

@@ -23,7 +23,8 @@ class RecognitionRequest:
     temperature 0). `prefix` holds tokens with which the text begins, final ones of earlier audio: the text goes on from
     there, in one segment with words, greedily; None: as usual. It is for models that say `takes_prefix`, and for one
     window. `parts` are spans of samples in their order: each is recognized as if it were alone, several at once where
-    that is faster, and the language of the first that has text is that of all; empty: all of `pcm` as one. `prosody`:
+    that is faster, and the language of the first that has text is that of all; empty: all of `pcm` as one. `voices` are
+    spans of samples in which somebody speaks: no window without a voice is read; empty: they are not known. `prosody`:
     the tune of English speech weighs the marks at clause ends again; words stay (not with a prefix). Equal requests
     with equal seeds give equal results on one device.
     """
@@ -38,6 +39,7 @@ class RecognitionRequest:
     draft: tuple[int, ...] = ()
     prefix: tuple[int, ...] | None = None
     parts: tuple[tuple[int, int], ...] = ()
+    voices: tuple[tuple[int, int], ...] = ()
     prosody: bool = False
     seed: int = 0
 
@@ -72,7 +74,8 @@ class RecognizedSegment:
     `seek` is the start of its window. `temperature`, `mean_logprob`, `compression` (of the text by zlib) and
     `no_speech` (the probability of silence) are those of the window. `words` are empty unless they were asked for.
     `accepted` counts the tokens of the draft that were right. `draft_score`: log-probability of the whole draft, less
-    that of what was heard, by a model that tells it, for a recording of one window. `language_probability`: of a
+    that of what was heard, by a model that tells it, for a recording of one window. `confidence`: how sure the encoder
+    of the window is of the words, a mean log-probability; None: the model does not tell. `language_probability`: of a
     language that was detected; 1 for one that was given.
     """
 
@@ -89,6 +92,7 @@ class RecognizedSegment:
     no_speech: float = 0.0
     accepted: int = 0
     draft_score: float | None = None
+    confidence: float | None = None
     language_probability: float = 1.0
 
     def moved(self, offset: float) -> RecognizedSegment:

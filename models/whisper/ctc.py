@@ -25,6 +25,16 @@ def best_tokens(scores: Floats) -> list[int]:
     return found
 
 
+def confidence(scores: Floats, marks: Sequence[int]) -> float:
+    """Return the mean log-probability of the likeliest tokens of words; blanks and `marks` do not count.
+
+    Two certain tokens are added: a single word says little against its voice. Minus infinity where no word is heard.
+    """
+    best = scores.argmax(axis=-1)
+    words = scores.max(axis=-1)[~np.isin(best, [*marks, scores.shape[-1] - 1])]
+    return float(words.sum(dtype=np.float64) / (len(words) + 2)) if len(words) else -np.inf
+
+
 def _labels(tokens: Sequence[int], blank: int) -> tuple[Spans, npt.NDArray[np.bool_]]:
     """Return the states of a text, [2N + 1], blanks around its tokens, and those that may be reached past a blank."""
     labels = np.full(2 * len(tokens) + 1, blank)

@@ -17,6 +17,12 @@ from models.whisper.search import Beam, Sampled, SearchState, SearchTask, TokenH
 from models.whisper.steps import Memory, Steps
 from models.whisper.text import WhisperTokenizer
 
+# Cost of the tries at rising temperatures, the first pass included, in first passes. In steps of one hypothesis, the
+# encoder costs _ENCODER and another sample in a step _SAMPLE of one: Whisper tiny and base on two cores.
+_FALLBACK = 3
+_ENCODER = 60
+_SAMPLE = 0.4
+
 
 @dataclass(frozen=True, slots=True)
 class DecodingOptions:
@@ -24,8 +30,8 @@ class DecodingOptions:
 
     `language` is one of the tokenizer's codes. At `temperature` 0, `beams` hypotheses are kept, with `patience`; above,
     the best of `best_of` samples is taken, drawn by `seed`. `length_penalty` is in [0, 1]. `prompt` are tokens of
-    earlier text, `prefix` those with which the transcript begins. `limit` is the most tokens of the transcript; None:
-    half of the model's. `draft` are text tokens that were probably said: greedy search of one window verifies them.
+    earlier text, `prefix` those with which the transcript begins. `limit` is the most tokens of the transcript, half of
+    the model's at most, which is the default. `draft` are text tokens that were probably said: greedy search of one window verifies them.
     """
 
     language: str = "en"
@@ -52,7 +58,8 @@ class Decoded:
 
     `logprobs` are those of the tokens. `average_logprob` is the mean log-probability of the tokens and the end.
     `no_speech` is the probability that nobody spoke. `compression_ratio` is large for text that repeats itself.
-    `accepted` counts the tokens of the draft that are in the transcript, `used` those that lie before its end.
+    `accepted` counts the tokens of the draft that are in the transcript, `used` those that lie before its end. `steps`
+    are those of the longest hypothesis.
     """
 
     tokens: tuple[int, ...]
@@ -64,6 +71,7 @@ class Decoded:
     compression_ratio: float
     accepted: int = 0
     used: int = 0
+    steps: int = 0
 
 
 Decode = Callable[[DecodingOptions], Generator[None, None, Decoded]]
@@ -98,12 +106,24 @@ class Thresholds:
 def decode_with_fallback(
     decode: Decode, options: DecodingOptions, temperatures: tuple[float, ...], thresholds: Thresholds
 ) -> Generator[None, None, Decoded]:
-    """Decode at one temperature after the other, until a transcript is trusted. The last is taken in any case."""
-    for temperature in temperatures[:-1]:
-        found = yield from decode(replace(options, temperature=temperature))
-        if not thresholds.refuses(found):
-            return found
-    return (yield from decode(replace(options, temperature=temperatures[-1])))
+    """Decode at one temperature after the other, until a transcript is trusted. The last whole one is taken in any case.
+
+    All tries together cost at most _FALLBACK times the first pass. Steps are counted, not seconds: a loaded machine must
+    not change the text.
+    """
+    found = yield from decode(replace(options, temperature=temperatures[0]))
+    left = (_FALLBACK - 1) * (_ENCODER + found.steps)
+    step = 1 + _SAMPLE * (options.best_of - 1)
+    for temperature in temperatures[1:]:
+        most = int(left / step)
+        limited = options.limit is None or most < options.limit
+        if not thresholds.refuses(found) or most < 1:
+            break
+        tried = yield from decode(replace(options, temperature=temperature, limit=most if limited else options.limit))
+        if limited and len(tried.tokens) >= most:  # it was cut off
+            break
+        found, left = tried, left - step * tried.steps
+    return found
 
 
 def prompt_tokens(tokenizer: WhisperTokenizer, options: DecodingOptions, context: int) -> tuple[list[int], int]:
@@ -128,7 +148,7 @@ def decode(
     """Decode the windows in `memory` with the same options. Yields every few steps; raises Cancelled between them."""
     context = steps.config.n_text_ctx
     prompt, start = prompt_tokens(tokenizer, options, context)
-    limit = min(options.limit or context // 2, context + 1 - len(prompt))
+    limit = min(options.limit or context, context // 2, context + 1 - len(prompt))
     windows = memory[0].shape[0]
     states = [_state(tokenizer, options, window) for window in range(windows)]
     rules = TokenRules.of(
@@ -155,7 +175,8 @@ def decode(
         first = yield from search(steps, memory, tasks, states, rules, cancelled)
     found = []
     for state, logits in zip(states, first, strict=True):
-        best = _best(state.hypotheses(), options.length_penalty)
+        hypotheses = state.hypotheses()
+        best = _best(hypotheses, options.length_penalty)
         # Language tokens are not suppressed; where one comes out, the text that is measured has its name.
         text = tokenizer.decode_all([token for token in best.tokens if token < tokenizer.first_timestamp]).strip()
         silence = math.exp(float(logits[tokenizer.silence] - log_sum_exp(logits)[0]))
@@ -164,7 +185,7 @@ def decode(
         found.append(
             Decoded(
                 tuple(best.tokens), tuple(best.logprobs), text, average, silence, options.temperature, ratio,
-                max(0, accepted), used,
+                max(0, accepted), used, 1 + max(len(one.tokens) for one in hypotheses),
             )
         )  # fmt: skip
     return found

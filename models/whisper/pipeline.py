@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
@@ -36,7 +37,7 @@ from models.whisper import features
 from models.whisper.alignment import WordTiming, ctc_words, find_words
 from models.whisper.batch import Batch
 from models.whisper.config import WhisperConfig
-from models.whisper.ctc import best_tokens, draft_score
+from models.whisper.ctc import best_tokens, confidence, draft_score
 from models.whisper.decoding import Decoded, DecodingOptions, Thresholds, decode, detect_language
 from models.whisper.network import Whisper
 from models.whisper.prosody import mark_model
@@ -44,6 +45,7 @@ from models.whisper.punctuation import MarkScorer, rescore
 from models.whisper.steps import Memory, Steps
 from models.whisper.text import WhisperTokenizer
 from models.whisper.transcribe import Transcriber, TranscriptionOptions, WindowTranscript
+from models.whisper.voices import Voices
 from models.whisper.weights import Heads, load_weights, read_checkpoint
 from models.whisper.words import Segment, add_words
 
@@ -101,6 +103,7 @@ class WhisperRecognizer:
         # Other models' windows differ in length, and each has a draft.
         self.max_batch = max(1, min(MAX_BATCH, most)) if tokenizer.timed and not config.n_ctc else 1
         self.marks = mark_model()
+        self.marks_of_text = [id_ for id_, piece in enumerate(tokenizer.pieces) if not re.search(rb"\w", piece)]
 
     def check(self, request: RecognitionRequest) -> None:
         """Raise ModelRequestError for a request that this model cannot serve. Safe on any thread; touches no array."""
@@ -122,9 +125,10 @@ class WhisperRecognizer:
     def _check_parts(self, request: RecognitionRequest) -> None:
         if request.parts and (request.draft or request.prefix is not None):
             raise ModelRequestError("a draft or a prefix is for a recording as a whole, not for parts of it")
-        edges = [0, *(edge for part in request.parts for edge in part), request.pcm.size]
-        if edges != sorted(edges):
-            raise ModelRequestError("parts of a recording are spans of its samples, in their order")
+        for spans in (request.parts, request.voices):
+            edges = [0, *(edge for span in spans for edge in span), request.pcm.size]
+            if edges != sorted(edges):
+                raise ModelRequestError("parts and voices of a recording are spans of its samples, in their order")
 
     def _check_prefix(self, request: RecognitionRequest) -> None:
         if request.prefix is None:
@@ -169,7 +173,7 @@ class WhisperRecognizer:
         while left:
             count = self.max_batch if begun else 1
             batch, whole = self._batch(timeline, cancelled), replace(request, language=language, parts=())
-            runs = [recognize(replace(whole, pcm=request.pcm[start:end]), start, batch) for start, end in left[:count]]
+            runs = [recognize(_part(whole, start, end), start, batch) for start, end in left[:count]]
             del left[:count]
             for item in batch.together(runs):
                 if item is not None:
@@ -197,29 +201,46 @@ class WhisperRecognizer:
         mel = yield from _timed(spectrogram, timeline, Stage.MEL)
         window = _Window(self, mel, timeline, cancelled, batch)
         window.task, window.pcm = request.task, request.pcm
+        longest = self.config.window
+        voices = Voices(request.voices, content, longest)
+
+        def size_of(seek: int) -> int:
+            left = voices.left(seek)
+            return min(longest, left) if self.tokenizer.timed else features.quiet_cut(mel[: seek + left], seek, longest)
+
         if request.language is None:
-            yield from window.hear(0, min(content, self.config.window))
+            first = voices.begin(0) or 0
+            yield from window.hear(first, size_of(first))
             window.language, window.probability = window.detect()
         else:
             window.language = self.tokenizer.language(request.language)
         options = self._options(request, window.language)
         if request.prefix is not None:
-            yield from self._continue(window, options.decoding, request.prefix, content)
+            yield from self._continue(window, options.decoding, request.prefix, content, voices)
             return
-        longest = self.config.window
-        short = None if self.tokenizer.timed else partial(features.quiet_cut, mel[:content], window=longest)
-        transcriber = Transcriber(window, self.tokenizer, options, content=content, window=longest, size_of=short)
+        transcriber = Transcriber(
+            window, self.tokenizer, options, content=content, window=longest, voices=voices, size_of=size_of
+        )
         for item in transcriber.run():
             if item is None:
                 yield None
             else:
                 score = window.score(request.draft, content) if content <= longest else None
-                yield from self._segments(item, window.language, window.probability, score)
+                sure = window.confidence()
+                yield from self._segments(item, window.language, window.probability, score, sure)
 
     def _continue(
-        self, window: _Window, options: DecodingOptions, prefix: tuple[int, ...], size: int
+        self, window: _Window, options: DecodingOptions, prefix: tuple[int, ...], size: int, voices: Voices
     ) -> Iterator[RecognizedSegment | None]:
-        """Yield one segment of a window of `size` frames: the text that begins with `prefix`, without timestamps."""
+        """Yield one segment of the window: the text that begins with `prefix`, without timestamps.
+
+        Args:
+            window: Of the whole recording.
+            options: Of the search.
+            prefix: Tokens with which the text begins.
+            size: Frames of the window.
+            voices: Where somebody speaks in it.
+        """
         yield from window.hear(0, size)
         # A text to which nothing is added may end at once.
         options = replace(options, prefix=prefix, timestamps=False, suppress_blank=not prefix)
@@ -231,7 +252,9 @@ class WhisperRecognizer:
         logprobs = [*(0.0 for _ in prefix), *(logprob for _, logprob in pairs)]
         segment = Segment(0.0, size / features.FRAMES_A_SECOND, tokens, logprobs)
         add_words([segment], window.align(tokens, size), 0.0, 0.0, self.tokenizer.end)
-        yield from self._segments(WindowTranscript(0, [segment], decoded), options.language, window.probability)
+        voices.place([segment], 0, size)
+        item, sure = WindowTranscript(0, [segment], decoded), window.confidence()
+        yield from self._segments(item, options.language, window.probability, None, sure)
 
     def _options(self, request: RecognitionRequest, language: str) -> TranscriptionOptions:
         official = self.tokenizer.official  # other models were trained without earlier text, and to be right at once
@@ -258,9 +281,17 @@ class WhisperRecognizer:
         )
 
     def _segments(
-        self, found: WindowTranscript, language: str, probability: float, score: float | None = None
+        self, found: WindowTranscript, language: str, probability: float, score: float | None, sure: float | None
     ) -> Iterator[RecognizedSegment]:
-        """Yield a window's segments with text, in the contract's form; `score` is that of the draft."""
+        """Yield a window's segments with text, in the contract's form.
+
+        Args:
+            found: The window.
+            language: What is spoken.
+            probability: That of the language.
+            score: That of the draft.
+            sure: How sure the encoder is of the words.
+        """
         decoded, end = found.decoded, self.tokenizer.end
         accepted = decoded.accepted  # of the window: its first segment tells
         for segment in found.segments:
@@ -284,6 +315,7 @@ class WhisperRecognizer:
                 no_speech=decoded.no_speech,
                 accepted=accepted,
                 draft_score=score,
+                confidence=sure,
                 language_probability=probability,
             )
             accepted = 0
@@ -416,6 +448,12 @@ class _Window:
         with self._timeline.measure(Stage.ALIGN):
             return draft_score(self._labels[0][: size // 2], draft)
 
+    def confidence(self) -> float | None:
+        """Return how sure the head is of the words in the window that was heard last; None without such a head."""
+        if self._labels is None or self._heard is None:
+            return None
+        return confidence(self._labels[0][: self._heard[1] // 2], self._recognizer.marks_of_text)
+
     def punctuate(self, found: Decoded, options: DecodingOptions, size: int) -> Generator[None, None, Decoded]:
         """Weigh the marks of the window that was heard last again, by the tune of its `size` frames."""
         one = self._recognizer
@@ -445,6 +483,12 @@ class _Window:
                 task=self.task,
                 frames=size,
             )
+
+
+def _part(request: RecognitionRequest, start: int, end: int) -> RecognitionRequest:
+    """Return the request for the samples from `start` to `end`."""
+    voices = tuple((max(a, start) - start, min(b, end) - start) for a, b in request.voices if a < end and b > start)
+    return replace(request, pcm=request.pcm[start:end], voices=voices)
 
 
 def _timed(work: Generator[None, None, T], timeline: Timeline, stage: Stage) -> Generator[None, None, T]:

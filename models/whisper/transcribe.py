@@ -13,6 +13,7 @@ from models.whisper.alignment import WordTiming
 from models.whisper.decoding import Decoded, DecodingOptions, Thresholds, decode_with_fallback
 from models.whisper.features import FRAMES_A_SECOND
 from models.whisper.text import TIMESTAMP_SECONDS, WhisperTokenizer
+from models.whisper.voices import Voices
 from models.whisper.words import (
     Segment,
     WindowTimes,
@@ -119,7 +120,8 @@ def cut_segments(found: Decoded, first_timestamp: int, seek: int, size: int) -> 
 class Transcriber:
     """Way through one recording of `content` frames, in windows of at most `window` frames.
 
-    `size_of` returns the frames of the window from a frame on; None: as many as there are.
+    `voices` tell where somebody speaks; None: perhaps everywhere. `size_of` returns the frames of the window from a
+    frame on; None: as many as are read together there.
     """
 
     def __init__(
@@ -130,11 +132,13 @@ class Transcriber:
         *,
         content: int,
         window: int,
+        voices: Voices | None = None,
         size_of: Callable[[int], int] | None = None,
     ) -> None:
         self._model, self._tokenizer, self._options = model, tokenizer, options
         self._content, self._window = content, window
-        self._size_of = size_of or (lambda seek: min(window, content - seek))
+        self._voices = known = Voices((), content, window) if voices is None else voices
+        self._size_of = size_of or (lambda seek: min(window, known.left(seek)))
         self._draft = options.decoding.draft
         self._seek = 0
         self._tokens = list(options.decoding.prompt)
@@ -144,8 +148,8 @@ class Transcriber:
     def run(self) -> Iterator[WindowTranscript | None]:
         """Yield each window with speech in it, and None wherever the thread may turn to other work."""
         options = self._options
-        while self._seek < self._content:
-            seek, size = self._seek, self._size_of(self._seek)
+        while (seek := self._voices.begin(self._seek)) is not None:
+            size = self._size_of(seek)
             yield from self._model.hear(seek, size)
             prompt = tuple(self._tokens[self._prompt_from :])
             decoding = replace(options.decoding, prompt=prompt, draft=self._draft)
@@ -153,7 +157,7 @@ class Transcriber:
             found = yield from tries
             self._draft = self._draft[found.used :]
             if options.thresholds.is_silent(found):
-                self._seek += size
+                self._seek = seek + size
                 continue
             if options.prosody:
                 found = yield from self._model.punctuate(found, decoding, size)
@@ -166,6 +170,7 @@ class Transcriber:
                 text = self._tokenizer.decode(segment.tokens)
                 if segment.start == segment.end or not text.strip():
                     segment.tokens, segment.logprobs, segment.words = [], [], []
+            self._voices.place(segments, seek, size)
             yield WindowTranscript(seek, segments, found)
             self._tokens += [token for segment in segments for token in segment.tokens]
             if not options.previous_text or found.temperature > _WARM:

@@ -69,7 +69,7 @@ def read_checkpoint(files: Mapping[str, str], name: str) -> tuple[WhisperConfig,
     """Read the configuration, the arrays by the network's names, and the heads that follow the audio.
 
     Args:
-        files: "weights"; "config", unless the weights are OpenAI's `.pt`; the hub's "generation" config, if there is
+        files: "weights"; "config", which is not read for OpenAI's `.pt`; the hub's "generation" config, if there is
             one.
         name: The model's, which tells the heads of OpenAI's models.
 
@@ -78,7 +78,7 @@ def read_checkpoint(files: Mapping[str, str], name: str) -> tuple[WhisperConfig,
         WeightsError: A file is not what it claims to be.
     """
     path = files["weights"]
-    if "config" in files:
+    if not path.endswith(".pt"):
         config, arrays = load_config(files["config"]), read_arrays(path)
         quantization = load_quantization(files["config"])
         if quantization is not None:

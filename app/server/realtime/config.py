@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.audio.samples import SampleCoding
-from app.audio.vad import VoiceOptions
+from app.audio.vad import SPEECH, VoiceOptions
 from app.errors import InvalidRequestError
-from app.recognition.events import DETECTION, LiveOptions
+from app.recognition.events import LiveOptions
 from app.server.schemas import UnicodeText
 
 _MOST_MILLISECONDS: Final = 30_000
@@ -176,10 +176,10 @@ def _detection(turns: ServerVad | SemanticVad | None) -> tuple[VoiceOptions | No
     match turns:
         case ServerVad():
             padding, silence = turns.prefix_padding_ms / 1_000, turns.silence_duration_ms / 1_000
-            return VoiceOptions(turns.threshold, DETECTION.min_speech, silence, padding), None
+            return VoiceOptions(turns.threshold, SPEECH.min_speech, silence, padding), None
         case SemanticVad():
             silence = _EAGERNESS[turns.eagerness]
-            return VoiceOptions(DETECTION.threshold, DETECTION.min_speech, silence, DETECTION.padding), _SENTENCE_PAUSE
+            return VoiceOptions(SPEECH.threshold, SPEECH.min_speech, silence, SPEECH.padding), _SENTENCE_PAUSE
     return None, None
 
 

@@ -93,6 +93,8 @@ class ItemEvents:
             "usage": found.reply().usage.model_dump(),
             "languages": [{"code": event.language}] if event.language else [],
         }
+        if event.warning is not None:
+            fields["warning"] = event.warning
         if self._logprobs:
             tokens = [token for segment in event.segments for token in segment.tokens]
             fields["logprobs"] = [entry.model_dump() for entry in logprob_entries(tokens)]

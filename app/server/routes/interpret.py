@@ -165,9 +165,9 @@ class InterpretSocket(InterpretationSocket):
             case Hypothesis(item, start, end, committed, pending) if self._partials:
                 start, end = _round(start), _round(end)
                 return [messages.Partial(item=item, start=start, end=end, committed=committed, pending=pending)]
-            case Utterance(item, start, end, text, language):
-                start, end = _round(start), _round(end)
-                return [messages.Utterance(item=item, start=start, end=end, text=text, language=language)]
+            case Utterance(item, start, end, text, language, warning=warning):
+                found = {"item": item, "start": _round(start), "end": _round(end), "text": text, "language": language}
+                return [messages.Utterance(**found, warning=warning)]
             case Sentence(number, item, text, start, end):
                 start, end = _round(start), _round(end)
                 return [messages.Sentence(number=number, item=item, text=text, start=start, end=end)]

@@ -14,9 +14,9 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from starlette.datastructures import FormData, UploadFile
 
-from app.audio.vad import VoiceOptions
+from app.audio.vad import SPEECH, VoiceOptions
 from app.errors import InvalidRequestError, UnsupportedFormatError
-from app.recognition.service import AUTO_CHUNKS, RecognitionOptions
+from app.recognition.service import RecognitionOptions
 from app.recognition.transcript import TRANSCRIPT_FORMATS, TranscriptFormat, TranscriptOptions
 from app.server.exception_handlers import explain
 from app.server.schemas import OptionalFields, UnicodeText
@@ -39,15 +39,15 @@ class _Chunking(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     type: Literal["auto", "server_vad"]
-    prefix_padding_ms: Annotated[int, Field(ge=0, le=_MOST_MILLISECONDS)] = round(AUTO_CHUNKS.padding * 1_000)
-    silence_duration_ms: Annotated[int, Field(ge=32, le=_MOST_MILLISECONDS)] = round(AUTO_CHUNKS.min_silence * 1_000)
-    threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = AUTO_CHUNKS.threshold
+    prefix_padding_ms: Annotated[int, Field(ge=0, le=_MOST_MILLISECONDS)] = round(SPEECH.padding * 1_000)
+    silence_duration_ms: Annotated[int, Field(ge=32, le=_MOST_MILLISECONDS)] = round(SPEECH.min_silence * 1_000)
+    threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = SPEECH.threshold
 
     @property
     def voices(self) -> VoiceOptions:
         """Options of the detection."""
         return VoiceOptions(
-            self.threshold, AUTO_CHUNKS.min_speech, self.silence_duration_ms / 1_000, self.prefix_padding_ms / 1_000
+            self.threshold, SPEECH.min_speech, self.silence_duration_ms / 1_000, self.prefix_padding_ms / 1_000
         )
 
 

@@ -171,7 +171,7 @@ class Partial(Message):
 
 
 class Utterance(Message):
-    """Whole text of an utterance, and the code of the language that was spoken."""
+    """Whole text of an utterance, and the code of the language that was spoken. `warning`: why text was left out."""
 
     type: Literal["utterance"] = "utterance"
     item: int
@@ -179,6 +179,7 @@ class Utterance(Message):
     end: float
     text: str
     language: str | None
+    warning: str | None = None
 
 
 class Sentence(Message):

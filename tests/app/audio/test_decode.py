@@ -16,6 +16,7 @@ from app.audio import decoder_process
 from app.audio.decode import Decoder, Recording
 from app.audio.decoder_process import ACCEPTED
 from app.audio.encoders import make_encoder
+from app.audio.samples import SampleReader
 from app.errors import UnusableRecordingError
 from tests.app.audio.recordings import (
     REFUSED_CODECS,
@@ -113,6 +114,21 @@ def test_channels_are_averaged_and_do_not_clip(read: Read) -> None:
     assert np.abs(read(written(stereo, codec="FLOAT")).pcm).max() == pytest.approx(0.99, abs=0.01)
     stereo[:, 1] = 0
     assert np.abs(read(written(stereo, codec="FLOAT")).pcm).max() == pytest.approx(0.495, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("container", "signs"),
+    [("WAV", (1, -1)), ("MP3", (1, -1)), ("WAV", (1, -0.9)), ("WAV", (0.5, -0.5, 1, -1)), ("FLAC", (0, 1, -1))],
+)
+def test_channels_that_cancel_are_heard(read: Read, container: str, signs: tuple[float, ...]) -> None:
+    samples = (tone(level=0.8)[:, np.newaxis] * np.array(signs)).astype(np.float32)
+    pcm = read(written(samples, container=container)).pcm
+    assert peak_frequency(pcm) == pytest.approx(TONE, abs=1)
+    assert np.abs(pcm[RATE // 2 : -RATE // 2]).max() == pytest.approx(0.8, abs=0.05)
+    raw = np.tile((samples * 32767).astype("<i2"), (2, 1)).tobytes()
+    reader = SampleReader("pcm16", 48_000, 48_000, channels=len(signs))
+    heard = np.concatenate([reader.push(raw[at : at + 7_000]) for at in range(0, len(raw), 7_000)])
+    assert np.abs(heard).max() == pytest.approx(0.8, abs=0.05)
 
 
 def test_samples_outside_the_range_are_brought_into_it(read: Read) -> None:

@@ -234,7 +234,10 @@ def test_what_has_no_pins_is_not_pulled_but_may_be_put_there(tmp_path, name):
     assert entry.install_command is None
     with pytest.raises(HubError, match="No checksums are pinned"):
         pull(entry, subject.directory(name), progress=False)
-    with pytest.raises(WeightsMissingError, match=r"copy config\.json, pytorch_model\.bin, tokenizer\.json"):
+    with pytest.raises(
+        WeightsMissingError,
+        match=r"hf download \S+ config\.json pytorch_model\.bin tokenizer\.json .*--local-dir models/nllb",
+    ):
         subject.load(name)
     folder = subject.directory(name)
     folder.mkdir(parents=True)
@@ -347,7 +350,7 @@ def test_sizes_agree_wherever_they_are_written(tmp_path):
 def test_whisper_may_be_put_there_in_three_layouts(tmp_path):
     subject = catalog(tmp_path)
     assert subject.default_recognizer() == subject.resolve("whisper-1") == "ear"
-    with pytest.raises(WeightsMissingError, match=r"copy config\.json, model\.safetensors, tokenizer\.json"):
+    with pytest.raises(WeightsMissingError, match=r"hf download \S+ config\.json model\.safetensors tokenizer\.json"):
         subject.load("openai/whisper-base")
     for name, weights in (("whisper-tiny", "weights.npz"), ("whisper-base", "model.safetensors")):
         folder = subject.directory(name)

@@ -65,6 +65,27 @@ def test_fallback(trusted: int, asked: list[float]) -> None:
     assert found.temperature == asked[-1]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "best_of", "tries"),
+    [(224, 5, [224, 218]), (224, 1, [224, 224, 224]), (20, 5, [20, 20, 20, 20]), (100, 5, [100, 100])],
+)
+def test_all_tries_cost_three_times_the_first(tokens: int, best_of: int, tries: list[int]) -> None:
+    """A try for which too few steps are left is cut off, and is no transcript."""
+    seen: list[int] = []
+
+    def decoder(options: DecodingOptions) -> Generator[None, None, Decoded]:
+        yield
+        length = min(tokens, options.limit or 224)
+        seen.append(length)
+        return replace(decoded(logprob=-2.0), tokens=(7,) * length, steps=length, temperature=options.temperature)
+
+    found = drain(decode_with_fallback(decoder, DecodingOptions(best_of=best_of), (0.0, 0.2, 0.4, 0.6), Thresholds()))
+    step = 1 + 0.4 * (best_of - 1)
+    assert 60 + seen[0] + step * sum(seen[1:]) <= 3 * (60 + seen[0])
+    assert seen[: len(tries)] == tries
+    assert len(found.tokens) == tokens
+
+
 def test_prompts() -> None:
     one = tokenizer()
     assert prompt_tokens(one, DecodingOptions(language="de"), 448) == ([50258, 50261, 50359], 0)

@@ -20,12 +20,11 @@ from starlette.datastructures import QueryParams
 
 from app import request_context
 from app.audio.samples import SampleReader
-from app.audio.vad import SAMPLE_RATE
+from app.audio.vad import SAMPLE_RATE, SPEECH
 from app.engine.catalog import Catalog
 from app.errors import BodyTooLargeError, ProtocolError, ServiceError
 from app.observability import metrics
 from app.recognition.events import (
-    DETECTION,
     Hypothesis,
     LiveEvent,
     LiveOptions,
@@ -99,13 +98,13 @@ def parse_stream(query: QueryParams, catalog: Catalog) -> StreamOptions:
         raise RuntimeError("a stream has no container")
     endpoints = query.get("endpointing", "").lower() not in ("false", "0")
     pause = parse_milliseconds(query, "endpointing") if endpoints and query.get("endpointing") != "true" else None
-    silence = DETECTION.min_silence if pause is None else max(LEAST_ENDPOINTING, pause)
+    silence = SPEECH.min_silence if pause is None else max(LEAST_ENDPOINTING, pause)
     options = LiveOptions(
         model=given.model,
         language=given.language,
         languages=given.languages,
         keywords=given.keywords,
-        detection=replace(DETECTION, min_silence=silence),
+        detection=replace(SPEECH, min_silence=silence),
         partials=is_true(query, "interim_results"),
         word_times=True,
     )
@@ -265,6 +264,8 @@ class ListenSocket(LiveSocket):
             finalized=finalized,
             language=event.language,
         )
+        if event.warning is not None:
+            await self._send("Warning", {"description": event.warning})
         if event.text.strip():
             self._last_word_end = words[-1].end if words else event.end
         await self._check_utterance_end()

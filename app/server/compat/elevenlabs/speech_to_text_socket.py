@@ -17,10 +17,10 @@ from starlette.datastructures import QueryParams
 
 from app import request_context
 from app.audio.samples import SampleCoding, SampleReader
-from app.audio.vad import SAMPLE_RATE, VoiceOptions
+from app.audio.vad import SAMPLE_RATE, SPEECH, VoiceOptions
 from app.errors import InvalidRequestError, ProtocolError, ServiceError
 from app.observability import metrics
-from app.recognition.events import DETECTION, Hypothesis, LiveEvent, LiveOptions, Utterance, UtteranceFailed
+from app.recognition.events import Hypothesis, LiveEvent, LiveOptions, Utterance, UtteranceFailed
 from app.server.compat.elevenlabs.speech_to_text import MODEL_PREFIX, word_entries
 from app.server.error_responses import SPEECH_TO_TEXT_PATH, error_response, note_error
 from app.server.exception_handlers import explain
@@ -87,7 +87,7 @@ class RealtimeQuery(BaseModel):
             threshold=self.vad_threshold,
             min_speech=self.min_speech_duration_ms / 1_000,
             min_silence=max(self.vad_silence_threshold_secs, self.min_silence_duration_ms / 1_000),
-            padding=DETECTION.padding,
+            padding=SPEECH.padding,
         )
         return LiveOptions(
             model=None if self.model_id.startswith(MODEL_PREFIX) else self.model_id,
@@ -228,10 +228,11 @@ class SpeechToTextSocket(LiveSocket):
 
     async def _tell_segment(self, event: Utterance) -> None:
         text = event.text.strip()
-        if not text and not self._manual:
+        warning = {} if event.warning is None else {"warning": event.warning}
+        if not text and not self._manual and not warning:
             return
         # A client that commits waits for its answer, also where nobody spoke.
-        await self._send("committed_transcript", text=text)
+        await self._send("committed_transcript", text=text, **warning)
         if self._query.include_timestamps:
             words = [entry.model_dump(exclude_none=True) for entry in word_entries(event.segments)]
             await self._send(

@@ -7,9 +7,9 @@ import io
 import pytest
 from starlette.datastructures import FormData, UploadFile
 
-from app.audio.vad import VoiceOptions
+from app.audio.vad import SPEECH, VoiceOptions
 from app.errors import InvalidRequestError
-from app.recognition.service import AUTO_CHUNKS, RecognitionOptions
+from app.recognition.service import RecognitionOptions
 from app.recognition.transcript import TranscriptOptions
 from app.server.routes.transcription_form import TranslationForm, read_fields
 from models.contract import RecognitionTask
@@ -31,8 +31,8 @@ def read(parts: Parts, task: RecognitionTask = "transcribe") -> TranslationForm:
         ([("languages", "de"), ("languages[]", "en")], {"languages": ("de", "en")}, {}),
         ([("keywords[]", "a"), ("prompt", "b")], {"keywords": ("a",), "prompt": "b"}, {}),
         ([("temperature", "0.5"), ("model", "ear")], {"temperature": 0.5, "model": "ear"}, {}),
-        ([("chunking_strategy", "auto")], {"chunks": AUTO_CHUNKS}, {}),
-        ([("chunking_strategy[type]", "server_vad")], {"chunks": AUTO_CHUNKS}, {}),
+        ([("chunking_strategy", "auto")], {"chunks": SPEECH}, {}),
+        ([("chunking_strategy[type]", "server_vad")], {"chunks": SPEECH}, {}),
         (
             [("chunking_strategy[type]", "server_vad"), ("chunking_strategy[silence_duration_ms]", "200")],
             {"chunks": VoiceOptions(0.5, 0.1, 0.2, 0.3)},
