@@ -113,10 +113,8 @@ class _Ear:
         self.name = name if name is not None and catalog.present(name) else None
 
     def judges(self, model: str) -> bool:
-        """Return whether a voice of `model` that it does not understand is at fault: the one in the box knows few."""
-        if self.name is None:
-            return False
-        return self._catalog.entry(self.name).bundled is None or self._catalog.entry(model).bundled is not None
+        """Return whether a voice of `model` that it does not understand is at fault."""
+        return self.name is not None and self._catalog.judges(self.name, model)
 
     def hear(self, voice: str, pcm: Pcm, rate: int) -> HeardVoice | None:
         """Return what it hears in float32 [samples] of SAID; None: there is no recognizer of English."""
@@ -148,9 +146,9 @@ def _checked(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: fl
             return _check_translator(catalog, model.name, seconds)
         if model.kind == "speech-recognition":
             return check_recognizer(catalog, model.name, seconds)
-        check, said = asyncio.run(_check_synthesizer(settings, model.name, seconds, speaks=ear.name is not None))
+        check, said = asyncio.run(_check_synthesizer(settings, model.name, seconds, speaks=ear.judges(model.name)))
         heard = tuple(found for voice, pcm, rate in said if (found := ear.hear(voice, pcm, rate)) is not None)
-        lost = [one for one in heard if ear.judges(model.name) and one.errors > one.words / 2]
+        lost = [one for one in heard if one.errors > one.words / 2]
         problems = (f"{model.name}: {ear.name} hears voice {one.voice} say '{one.text}', not '{SAID}'" for one in lost)
         return replace(check, problems=(*check.problems, *problems), heard=heard)
     except (ServiceError, ModelError) as error:

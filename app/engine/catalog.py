@@ -209,6 +209,14 @@ class Catalog:
         best = self._best([entry for entry in self._entries.values() if entry.kind == "speech-recognition"])
         return None if best is None else best.name
 
+    def judges(self, recognizer: str, model: str) -> bool:
+        """Return whether a voice of `model` is at fault if `recognizer` hears other words than it was to speak.
+
+        The bundled recognizer knows only the bundled voices, so it cannot tell for other models. Raises
+        UnknownModelError.
+        """
+        return self.entry(recognizer).bundled is None or self.entry(model).bundled is not None
+
     def resolve(self, name: str | None) -> str:
         """Return the catalog's name for a client's name of a model. Raises UnknownModelError."""
         lower = "" if name is None else name.strip().lower()

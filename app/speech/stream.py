@@ -443,7 +443,8 @@ class SpeechStream:
             if verifier is not None and not verifier.retries:
                 kept.append(chunk.pcm)
                 if chunk.last:
-                    await verifier.follow(sentence.expected, np.concatenate(kept), sentence.rate)
+                    whole = np.concatenate(kept)
+                    await verifier.follow(sentence.expected, whole, sentence.rate, sentence.speech.model)
             sentence.phoneme_ends.extend(chunk.phoneme_ends)
             pcm = trimmer.push(resampler.push(chunk.pcm, last=chunk.last), last=chunk.last)
             if not (pcm.size or chunk.last):
@@ -471,9 +472,8 @@ class SpeechStream:
         for attempt in range(1, ATTEMPTS + 1):
             chunks = [chunk async for chunk in sentence.results]
             self._finished(sentence)
-            heard = await verifier.hear(
-                sentence.expected, np.concatenate([chunk.pcm for chunk in chunks]), sentence.rate
-            )
+            whole = np.concatenate([chunk.pcm for chunk in chunks])
+            heard = await verifier.hear(sentence.expected, whole, sentence.rate, sentence.speech.model)
             if best is None or heard.better_than(best[0]):
                 best = heard, chunks
             if heard.verdict != "failed" or attempt == ATTEMPTS:
