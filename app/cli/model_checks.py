@@ -136,11 +136,20 @@ class _Ear:
 
 
 def _checked(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: float, ear: _Ear) -> ModelCheck:
-    wrong = [file for file in catalog.verify(model.name).files if file.state not in ("ok", "not pinned")]
-    if wrong:
-        shown = ", ".join(f"{file.path} ({file.state})" for file in wrong[:3])
-        problem = f"{model.name}: {len(wrong)} files are not as pinned, such as {shown}: nightingale models verify"
-        return ModelCheck(model.name, 0.0, (), (f"{problem} {model.name}",))
+    found = catalog.verify(model.name)
+    check = _tried(catalog, settings, model, seconds, ear)
+    # A checkpoint that somebody put there is no fault, if it works.
+    if not found.wrong or (found.foreign and not check.problems):
+        return check
+    shown = ", ".join(f"{file.path} ({file.state})" for file in found.wrong[:3])
+    more = "; ".join(("", *(problem.removeprefix(f"{model.name}: ") for problem in check.problems)))
+    problem = (
+        f"{model.name}: {len(found.wrong)} files are not as pinned, such as {shown}{more}: nightingale models verify"
+    )
+    return replace(check, problems=(f"{problem} {model.name}",))
+
+
+def _tried(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: float, ear: _Ear) -> ModelCheck:
     try:
         if model.kind == "translation":
             return _check_translator(catalog, model.name, seconds)

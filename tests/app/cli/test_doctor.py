@@ -22,7 +22,7 @@ from app.cli import model_checks
 from app.cli.doctor import reference, run
 from app.cli.model_checks import SAID, ModelCheck, check_models, check_recognizer, faults
 from app.config import Settings
-from app.engine.catalog import Catalog
+from app.engine.catalog import Catalog, FileCheck, Verification, pulled_record
 from loadtest.fake_checkpoints import small, write
 from models.backend import device_name, on_cpu
 from models.chatterbox.pipeline import ChatterboxSynthesizer
@@ -199,6 +199,33 @@ def test_kernels_that_are_turned_off_are_no_problem() -> None:
     done = doctor("--json", "--quick", NATIVE_KERNELS="off")
     assert json.loads(done.stdout)["kernels"] == "mlx"
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("pulled", "said", "expected"),
+    [
+        ([], (), ()),
+        ([], ("is silent",), ("2 files are not as pinned, such as a.pt (wrong size), b.pt (missing); is silent",)),
+        (["a.pt"], (), ("2 files are not as pinned, such as a.pt (wrong size), b.pt (missing)",)),
+    ],
+)
+def test_what_is_installed_is_tried_pinned_or_not(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pulled: list[str],
+    said: tuple[str, ...],
+    expected: tuple[str, ...],
+) -> None:
+    folder = tmp_path / "models" / "house"
+    pulled_record(folder).parent.mkdir()
+    pulled_record(folder).write_text(json.dumps(pulled))
+    files = (FileCheck("a.pt", "wrong size"), FileCheck("b.pt", "missing"), FileCheck("c.pt", "ok"))
+    monkeypatch.setattr(Catalog, "verify", lambda _, name: Verification(name, folder, files))
+    problems = tuple(f"house: {each}" for each in said)
+    monkeypatch.setattr(model_checks, "_tried", lambda _, __, model, *___: ModelCheck(model.name, 1.0, (), problems))
+    house = check_models(Settings(data_dir=tmp_path), 1.0, lambda name: None)[0]
+    assert house.load == 1.0
+    assert house.problems == tuple(f"house: {each}: nightingale models verify house" for each in expected)
 
 
 def an_ear(model: Ear) -> model_checks._Ear:
