@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from models.private import home
 
@@ -27,6 +27,11 @@ _LISTS = ("preload", "cors_origins", "allowed_hosts")
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s,]*")
 _BYTES = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*(?:([KMGT])(i)?)?B?", re.IGNORECASE | re.ASCII)
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+|\*")
+
+
+PauseKind = Literal["sentence", "paragraph"]
+"""What silence lies between."""
+_PAUSES: dict[PauseKind, float] = {"sentence": 0.5, "paragraph": 0.9}
 
 
 class SettingsError(ValueError):
@@ -79,16 +84,20 @@ class Settings(BaseModel):
     default_voice: str | None = Field(None, description="voice used when a request names none; unset: the model's")
     default_format: str = Field("wav", description="format of /v1/audio/speech when a request names none")
     preload: tuple[str, ...] = Field((), description="models loaded at start besides the default model")
-    idle_unload_seconds: Annotated[float, Field(ge=0, le=2_592_000)] = Field(
-        0.0, description="seconds without use after which a model is unloaded; 0: never"
-    )
-    idle_unload_seconds_by_model: dict[str, Annotated[float, Field(ge=0, le=2_592_000)]] = Field(
-        {}, description="the same for single models, by name"
+    idle_unload_seconds: dict[str, Annotated[float, Field(ge=0, le=2_592_000)]] = Field(
+        {"default": 0.0},
+        description="seconds without use after which a model is unloaded, 0: never; or a table of them by model, where "
+        "`default` stands for the others",
     )
     memory_budget: Annotated[int, Field(ge=0, le=1 << 50)] = Field(
         0,
         description="memory for models, in bytes or as '8 GB'; the least recently used idle model is unloaded for "
         "another; 0: any",
+    )
+    pauses: dict[PauseKind, Annotated[float, Field(ge=0, le=10)]] = Field(
+        dict(_PAUSES),
+        description="seconds of silence between sentences and between paragraphs, at speed 1; a paragraph's are at "
+        "least a sentence's",
     )
     emoji: Literal["silent", "named"] = Field("silent", description="say nothing for an emoji, or its name")
     warmup: Literal["full", "none"] = Field("full", description="run every shape before readiness, or load only")
@@ -264,15 +273,20 @@ class Settings(BaseModel):
     def _parse_bytes(cls, value: object) -> object:
         return parse_bytes(value) if isinstance(value, str) else value
 
-    @field_validator("idle_unload_seconds_by_model", mode="before")
+    @field_validator("idle_unload_seconds", "pauses", mode="before")
     @classmethod
     def _parse_table(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
+        if not isinstance(value, str) or "=" not in value:
+            return value if isinstance(value, dict) else {"default": value}
         pairs = [part.partition("=") for part in _split(value)]
         if not all(name.strip() and seconds.strip() for name, _, seconds in pairs):
             raise ValueError("Input should be names with seconds, such as house=0,whisper-base=600")
         return {name.strip(): seconds for name, _, seconds in pairs}
+
+    @field_validator("idle_unload_seconds", "pauses")
+    @classmethod
+    def _complete(cls, value: dict[str, float], info: ValidationInfo) -> dict[str, float]:
+        return {**(_PAUSES if info.field_name == "pauses" else {"default": 0.0}), **value}
 
     @field_validator("translation_bits", "recognition_bits", "chatterbox_bits", "chatterbox_cache_bits")
     @classmethod

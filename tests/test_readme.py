@@ -140,6 +140,8 @@ def test_table_of_settings_is_the_settings():
             continue
         shape = str(default).lower() if isinstance(default, bool) else default
         expected = "none" if default in (None, (), "", {}) else f"`{shape}`"
+        if default and isinstance(default, dict):
+            expected = "`" + ", ".join(f"{key}={value:g}" for key, value in default.items()) + "`"
         if isinstance(default, float):
             expected = f"`{default:g}`"
         assert shown == expected, name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from typing import Final, Literal
@@ -106,15 +107,18 @@ def frames(data: bytes, size: int) -> Iterator[bytes]:
         yield data[start : start + size]
 
 
-# Seconds kept before the first sound of a stream, before that of a sentence that follows another, and after the last.
+# Seconds kept before the first sound of a stream, and after the last sound of a sentence.
 LEAD: Final = 0.020
-LEAD_BETWEEN: Final = 0.150
-TRAIL: Final = 0.150
+TRAIL: Final = 0.100
 # Sound is a short window whose root mean square exceeds this part of the loudest sample, -46 dB. The bounds are for a
 # silent piece and a quiet voice. An f or h rises slowly: it begins at _ONSET of that level.
 _PART: Final = 0.005
 _ONSET: Final = 0.4
 _QUIETEST, _LOUDEST = 5e-4, 2e-3
+# It ends below this part of the loudest window, -32 dB: voices breathe out after their last word, some at -50 dBFS. A
+# consonant that fades goes on within TRAIL.
+_END_PART: Final = 0.025
+_END_LOUDEST: Final = 5e-3
 _WINDOW: Final = 0.005
 
 
@@ -125,9 +129,12 @@ class Trimmer:
         """`lead`: seconds of silence to keep before the first sound. `fill`: to make, where there is less."""
         self.cut = 0
         """Samples that were cut from the beginning; negative: that were added."""
+        self.lead = self.tail = 0
+        """Samples of silence that were sent before the first sound and after the last; 0 without any sound."""
+        self._loudest = 0.0
         self._fill = fill
         self._window = max(1, round(_WINDOW * sample_rate))
-        self._lead, self._trail = round(lead * sample_rate), round(TRAIL * sample_rate)
+        self._most, self._trail = round(lead * sample_rate), round(TRAIL * sample_rate)
         self._begun = False
         self._held: Pcm = np.zeros(0, np.float32)
 
@@ -141,11 +148,13 @@ class Trimmer:
             start, end = sound
             if not self._begun:
                 self._begun = True
-                self.cut = start - self._lead if self._fill else max(0, start - self._lead)
+                self.cut = start - self._most if self._fill else max(0, start - self._most)
+                self.lead = start - self.cut
                 added: Pcm = np.zeros(max(0, -self.cut), np.float32)
                 piece, end = np.concatenate((added, piece[max(0, self.cut) :])), end - self.cut
             keep = end + self._trail
         if last:
+            self.tail = min(keep, piece.size) - end if self._begun else 0
             return piece[:keep]
         self._held = piece[end:]
         return piece[:end]
@@ -156,13 +165,15 @@ class Trimmer:
             return None
         level = float(np.clip(_PART * np.abs(pcm).max(), _QUIETEST, _LOUDEST))
         power = np.add.reduceat(np.square(pcm), np.arange(0, pcm.size, self._window))
-        loud = np.flatnonzero(power > level * level * self._window)
-        if not loud.size:
+        self._loudest = max(self._loudest, math.sqrt(power.max() / self._window))
+        end_level = max(level, min(_END_PART * self._loudest, _END_LOUDEST))
+        loud, last = (np.flatnonzero(power > each * each * self._window) for each in (level, end_level))
+        if not last.size:
             return None
         start = int(loud[0])
         while start and power[start - 1] > (_ONSET * level) ** 2 * self._window:
             start -= 1
-        return start * self._window, min(pcm.size, (int(loud[-1]) + 1) * self._window)
+        return start * self._window, min(pcm.size, (int(last[-1]) + 1) * self._window)
 
 
 def amplify(pcm: Pcm, gain: float) -> Pcm:

@@ -113,10 +113,8 @@ class _Ear:
         self.name = name if name is not None and catalog.present(name) else None
 
     def judges(self, model: str) -> bool:
-        """Return whether a voice of `model` that it does not understand is at fault: the one in the box knows few."""
-        if self.name is None:
-            return False
-        return self._catalog.entry(self.name).bundled is None or self._catalog.entry(model).bundled is not None
+        """Return whether a voice of `model` that it does not understand is at fault."""
+        return self.name is not None and self._catalog.judges(self.name, model)
 
     def hear(self, voice: str, pcm: Pcm, rate: int) -> HeardVoice | None:
         """Return what it hears in float32 [samples] of SAID; None: there is no recognizer of English."""
@@ -138,19 +136,28 @@ class _Ear:
 
 
 def _checked(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: float, ear: _Ear) -> ModelCheck:
-    wrong = [file for file in catalog.verify(model.name).files if file.state not in ("ok", "not pinned")]
-    if wrong:
-        shown = ", ".join(f"{file.path} ({file.state})" for file in wrong[:3])
-        problem = f"{model.name}: {len(wrong)} files are not as pinned, such as {shown}: nightingale models verify"
-        return ModelCheck(model.name, 0.0, (), (f"{problem} {model.name}",))
+    found = catalog.verify(model.name)
+    check = _tried(catalog, settings, model, seconds, ear)
+    # A checkpoint that somebody put there is no fault, if it works.
+    if not found.wrong or (found.foreign and not check.problems):
+        return check
+    shown = ", ".join(f"{file.path} ({file.state})" for file in found.wrong[:3])
+    more = "; ".join(("", *(problem.removeprefix(f"{model.name}: ") for problem in check.problems)))
+    problem = (
+        f"{model.name}: {len(found.wrong)} files are not as pinned, such as {shown}{more}: nightingale models verify"
+    )
+    return replace(check, problems=(f"{problem} {model.name}",))
+
+
+def _tried(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: float, ear: _Ear) -> ModelCheck:
     try:
         if model.kind == "translation":
             return _check_translator(catalog, model.name, seconds)
         if model.kind == "speech-recognition":
             return check_recognizer(catalog, model.name, seconds)
-        check, said = asyncio.run(_check_synthesizer(settings, model.name, seconds, speaks=ear.name is not None))
+        check, said = asyncio.run(_check_synthesizer(settings, model.name, seconds, speaks=ear.judges(model.name)))
         heard = tuple(found for voice, pcm, rate in said if (found := ear.hear(voice, pcm, rate)) is not None)
-        lost = [one for one in heard if ear.judges(model.name) and one.errors > one.words / 2]
+        lost = [one for one in heard if one.errors > one.words / 2]
         problems = (f"{model.name}: {ear.name} hears voice {one.voice} say '{one.text}', not '{SAID}'" for one in lost)
         return replace(check, problems=(*check.problems, *problems), heard=heard)
     except (ServiceError, ModelError) as error:

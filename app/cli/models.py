@@ -116,8 +116,15 @@ def verify_models(arguments: argparse.Namespace, settings: Settings) -> int:
     failed = 0
     for name in dict.fromkeys(catalog.resolve(name) for name in names):
         found = catalog.verify(name)
-        wrong = [check for check in found.files if check.state not in ("ok", "not pinned")]
+        wrong = found.wrong
         failed += bool(wrong)
+        if found.foreign:
+            such = next(check for check in wrong if check.state.startswith("wrong"))
+            print(
+                f"{name}: not the pinned files: a community checkpoint? {len(wrong)} of {len(found.files)} differ, "
+                f"such as {such.path} ({such.state})"
+            )
+            continue
         for check in wrong:
             print(f"{name}: {check.path}: {check.state}")
         if not wrong:

@@ -143,9 +143,20 @@ class Verification:
     files: tuple[FileCheck, ...] = field(default_factory=tuple)
 
     @property
+    def wrong(self) -> tuple[FileCheck, ...]:
+        """Files that are not as they should be."""
+        return tuple(check for check in self.files if check.state not in ("ok", "not pinned"))
+
+    @property
+    def foreign(self) -> bool:
+        """Whether a file has the name of a pinned one, and neither its contents nor was it pulled."""
+        pulled = read_pulled(self.directory)
+        return any(check.state.startswith("wrong") and check.path not in pulled for check in self.files)
+
+    @property
     def ok(self) -> bool:
         """Whether every file is present and as it should be."""
-        return bool(self.files) and all(check.state in ("ok", "not pinned") for check in self.files)
+        return bool(self.files) and not self.wrong
 
 
 class Catalog:
@@ -210,6 +221,14 @@ class Catalog:
             return self._canonical(self._settings.recognition_model)
         best = self._best([entry for entry in self._entries.values() if entry.kind == "speech-recognition"])
         return None if best is None else best.name
+
+    def judges(self, recognizer: str, model: str) -> bool:
+        """Return whether a voice of `model` is at fault if `recognizer` hears other words than it was to speak.
+
+        The bundled recognizer knows only the bundled voices, so it cannot tell for other models. Raises
+        UnknownModelError.
+        """
+        return self.entry(recognizer).bundled is None or self.entry(model).bundled is not None
 
     def resolve(self, name: str | None) -> str:
         """Return the catalog's name for a client's name of a model. Raises UnknownModelError."""
@@ -373,6 +392,20 @@ def _entry(name: str, values: dict[str, Any]) -> Entry:
             "files": tuple(PinnedFile(path, **pin) for path, pin in values.get("files", {}).items()),
         }
     )
+
+
+def pulled_record(directory: Path) -> Path:
+    """Return the file that lists the files of a model's folder which `pull` wrote: a list of paths as JSON."""
+    return directory.parent.parent / "pulled" / f"{directory.name}.json"
+
+
+def read_pulled(directory: Path) -> frozenset[str]:
+    """Return the paths, within a model's folder, of the files that `pull` wrote."""
+    try:
+        paths = json.loads(pulled_record(directory).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return frozenset()
+    return frozenset(path for path in paths if isinstance(path, str)) if isinstance(paths, list) else frozenset()
 
 
 def sha256_of(path: Path) -> str:

@@ -2,12 +2,14 @@
 
 Every file is pinned: revision, sha256 and, where known, size. Files are collected in `<name>.partial` beside their
 destination, resumed from there after an interruption, checked, and only then put in place, weights last; a model that
-is half pulled never looks installed. Every failure raises HubError with one line for a person.
+is half pulled never looks installed. Files that no pull wrote are never replaced. Every failure raises HubError with
+one line for a person.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import logging
 import shutil
 from collections.abc import Iterator
@@ -30,7 +32,7 @@ from huggingface_hub.file_download import http_get
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from app import __version__
-from app.engine.catalog import Entry, PinnedFile, check_file
+from app.engine.catalog import Entry, PinnedFile, check_file, pulled_record, read_pulled
 
 # Room to leave on the disk besides the files themselves.
 HEADROOM_BYTES = 16 << 20
@@ -82,11 +84,23 @@ def pull(entry: Entry, directory: Path, *, endpoint: str | None = None, progress
         with _exclusive(staging):
             intact = [pin.path for pin in entry.files if check_file(directory, pin).state == "ok"]
             wanted = [pin for pin in entry.files if pin.path not in intact]
+            _refuse_foreign(entry, wanted, directory)
             if wanted:
                 _fetch_all(entry, wanted, staging, base, progress)
                 _put_in_place(wanted, staging, directory)
         shutil.rmtree(staging, ignore_errors=True)
     return Pulled(tuple(pin.path for pin in wanted), tuple(intact))
+
+
+def _refuse_foreign(entry: Entry, wanted: list[PinnedFile], directory: Path) -> None:
+    """Raise HubError if files that somebody else put there would be replaced."""
+    pulled = read_pulled(directory)
+    foreign = [pin.path for pin in wanted if pin.path not in pulled and (directory / pin.path).exists()]
+    if foreign:
+        raise HubError(
+            f"{entry.name}: {len(foreign)} files in {directory} are not the pinned ones, such as {foreign[0]}, and no "
+            "pull wrote them: a community checkpoint? Nothing was changed; move them away to pull the pinned files"
+        )
 
 
 def _fetch_all(entry: Entry, wanted: list[PinnedFile], staging: Path, base: str, progress: bool) -> None:
@@ -241,11 +255,19 @@ def _fetch(url: str, pin: PinnedFile, staging: Path, size: int, bar: tqdm) -> No
 
 
 def _put_in_place(pins: list[PinnedFile], staging: Path, directory: Path) -> None:
-    """Move checked files to the model's folder, the weights last."""
+    """Move checked files to the model's folder, the weights last. What changed there since a pull is set aside."""
+    record = pulled_record(directory)
+    record.parent.mkdir(parents=True, exist_ok=True)
+    paths = read_pulled(directory) | {pin.path for pin in pins}
+    record.write_text(json.dumps(sorted(paths)), encoding="utf-8")
     # The largest last: with its weights a model counts as installed.
     for pin in sorted(pins, key=lambda pin: (staging / pin.path).stat().st_size):
         target = directory / pin.path
         target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            aside = directory.with_name(f"{directory.name}.replaced") / pin.path
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            target.replace(aside)
         (staging / pin.path).replace(target)
 
 

@@ -16,8 +16,12 @@ from models.timeline import Timeline
 class Listener:
     """Recognizer of one language for the speech of one stream."""
 
-    def __init__(self, worker: ModelWorker, model: str, recognizer: Recognizer, language: str) -> None:
+    def __init__(
+        self, worker: ModelWorker, model: str, recognizer: Recognizer, language: str, judges: Callable[[str], bool]
+    ) -> None:
+        """Take the recognizer `model`; `judges` says of which models' voices it knows enough to blame them."""
         self.model = model
+        self.judges = judges
         self._worker, self._recognizer, self._language = worker, recognizer, language
 
     async def hear(self, pcm: Pcm, rate: int, expected: str, cancelled: CancelToken) -> tuple[str, float | None]:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 import numpy as np
@@ -173,7 +174,7 @@ class RecognitionService:
         except errors.ServiceError as error:
             log.warning("speech cannot be verified: %s", error)
             return None
-        return Listener(self.worker, name, recognizer, language)
+        return Listener(self.worker, name, recognizer, language, partial(self._catalog.judges, name))
 
     async def prepare(
         self,

@@ -203,9 +203,10 @@ def _models_to_serve(settings: Settings, catalog: Catalog | None) -> tuple[Catal
             names.append(recognizer)
         key = "preload"
         names += [catalog.resolve(name) for name in settings.preload]
-        key = "idle_unload_seconds_by_model"
-        for name in settings.idle_unload_seconds_by_model:
-            catalog.resolve(name)
+        key = "idle_unload_seconds"
+        for name in settings.idle_unload_seconds:
+            if name != "default":
+                catalog.resolve(name)
     except UnknownModelError as error:
         raise SettingsError(f"setting '{key}': {error.message}") from None
     return catalog, tuple(dict.fromkeys(names))

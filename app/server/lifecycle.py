@@ -59,6 +59,7 @@ def lifespan(
 
     @asynccontextmanager
     async def serving(app: FastAPI) -> AsyncIterator[None]:
+        limits = settings.idle_unload_seconds
         worker = ModelWorker(
             catalog.load,
             warmup=settings.warmup != "none",
@@ -66,8 +67,8 @@ def lifespan(
             queue_seconds=settings.queue_seconds,
             rules=UnloadRules(
                 settings.memory_budget,
-                settings.idle_unload_seconds,
-                {catalog.resolve(name): limit for name, limit in settings.idle_unload_seconds_by_model.items()},
+                limits["default"],
+                {catalog.resolve(name): limit for name, limit in limits.items() if name != "default"},
             ),
             size_of=catalog.size,
         )

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 
 from app.audio.encoders import FORMATS
 from app.audio.subtitles import SUBTITLE_FORMATS
+from app.config import PauseKind
 from models.contract import MAX_SPEED, MIN_SPEED, SAMPLING_RANGES, ModelKind, Sampling
 
 
@@ -127,6 +128,13 @@ class VoiceReference(BaseModel):
     id: UnicodeText
 
 
+Pauses = Annotated[
+    dict[PauseKind, Annotated[float, Field(strict=True, ge=0, le=10, allow_inf_nan=False)]],
+    Field(
+        description="seconds of silence between two sentences (`sentence`) and paragraphs (`paragraph`) at speed 1; "
+        "default: the setting `pauses`"
+    ),
+]
 VoiceMarks = Annotated[StrictBool, Field(description="`[voice:NAME]` changes the voice, if there is one of that name")]
 
 
@@ -160,6 +168,7 @@ class SpeechFields(LexiconFields, SamplingFields):
         Literal["off", "report", "retry"],
         Field(description="have a recognizer hear each sentence; `retry`: speak it again where words are wrong"),
     ] = "off"
+    pauses: Pauses = Field(default_factory=dict)
     translate_to: Annotated[UnicodeText | None, Field(description="translate first, into this language")] = None
     source: Annotated[UnicodeText | None, Field(description="the language of `input`; absent or auto: detected")] = None
     translate_model: Annotated[UnicodeText | None, Field(description="a translation model of GET /v1/models")] = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
+from typing import Final
 
 from app.engine.jobs import Results
 from app.speech.cache import CachedSentence, RecordedSentence
@@ -13,6 +14,9 @@ from app.text.places import Places
 from app.text.say_as import as_spoken
 from app.text.types import PLAIN, Bookmark, Script, Style, Utterance
 from models.contract import AudioChunk, Pcm, SpeechRequest
+
+# Seconds by which a duration model's alignment is late: three frames of Kokoro, as in its KPipeline.join_timestamps.
+LATE: Final = 0.075
 
 SentenceResults = Results[AudioChunk] | RecordedSentence | CachedSentence
 
@@ -135,21 +139,32 @@ class Sentence:
         # Seconds from the start of the sentence at which its phonemes end, as far as they are known.
         self.phoneme_ends: list[float] = []
 
-    def take_words(self, cut: float, most: float) -> tuple[Word, ...]:
+    def take_words(self, cut: float, least: float, most: float) -> tuple[Word, ...]:
         """Return the words whose ends are known; each is returned once.
 
-        `cut` seconds were trimmed from the start of the sentence. No word ends after `most` seconds of it.
+        `cut` seconds were trimmed from the start of the sentence. Its sound lies between `least` and `most` seconds of
+        what is left, and so do its words.
         """
-        ends = self.phoneme_ends
         found = []
-        while self._words and self._words[0].phoneme_end <= len(ends):
+        while self._words and self._beside(self._words[0].phoneme_end)[1] <= len(self.phoneme_ends):
             span = self._words.popleft()
-            start = ends[span.phoneme_start - 1] if span.phoneme_start else 0.0
-            end = ends[span.phoneme_end - 1] if span.phoneme_end else start
-            start, end = (self.begin + min(max(0.0, each - cut), most) for each in (start, end))
+            bounds = (self._boundary(span.phoneme_start), self._boundary(span.phoneme_end))
+            start, end = (self.begin + min(max(least, each - cut), most) for each in bounds)
             self._marks_before(span.char_start, start)
             found.append(Word(span.text, start, end, *self._origin.span(span.char_start, span.char_end)))
         return tuple(found)
+
+    def _beside(self, position: int) -> tuple[int, int]:
+        """Return a place between two phonemes as a range, which has the space that is beside it."""
+        phonemes = self._utterance.phonemes
+        return (
+            position - (phonemes[position - 1 : position] == " "),
+            position + (phonemes[position : position + 1] == " "),
+        )
+
+    def _boundary(self, position: int) -> float:
+        """Return the second of the place before phoneme `position`; a space there is halved."""
+        return sum(self.phoneme_ends[each - 1] if each else 0.0 for each in self._beside(position)) / 2 - LATE
 
     def _marks_before(self, position: int, time: float) -> None:
         while self.bookmarks and self.bookmarks[0].position <= position:

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 from app import errors
 from app.audio.watermark import Marker, Name, Watermark
-from app.config import Settings, SettingsError
+from app.config import PauseKind, Settings, SettingsError
 from app.engine.admission import Admission, client
 from app.engine.catalog import OPENAI_NAMES, Catalog
 from app.engine.jobs import CancelToken, Priority, SpeechJob
@@ -73,7 +73,8 @@ class SpeechOptions:
     language. `lexicons` are ids of uploaded ones, or lexicons; `lexicon` maps words to `/phonemes/` or other words.
     `cache`: sentences may come from the cache, and go there. `gain` multiplies the samples. `preferred` is sampling for
     the models that take it, where `sampling` gives none. `rate` multiplies the speed, where the model can change it.
-    `voice_marks`: `[voice:NAME]` in a text changes the voice.
+    `voice_marks`: `[voice:NAME]` in a text changes the voice. `pauses` are seconds of silence between sentences and
+    between paragraphs at speed 1; the settings have those that are not given.
     """
 
     model: str | None = None
@@ -93,6 +94,7 @@ class SpeechOptions:
     preferred: Sampling = field(default_factory=Sampling)
     rate: float = 1.0
     voice_marks: bool = False
+    pauses: Mapping[PauseKind, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

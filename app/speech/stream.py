@@ -18,8 +18,9 @@ from typing import Literal
 import numpy as np
 
 from app import errors
-from app.audio.pcm import LEAD, LEAD_BETWEEN, Trimmer, amplify, first_audible, silence
+from app.audio.pcm import LEAD, Trimmer, amplify, first_audible, silence
 from app.audio.resample import Resampler
+from app.config import PauseKind
 from app.engine.admission import StreamAdmission
 from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
 from app.engine.service_errors import REQUEST_ERRORS, service_error
@@ -104,7 +105,9 @@ class SpeechStream:
         self._pauses = False
         self._position = 0
         self._after_speech = False  # no pause since the last sentence
-        self._speaker: tuple[str, str] | None = None  # model and voice of the last sentence
+        self._tail = 0.0  # seconds of silence at the end of the last sentence
+        self._speed = 1.0  # of the last sentence
+        self._pause_seconds = service.settings.pauses | speech.options.pauses
         self._translated_characters = 0
         self._recorded = False
         self.cached: Literal["hit", "miss"] | None = None  # whether the first sentence was spoken before
@@ -296,7 +299,7 @@ class SpeechStream:
 
     async def _plan_script(self, text: str, origin: Origin, script: Script) -> None:
         """Plan a passage with its pause, its voice and its bookmarks."""
-        if script.pause:
+        if script.pause != 0.0:
             await self._room.acquire()
             self._put(Pause(script.pause))
         left = deque(script.bookmarks)
@@ -347,7 +350,7 @@ class SpeechStream:
                 self._room.release()
                 return
             if isinstance(segment, Pause):
-                if segment.seconds:
+                if segment.seconds != 0.0:
                     self._put(segment)
                 else:  # others had their turn
                     self._room.release()
@@ -415,7 +418,8 @@ class SpeechStream:
                     if self._marking is not None:
                         self._marking.reset()
                     self._after_speech = False
-                    for pcm in silence(planned.seconds, self._rate):
+                    seconds = self._due("paragraph") - LEAD if planned.seconds is None else planned.seconds
+                    for pcm in silence(seconds, self._rate):
                         yield replace(self._place(pcm, "", 0, 0, ()), marks=marks)
                         marks = ()
                 else:
@@ -430,10 +434,8 @@ class SpeechStream:
 
     async def _speak(self, sentence: Sentence) -> AsyncIterator[SpokenChunk]:
         source = sentence.source
-        speaker = sentence.speech.model, sentence.speech.voice
-        changed, self._speaker = speaker != self._speaker, speaker
-        lead = LEAD_BETWEEN if self._after_speech else LEAD
-        trimmer = Trimmer(self._rate, lead, fill=changed and self._after_speech)
+        lead = self._due("sentence") if self._after_speech else LEAD
+        trimmer = Trimmer(self._rate, lead, fill=self._after_speech)
         self._after_speech = True
         sentence.begin = self._position / self._rate
         resampler = Resampler(sentence.rate, self._rate)
@@ -443,14 +445,15 @@ class SpeechStream:
             if verifier is not None and not verifier.retries:
                 kept.append(chunk.pcm)
                 if chunk.last:
-                    await verifier.follow(sentence.expected, np.concatenate(kept), sentence.rate)
+                    whole = np.concatenate(kept)
+                    await verifier.follow(sentence.expected, whole, sentence.rate, sentence.speech.model)
             sentence.phoneme_ends.extend(chunk.phoneme_ends)
             pcm = trimmer.push(resampler.push(chunk.pcm, last=chunk.last), last=chunk.last)
             if not (pcm.size or chunk.last):
                 continue
             sent += pcm.size
-            most = sent / self._rate if chunk.last else math.inf
-            words = sentence.take_words(trimmer.cut / self._rate, most)
+            most = (sent - trimmer.tail) / self._rate if chunk.last else math.inf
+            words = sentence.take_words(trimmer.cut / self._rate, trimmer.lead / self._rate, most)
             marks = sentence.take_marks(sent / self._rate, last=chunk.last)
             if chunk.last:
                 self._finished(sentence)
@@ -458,7 +461,16 @@ class SpeechStream:
             placed = self._place(pcm, sentence.text, sentence.char_start, sentence.char_end, words)
             yield replace(placed, source=source, last=chunk.last, marks=marks)
             source = None
+        self._tail, self._speed = trimmer.tail / self._rate, sentence.speech.speed
         self._finished(sentence)
+
+    def _due(self, kind: PauseKind) -> float:
+        """Return the seconds of silence that are missing before the next sentence or paragraph, at least LEAD.
+
+        The one between paragraphs is never shorter than that between sentences. Faster speech pauses less.
+        """
+        seconds = max(self._pause_seconds["sentence"], self._pause_seconds[kind])
+        return max(LEAD, seconds / self._speed - self._tail)
 
     def _finished(self, sentence: Sentence) -> None:
         """Note that all audio of a sentence was read."""
@@ -471,9 +483,8 @@ class SpeechStream:
         for attempt in range(1, ATTEMPTS + 1):
             chunks = [chunk async for chunk in sentence.results]
             self._finished(sentence)
-            heard = await verifier.hear(
-                sentence.expected, np.concatenate([chunk.pcm for chunk in chunks]), sentence.rate
-            )
+            whole = np.concatenate([chunk.pcm for chunk in chunks])
+            heard = await verifier.hear(sentence.expected, whole, sentence.rate, sentence.speech.model)
             if best is None or heard.better_than(best[0]):
                 best = heard, chunks
             if heard.verdict != "failed" or attempt == ATTEMPTS:

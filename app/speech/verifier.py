@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -91,6 +91,11 @@ class Listener(Protocol):
         """Name of the model that recognizes."""
         ...
 
+    @property
+    def judges(self) -> Callable[[str], bool]:
+        """Whether it knows the voices of a model, so that wrong words are a fault of the voice."""
+        ...
+
     async def hear(self, pcm: Pcm, rate: int, expected: str, cancelled: CancelToken) -> tuple[str, float | None]:
         """Return the words of float32 [samples] at `rate` Hz, and the score of `expected`, which was to be spoken.
 
@@ -114,12 +119,16 @@ class Verifier:
         self._sentences: list[asyncio.Task[Heard]] = []
         self._found: list[Heard] = []
         self._spoken = 0
+        self._by = "none"
 
-    async def hear(self, text: str, pcm: Pcm, rate: int) -> Heard:
-        """Return what is heard of the audio of a sentence. Failures of the recognizer leave it unheard."""
-        if self._listener is None or self._phonemizer is None:
+    async def hear(self, text: str, pcm: Pcm, rate: int, model: str) -> Heard:
+        """Return what is heard of the audio of a sentence, which is a float32 [samples] that `model` spoke at `rate`.
+
+        Failures of the recognizer leave it unheard, and so does a voice that the recognizer does not know.
+        """
+        if self._listener is None or self._phonemizer is None or not self._listener.judges(model):
             return Heard()
-        phonemizer = self._phonemizer
+        phonemizer, self._by = self._phonemizer, self._listener.model
         try:
             expected = await REQUESTS.run(spoken_text, text, phonemizer)
             heard, score = await self._listener.hear(pcm, rate, expected, self.cancelled)
@@ -129,7 +138,7 @@ class Verifier:
             return Heard()
         return Heard(heard, await REQUESTS.run(compare, *sides), score)
 
-    async def follow(self, text: str, pcm: Pcm, rate: int) -> None:
+    async def follow(self, text: str, pcm: Pcm, rate: int, model: str) -> None:
         """Hear a sentence that was spoken once, beside what follows it; at most AHEAD sentences wait for that."""
         before = self._sentences[-1] if self._sentences else None
         if len(self._sentences) >= AHEAD:
@@ -138,7 +147,7 @@ class Verifier:
         async def in_turn() -> Heard:
             if before is not None:
                 await before
-            return await self.hear(text, pcm, rate)
+            return await self.hear(text, pcm, rate, model)
 
         self._spoken += 1
         self._sentences.append(asyncio.create_task(in_turn()))
@@ -162,7 +171,7 @@ class Verifier:
             sum(each.words for each in compared),
             sum(each.errors for each in compared),
             self._spoken,
-            "none" if self._listener is None else self._listener.model,
+            self._by,
             " ".join(each.text for each in found if each.text),
         )
 

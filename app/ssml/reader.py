@@ -19,7 +19,6 @@ from app.text.alphabets import to_symbols
 from app.text.errors import MarkupError
 from app.text.languages import nearest_language, primary_language
 from app.text.marks import break_seconds
-from app.text.planner import PARAGRAPH_PAUSE
 from app.text.say_as import KINDS, words_of
 from app.text.types import Reading, Span, Style
 
@@ -235,7 +234,7 @@ class SsmlReader:
             return
         if name in ("p", "paragraph"):
             self._cut()
-            self._run.gap = PARAGRAPH_PAUSE if self._spoken else 0.0
+            self._run.gap = None if self._spoken else 0.0
         elif name in ("s", "sentence"):
             self._cut()
 
@@ -321,7 +320,7 @@ class SsmlReader:
     def _open_paragraph(self, element: _Element, attributes: _Attributes) -> _Element:
         self._cut()
         if element.name in ("p", "paragraph") and self._spoken:
-            self._run.gap = PARAGRAPH_PAUSE
+            self._run.gap = None
         return self._open_language(element, attributes)
 
     def _open_language(self, element: _Element, attributes: _Attributes) -> _Element:

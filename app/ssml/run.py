@@ -24,9 +24,9 @@ class Passage:
 class Run:
     """Text of one speaker. Sentences are cut as in plain text, but never within a reading.
 
-    `pause` is the silence in seconds that is due before the next passage, and `gap` that between two paragraphs, which
-    an explicit pause replaces. A passage in which the style changes is spoken in that of most of it; `mixed`: one was.
-    `source`: as in Script.
+    `pause` is the silence in seconds that is due before the next passage, and `gap` that between two paragraphs (None:
+    the stream's choice), which an explicit pause replaces. A passage in which the style changes is spoken in that of
+    most of it; `mixed`: one was. `source`: as in Script.
     """
 
     def __init__(self, language: str, source: str | None = None) -> None:
@@ -34,7 +34,7 @@ class Run:
         self._source = source
         self._manners = [(0, Style())]  # a style, and the character from which on it holds
         self.pause = 0.0
-        self.gap = 0.0
+        self.gap: float | None = 0.0
         self._buffer = SentenceBuffer(language)
         self._text = ""
         self._places: list[Place] = []

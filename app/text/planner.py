@@ -23,9 +23,6 @@ from app.text.stress import restress
 from app.text.tokens import make_tokens
 from app.text.types import Pause, Reading, Script, Span, SpeechSegment, Token, Utterance
 
-PARAGRAPH_PAUSE: Final = 0.35
-"""Seconds of silence between paragraphs."""
-
 _NOTHING: Final = "the text has nothing to speak: it needs at least one letter or digit"
 # A pause of no length is reported after so many sentences without an utterance.
 _SILENT_SENTENCES: Final = 8
@@ -105,7 +102,7 @@ def _arrange(marked: _MarkedText, speak: Callable[[int, int], Iterator[Utterance
     """
     spoken = False
     silent = 0
-    gap = 0.0  # silence that is due before the next utterance
+    gap: float | None = 0.0  # silence that is due before the next utterance, as in `Pause`
     for start, end, seconds in marked.regions():
         for first, last in paragraphs(marked.plain, start, end):
             before = gap
@@ -116,9 +113,9 @@ def _arrange(marked: _MarkedText, speak: Callable[[int, int], Iterator[Utterance
                         yield Pause(0.0)
                     continue
                 silent = 0
-                if before:
+                if before != 0.0:
                     yield Pause(before)
-                spoken, before, gap = True, 0.0, PARAGRAPH_PAUSE
+                spoken, before, gap = True, 0.0, None
                 yield utterance
         gap = 0.0
         if seconds:

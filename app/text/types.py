@@ -60,9 +60,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Silence of `seconds`."""
+    """Silence of `seconds`; None: that between two paragraphs, which is a choice of the stream."""
 
-    seconds: float
+    seconds: float | None
 
 
 SpeechSegment = Utterance | Pause
@@ -137,7 +137,7 @@ class Script:
 
     places: Places
     style: Style = PLAIN
-    pause: float = 0.0
+    pause: float | None = 0.0
     readings: tuple[Reading, ...] = ()
     spans: tuple[Span, ...] = ()
     bookmarks: tuple[Bookmark, ...] = ()

@@ -18,7 +18,6 @@ from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.text import marks
-from app.text.planner import PARAGRAPH_PAUSE
 from app.text.types import Pause
 from app.translation.plan import Plan, TranslationOptions, request_for
 from app.translation.service import AUTO, TranslationService
@@ -147,7 +146,7 @@ class Interpreter:
                 start = text.find(sentence.source, position)
                 if start >= 0:
                     if position and "\n\n" in text[position:start].replace(" ", ""):
-                        yield Pause(PARAGRAPH_PAUSE)
+                        yield Pause(None)
                     position = start + len(sentence.source)
                 yield Interpreted(sentence.source, sentence.translation.text)
             outcome = "ok"

@@ -98,6 +98,9 @@ class ToneCatalog:
     def default_recognizer(self) -> str | None:
         return self.recognizer
 
+    def judges(self, recognizer: str, model: str) -> bool:
+        return model != "tone-two"
+
     def resolve(self, name: str | None) -> str:
         if name in (None, "t"):
             return "tone"

@@ -62,19 +62,28 @@ def test_a_budget_that_is_no_size_is_refused(text: str) -> None:
         load_settings(None, HOME | {"NIGHTINGALE_MEMORY_BUDGET": text})
 
 
-def test_times_of_single_models_are_a_table_or_pairs(tmp_path: Path) -> None:
-    file = tmp_path / "settings.toml"
-    file.write_text("[idle_unload_seconds_by_model]\nhouse = 0\nwhisper-base = 600\n")
-    pairs = HOME | {"NIGHTINGALE_IDLE_UNLOAD_SECONDS_BY_MODEL": "house=0, whisper-base = 600"}
-    expected = {"house": 0.0, "whisper-base": 600.0}
-    assert load_settings(file, HOME).idle_unload_seconds_by_model == expected
-    assert load_settings(None, pairs).idle_unload_seconds_by_model == expected
+@pytest.mark.parametrize(
+    ("name", "text", "table", "expected"),
+    [
+        ("idle_unload_seconds", "600", 600, {"default": 600.0}),
+        ("idle_unload_seconds", "house=0, whisper-base = 600", {"house": 0, "whisper-base": 600}, None),
+        ("idle_unload_seconds", "default=9,house=0", {"default": 9, "house": 0}, None),
+        ("pauses", "sentence=0.3", {"sentence": 0.3}, {"sentence": 0.3, "paragraph": 0.9}),
+        ("pauses", "sentence=0.3,paragraph=2", {"sentence": 0.3, "paragraph": 2}, None),
+    ],
+)
+def test_seconds_by_name_are_a_table_or_pairs(name: str, text: str, table: object, expected: object) -> None:
+    found = [getattr(Settings.model_validate({name: value}), name) for value in (text, table)]
+    missing = {"default": 0.0} if name == "idle_unload_seconds" else {}
+    assert found == [expected or missing | table] * 2  # type: ignore[operator]
+    assert load_settings(None, HOME | {f"NIGHTINGALE_{name.upper()}": text}).model_dump()[name] == found[0]
 
 
 @pytest.mark.parametrize("text", ["house", "house=", "=3", "house=soon", "house=-1", "house=nan"])
-def test_times_that_cannot_be_read_are_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="idle_unload_seconds_by_model"):
-        load_settings(None, HOME | {"NIGHTINGALE_IDLE_UNLOAD_SECONDS_BY_MODEL": text})
+@pytest.mark.parametrize("name", ["idle_unload_seconds", "pauses"])
+def test_seconds_that_cannot_be_read_are_refused(name: str, text: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        load_settings(None, HOME | {f"NIGHTINGALE_{name.upper()}": text})
 
 
 def test_empty_variables_are_ignored() -> None:

@@ -31,7 +31,7 @@ def test_little_silence_surrounds_an_utterance(server: str, voice: str) -> None:
         level = loudness(speak(server, text, voice=voice))
         loud = np.flatnonzero(level > level.max() / 200)
         assert loud[0] * 0.005 <= 0.06, text  # 20 ms, and the rise of an f or h
-        assert (level.size - 1 - loud[-1]) * 0.005 <= 0.18, text
+        assert (level.size - 1 - loud[-1]) * 0.005 <= 0.12, text
 
 
 @pytest.mark.parametrize("voice", ["rms", "slt"])
@@ -40,7 +40,7 @@ def test_sentences_keep_a_pause_between_them(server: str, voice: str) -> None:
     edges = np.flatnonzero(np.diff(np.concatenate([[0], quiet.astype(int), [0]])))
     starts, ends = edges[::2], edges[1::2]
     inner = [(end - start) * 0.005 for start, end in zip(starts, ends, strict=True) if start and end < quiet.size]
-    assert 0.2 < max(inner) < 0.35
+    assert 0.4 < max(inner) < 0.58
 
 
 def test_both_voices_are_understood(server: str, recognize: Any) -> None:

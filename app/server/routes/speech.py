@@ -160,6 +160,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
                 lexicons=tuple(body.lexicons),
                 lexicon=body.lexicon,
                 cache=body.cache,
+                pauses=body.pauses,
                 voice_marks=self.voice_marks and body.voice_marks,
             ),
             speed_given=self._speed_given,

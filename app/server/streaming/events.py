@@ -11,7 +11,16 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, ValidationError
 
 from app.errors import BodyTooLargeError, ProtocolError
-from app.server.schemas import LexiconFields, OptionalFields, SamplingFields, Seed, ShortText, Speed, UnicodeText
+from app.server.schemas import (
+    LexiconFields,
+    OptionalFields,
+    Pauses,
+    SamplingFields,
+    Seed,
+    ShortText,
+    Speed,
+    UnicodeText,
+)
 from app.speech.document import InputType
 from app.speech.verifier import Mode
 
@@ -32,7 +41,8 @@ class Start(LexiconFields, SamplingFields, Message):
     translated first. `anticipate` translates the beginning of a sentence while the rest is still being written.
     `verify` has a recognizer hear each sentence; `done` tells the result. `lexicons` and `lexicon` give pronunciations.
     `cache` false: no sentence comes from the server's cache, or goes there. `voice_marks`: `[voice:NAME]` in a plain
-    text changes the voice. `instructions` are words for speed, volume and emotion; a `warning` names the others.
+    text changes the voice. `pauses` are seconds of silence between sentences and paragraphs. `instructions` are words
+    for speed, volume and emotion; a `warning` names the others.
     """
 
     type: Literal["start"]
@@ -54,6 +64,7 @@ class Start(LexiconFields, SamplingFields, Message):
     translate_model: UnicodeText | None = None
     anticipate: StrictBool = True
     voice_marks: StrictBool = True
+    pauses: Pauses = Field(default_factory=dict)
 
 
 class Text(Message):

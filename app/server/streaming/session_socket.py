@@ -284,4 +284,5 @@ def _options(start: events.Start) -> SpeechOptions:
         lexicon=start.lexicon,
         cache=start.cache,
         voice_marks=start.voice_marks,
+        pauses=start.pauses,
     )

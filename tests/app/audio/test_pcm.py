@@ -1,4 +1,4 @@
-"""Samples as bytes; and silence around speech: 20 and 150 ms are kept, however the audio is divided."""
+"""Samples as bytes; and silence around speech: 20 and 100 ms are kept, however the audio is divided."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import wave
 import numpy as np
 import pytest
 
-from app.audio.pcm import LEAD, LEAD_BETWEEN, TRAIL, Coding, Trimmer, frame_bytes, frames, to_int16, wav_header
+from app.audio.pcm import LEAD, TRAIL, Coding, Trimmer, frame_bytes, frames, to_int16, wav_header
 from models.contract import Pcm
 
 RATE = 24_000
@@ -91,10 +91,29 @@ def test_silence_is_cut_and_sound_is_not(before: float, after: float, size: int 
     assert min(after, TRAIL) - window <= sent.size / RATE - (before - cut / RATE) - 1.2 <= min(after, TRAIL) + window
 
 
-def test_a_sentence_after_another_keeps_a_pause() -> None:
-    _, cut = trimmed(utterance(0.4, 0.4), lead=LEAD_BETWEEN)
-    assert cut / RATE == pytest.approx(0.4 - LEAD_BETWEEN, abs=0.006)
-    assert trimmed(utterance(0.1, 0.4), lead=LEAD_BETWEEN)[1] == 0
+@pytest.mark.parametrize(("before", "fill", "cut"), [(0.4, False, 0.05), (0.1, False, 0), (0.1, True, -0.25)])
+def test_a_sentence_after_another_keeps_a_pause(before: float, fill: bool, cut: float) -> None:
+    trimmer = Trimmer(RATE, 0.35, fill=fill)
+    sent = trimmer.push(utterance(before, 0.4), last=True)
+    assert trimmer.cut / RATE == pytest.approx(cut, abs=0.006)
+    assert trimmer.lead / RATE == pytest.approx(before - cut, abs=0.006)
+    assert (sent.size - trimmer.tail) / RATE == pytest.approx(before - cut + 1.2, abs=0.006)
+    assert trimmer.tail / RATE == pytest.approx(TRAIL, abs=0.006)
+
+
+@pytest.mark.parametrize("size", [None, 500, 4_800])
+@pytest.mark.parametrize(("level", "breath"), [(0.1, -53), (0.1, -60), (0.3, -48), (0.03, -64)])
+def test_a_breath_after_the_last_word_is_cut(level: float, breath: float, size: int | None) -> None:
+    pcm = np.concatenate([utterance(0.2, 0, level=level, floor=1e-5), noise(0.6, 10 ** (breath / 20), 7)])
+    sent, cut = trimmed(pcm, size)
+    assert (sent.size + cut) / RATE - 1.4 == pytest.approx(TRAIL, abs=0.006)
+
+
+def test_a_weak_consonant_at_the_end_is_kept() -> None:
+    """An f that falls for 150 ms to -60 dBFS: it fades within the 100 ms that are kept."""
+    fall = noise(0.15, 1.0) * np.geomspace(1e-2, 1e-3, round(0.15 * RATE)).astype(np.float32)
+    sent, cut = trimmed(np.concatenate([utterance(0.2, 0, level=0.1, floor=1e-5), fall, noise(0.5, 1e-5)]))
+    assert (sent.size + cut) / RATE - 1.4 > 0.15
 
 
 def test_sound_is_sent_at_once_and_silence_held_back() -> None:

@@ -22,7 +22,7 @@ from app.cli import model_checks
 from app.cli.doctor import reference, run
 from app.cli.model_checks import SAID, ModelCheck, check_models, check_recognizer, faults
 from app.config import Settings
-from app.engine.catalog import Catalog
+from app.engine.catalog import Catalog, FileCheck, Verification, pulled_record
 from loadtest.fake_checkpoints import small, write
 from models.backend import device_name, on_cpu
 from models.chatterbox.pipeline import ChatterboxSynthesizer
@@ -131,7 +131,9 @@ def test_a_model_of_tokens_speaks_a_known_number_of_them(tmp_path: Path, monkeyp
     monkeypatch.setattr(model_checks, "TIMED", model_checks.TIMED[:1])  # random numbers find no end of a sentence
     monkeypatch.setattr(model_checks, "SPOKEN", ())
     monkeypatch.setitem(ChatterboxSynthesizer._stream.__kwdefaults__, "limit", 120)
-    monkeypatch.setattr(model_checks, "_Ear", lambda _: SimpleNamespace(name=None))  # nobody listens to them
+    monkeypatch.setattr(
+        model_checks, "_Ear", lambda _: SimpleNamespace(judges=lambda _: False)
+    )  # nobody listens to them
     checks = {check.model: check for check in check_models(Settings(data_dir=tmp_path), 0.2, lambda name: None)}
     assert "102 speech tokens" not in {times.work for times in checks["house"].times}
     times = checks["chatterbox-turbo"].times[-1]
@@ -199,14 +201,40 @@ def test_kernels_that_are_turned_off_are_no_problem() -> None:
     assert done.returncode == 0
 
 
-def an_ear(model: Ear, *, bundled: str | None = None) -> model_checks._Ear:
-    """The only recognizer of a catalog, which also has the voice `house` in the box, and others."""
-    boxes = {"ear": bundled, "house": "house"}
+@pytest.mark.parametrize(
+    ("pulled", "said", "expected"),
+    [
+        ([], (), ()),
+        ([], ("is silent",), ("2 files are not as pinned, such as a.pt (wrong size), b.pt (missing); is silent",)),
+        (["a.pt"], (), ("2 files are not as pinned, such as a.pt (wrong size), b.pt (missing)",)),
+    ],
+)
+def test_what_is_installed_is_tried_pinned_or_not(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pulled: list[str],
+    said: tuple[str, ...],
+    expected: tuple[str, ...],
+) -> None:
+    folder = tmp_path / "models" / "house"
+    pulled_record(folder).parent.mkdir()
+    pulled_record(folder).write_text(json.dumps(pulled))
+    files = (FileCheck("a.pt", "wrong size"), FileCheck("b.pt", "missing"), FileCheck("c.pt", "ok"))
+    monkeypatch.setattr(Catalog, "verify", lambda _, name: Verification(name, folder, files))
+    problems = tuple(f"house: {each}" for each in said)
+    monkeypatch.setattr(model_checks, "_tried", lambda _, __, model, *___: ModelCheck(model.name, 1.0, (), problems))
+    house = check_models(Settings(data_dir=tmp_path), 1.0, lambda name: None)[0]
+    assert house.load == 1.0
+    assert house.problems == tuple(f"house: {each}: nightingale models verify house" for each in expected)
+
+
+def an_ear(model: Ear) -> model_checks._Ear:
+    """The only recognizer of a catalog."""
     return model_checks._Ear(
         SimpleNamespace(  # type: ignore[arg-type]
             default_recognizer=lambda: "ear",
             present=lambda name: name == "ear",
-            entry=lambda name: SimpleNamespace(bundled=boxes.get(name)),
+            judges=lambda name, model: True,
             load=lambda name: model,
         )
     )
@@ -231,10 +259,3 @@ def test_each_voice_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, te
     assert [10_000 < request.pcm.size < 160_000 for request in ear.requests] == [True, True]
     report = doctor_module._markdown({"device": "", "processor": ""}, [house], [])
     assert f"| house | slt | {wrong} of 9 | {text} |" in report
-
-
-def test_the_recognizer_in_the_box_judges_only_the_voices_in_the_box() -> None:
-    inside = an_ear(Ear(), bundled="ear")
-    assert (inside.judges("house"), inside.judges("kokoro-82m")) == (True, False)
-    outside = an_ear(Ear())
-    assert (outside.judges("house"), outside.judges("kokoro-82m")) == (True, True)

@@ -400,6 +400,20 @@ def test_pull_then_verify_then_default(tiny_kokoro, capsys, tmp_path):
     assert err == ""
 
 
+def test_a_community_checkpoint_is_named_and_left_alone(tiny_kokoro, capsys, tmp_path):
+    folder = tmp_path / "models" / "kokoro-82m"
+    folder.mkdir(parents=True)
+    own = {"config.json": FILES["config.json"], "kokoro-v1_0.pth": b"own"}
+    for path, content in own.items():
+        (folder / path).write_bytes(content)
+    assert main.main(["models", "verify", "kokoro-82m"]) == 1
+    said = "not the pinned files: a community checkpoint? 2 of 3 differ, such as kokoro-v1_0.pth (wrong size)"
+    assert capsys.readouterr().out == f"kokoro-82m: {said}\n"
+    assert main.main(["models", "pull", "kokoro-82m", "--endpoint", tiny_kokoro.endpoint]) == 1
+    assert "1 files in" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == own
+
+
 def test_pulling_a_translator_states_its_license_before_anything_is_fetched(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path))
     with hub_server.serve(dict(FILES)) as hub:

@@ -305,6 +305,20 @@ def test_the_default_recognizer_is_one_that_is_installed(tmp_path, ears):
         catalog(tmp_path, recognition_model="babel").default_recognizer()
 
 
+@pytest.mark.parametrize(
+    ("recognizer", "model", "known"),
+    [
+        ("ear", "house", True),
+        ("ear", "kokoro-82m", False),
+        ("ear", "chatterbox", False),
+        ("whisper-base", "kokoro", True),
+        ("whisper-base", "house", True),
+    ],
+)
+def test_the_bundled_recognizer_judges_only_bundled_voices(tmp_path, recognizer, model, known):
+    assert catalog(tmp_path).judges(recognizer, model) is known
+
+
 def test_without_any_recognizer_openai_s_names_of_them_are_unknown(tmp_path, monkeypatch):
     speaking = {name: entry for name, entry in read_entries().items() if entry.kind == "text-to-speech"}
     monkeypatch.setattr("app.engine.catalog.read_entries", lambda: speaking)

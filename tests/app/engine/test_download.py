@@ -106,7 +106,23 @@ def test_pull_repairs_only_what_is_damaged(hub, target):
     done = fetch(hub, target)
     assert set(done.fetched) == {"voices/a.pt", "voices/b.pt"}
     assert installed(target) == FILES
+    assert installed(target.with_name("tiny.replaced")) == {"voices/a.pt": b"damaged"}
     assert hub.ranges(WEIGHTS) == []
+
+
+@pytest.mark.parametrize(
+    "own", [{WEIGHTS: b"own"}, {"config.json": b"{}", "voices/a.pt": b"own"}, FILES | {WEIGHTS: b"own"}]
+)
+def test_files_that_no_pull_wrote_are_not_replaced(hub, target, own):
+    for path, content in own.items():
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        (target / path).write_bytes(content)
+    wrong = [path for path in FILES if own.get(path, FILES[path]) != FILES[path]]
+    refuse(hub, target, rf"tiny: {len(wrong)} files .* such as {wrong[0]}, .*community checkpoint")
+    assert hub.requests == []
+    for path in wrong:
+        (target / path).unlink()
+    fetch(hub, target)
 
 
 def test_progress_goes_to_stderr_and_ends_full(hub, target, capsys):

@@ -99,6 +99,25 @@ def test_a_recognizer_that_fails_leaves_the_sentence_unheard(hearing: Any, monke
     assert result(speak(hearing)) == ("unheard", 0, 0, 1, "ear")
 
 
+@pytest.mark.parametrize(
+    ("text", "model", "found"),
+    [
+        ("Hello there, my friend.", "tone-two", ("unheard", 0, 0, 1, "none")),
+        (
+            "[voice:tone-two/steady] Not known. [voice:tone/steady] Hello there, my friend.",
+            "tone",
+            ("unheard", 4, 1, 2, "ear"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("mode", ["report", "retry"])
+def test_a_voice_that_the_recognizer_does_not_know_is_unheard(
+    hearing: Any, text: str, model: str, mode: str, found: tuple[object, ...]
+) -> None:
+    hearing.ear.says[:] = ["hello there my fiend"]
+    assert result(speak(hearing, text, model=model, verify=mode)) == found
+
+
 def test_a_model_that_draws_speaks_again_with_the_next_seed(hearing: Any) -> None:
     hearing.parrot.requests.clear()
     hearing.ear.says[:] = [WORSE, GOOD]

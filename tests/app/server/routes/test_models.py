@@ -129,7 +129,7 @@ def test_a_server_stays_ready_without_its_default_model(loads: Running) -> None:
 
 
 def test_the_limits_of_single_models_are_their_own(start_server: Any, wait_until: Any) -> None:
-    running = start_server(idle_unload_seconds=0.2, idle_unload_seconds_by_model={"t": 0})
+    running = start_server(idle_unload_seconds={"default": 0.2, "t": 0})
     assert speak(running, WAIT).status_code == 200
     assert wait_until(lambda: entry(running)["status"] == "available")
     assert (entry(running, "tone")["status"], entry(running, "tone")["idle_unload_seconds"]) == ("ready", 0)
@@ -217,6 +217,6 @@ def test_a_server_for_others_without_keys_lets_nobody(start_server: Any) -> None
 
 
 def test_a_limit_of_a_model_that_does_not_exist_is_refused() -> None:
-    settings = Settings(idle_unload_seconds_by_model={"nothing": 1})
-    with pytest.raises(SettingsError, match=r"idle_unload_seconds_by_model.*nothing"):
+    settings = Settings(idle_unload_seconds={"nothing": 1})
+    with pytest.raises(SettingsError, match=r"idle_unload_seconds.*nothing"):
         create_app(settings, ToneCatalog())  # type: ignore[arg-type]

@@ -14,6 +14,8 @@ import numpy as np
 import openai
 import pytest
 
+from tests.app.server.streams import say, session
+
 SPEECH = "/v1/audio/speech"
 LONG = "This is the first sentence. Here comes the second one. And this is the third of them. Now the fourth one."
 
@@ -72,12 +74,39 @@ def test_sse_deltas_join_to_the_very_stream(server: Any, name: str, text: str) -
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
-def test_pauses_are_silence_of_their_length(server: Any) -> None:
-    with_pause = post(server, input="Hello there. [pause:1.5s] Good bye.", response_format="pcm").content
-    without = post(server, input="Hello there. Good bye.", response_format="pcm").content
-    assert len(with_pause) - len(without) == pytest.approx(1.5 * 48_000, abs=4_800)
-    quiet = pcm_of(with_pause) == 0
-    assert quiet.sum() >= 1.5 * 24_000
+TWO = "Hello there. Good bye."
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "expected"),
+    [
+        (TWO, {}, [0.5]),
+        (TWO, {"speed": 2.0}, [0.25]),
+        (TWO, {"speed": 0.5}, [1.0]),
+        (TWO, {"pauses": {"sentence": 0.2}}, [0.2]),
+        (f"{TWO}\n\nAs always.", {}, [0.5, 0.9]),
+        (f"{TWO}\n\nAs always.", {"speed": 2.0}, [0.25, 0.45]),
+        (f"{TWO}\n\nAs always.", {"pauses": {"sentence": 0.3, "paragraph": 1.5}}, [0.3, 1.5]),
+        (f"{TWO}\n\nAs always.", {"pauses": {"sentence": 1.2}}, [1.2, 1.2]),
+        ("<speak><p>Hello there.</p><p>Good bye.</p></speak>", {"pauses": {"paragraph": 2}}, [2.0]),
+        ("Hello there. [pause:1.5s] Good bye.", {}, [1.5]),
+    ],
+)
+def test_pauses_have_their_lengths(server: Any, text: str, fields: dict[str, Any], expected: list[float]) -> None:
+    pcm = pcm_of(post(server, input=text, response_format="pcm", **fields).content)
+    gaps = np.diff(np.flatnonzero(np.abs(pcm) > 1e-3)) / 24_000
+    assert gaps[gaps > 0.1] == pytest.approx(expected, abs=0.03)
+
+
+def test_the_settings_choose_the_pauses(start_server: Any) -> None:
+    sizes = []
+    for pauses in ({"sentence": 0.2}, {"sentence": 1.2}):
+        server = start_server(pauses=pauses)
+        with session(server) as socket:
+            sizes.append(len(say(socket, TWO)[1]) / 48_000)
+        with session(server, pauses={"sentence": 0.7}) as socket:
+            sizes.append(len(say(socket, TWO)[1]) / 48_000)
+    assert np.diff(sizes) == pytest.approx([0.5, 0.5, -0.5], abs=0.01)
 
 
 def test_markup_is_text_where_the_client_says_so(server: Any) -> None:
@@ -105,6 +134,8 @@ def test_voice_names(server: Any, voice: object) -> None:
     [
         ({"input": "Hi", "sample_rate": 1}, (400, "unsupported_format", "sample_rate", "8000")),
         ({"input": "Hi", "response_format": "opus", "sample_rate": 44_100}, (400, "unsupported_format", None, "48000")),
+        ({"input": "Hi", "pauses": {"sentence": -1}}, (400, "invalid_request", "pauses", "greater than or equal to 0")),
+        ({"input": "Hi", "pauses": {"word": 1}}, (400, "invalid_request", "pauses", "'sentence' or 'paragraph'")),
         ({"input": "Hi [pause:soon]"}, (400, "invalid_markup", "input", "pause")),
         ({"input": "Hi", "speed": "fast"}, (400, "invalid_request", "speed", "number")),
         ({"input": "Hi", "speed": True}, (400, "invalid_request", "speed", "number")),
