@@ -14,7 +14,7 @@ CANCELLED: Final = 0.1
 
 
 class Mixer:
-    """Mean of channels, block by block. Where they cancel, as with opposite phase, one of them: the loudest at first."""
+    """Mean of channels, block by block. Where they cancel, as with opposite phase, the loudest of them."""
 
     def __init__(self) -> None:
         self._loudest: int | None = None

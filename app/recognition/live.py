@@ -458,7 +458,7 @@ class LiveRecognition:
         """Make the final text of an utterance."""
         if self._behind(end) > SKIP:
             metrics.skipped_audio.labels(*self.labels.values()).inc((end - max(item.begin, item.covered)) / SAMPLE_RATE)
-            self._finish_item(item, end, ())
+            self._finish_item(item, end, (), skipped=True)
             return
         try:
             segments = item.last
@@ -472,7 +472,9 @@ class LiveRecognition:
             return
         self._finish_item(item, end, segments)
 
-    def _finish_item(self, item: OpenUtterance, end: int, segments: Sequence[RecognizedSegment]) -> None:
+    def _finish_item(
+        self, item: OpenUtterance, end: int, segments: Sequence[RecognizedSegment], *, skipped: bool = False
+    ) -> None:
         self._items.popleft()
         self.timeline.busy += item.timeline.busy
         for stage, seconds in item.timeline.stages.items():
@@ -482,13 +484,13 @@ class LiveRecognition:
         )
         text, found = item.finish(segments)
         language = item.language if text else None
-        start, until, warning = item.start / SAMPLE_RATE, end / SAMPLE_RATE, self._warning(item, end)
+        start, until, warning = item.start / SAMPLE_RATE, end / SAMPLE_RATE, self._warning(item, end, skipped=skipped)
         self._send(Utterance(item.number, start, until, text, language, found, warning))
 
-    def _warning(self, item: OpenUtterance, end: int) -> str | None:
+    def _warning(self, item: OpenUtterance, end: int, *, skipped: bool) -> str | None:
         behind = self._behind(end)
         if behind > LATE:
-            lost = "; what was left of this utterance was not heard" if behind > SKIP else ""
+            lost = "; what was left of this utterance was not heard" if skipped else ""
             return f"Recognition is {behind:.0f} seconds behind: this computer is too slow for the model{lost}."
         return self._service.advice(self._passes.model) if item.unsure else None
 

@@ -16,7 +16,7 @@ from models.timeline import Timeline
 
 # Confidence below which a recognizer does not know the voice. Of the ear in the box (models/ear/README.md): windows of
 # the house voices lie above it, and those of people below.
-LEAST_CONFIDENCE: Final = -0.23
+LEAST_CONFIDENCE: Final = -0.205
 
 
 @dataclass(slots=True, eq=False)

@@ -31,7 +31,8 @@ class DecodingOptions:
     `language` is one of the tokenizer's codes. At `temperature` 0, `beams` hypotheses are kept, with `patience`; above,
     the best of `best_of` samples is taken, drawn by `seed`. `length_penalty` is in [0, 1]. `prompt` are tokens of
     earlier text, `prefix` those with which the transcript begins. `limit` is the most tokens of the transcript, half of
-    the model's at most, which is the default. `draft` are text tokens that were probably said: greedy search of one window verifies them.
+    the model's at most, which is the default. `draft` are text tokens that were probably said: greedy search of one
+    window verifies them.
     """
 
     language: str = "en"
@@ -104,22 +105,40 @@ class Thresholds:
 
 
 def decode_with_fallback(
-    decode: Decode, options: DecodingOptions, temperatures: tuple[float, ...], thresholds: Thresholds
+    decode: Decode,
+    options: DecodingOptions,
+    temperatures: tuple[float, ...],
+    thresholds: Thresholds,
+    prompt: tuple[int, ...] = (),
 ) -> Generator[None, None, Decoded]:
-    """Decode at one temperature after the other, until a transcript is trusted. The last whole one is taken in any case.
+    """Decode at rising temperatures until a transcript is trusted. The last whole one is taken in any case.
 
-    All tries together cost at most _FALLBACK times the first pass. Steps are counted, not seconds: a loaded machine must
-    not change the text.
+    All tries together cost at most _FALLBACK times the first pass. Steps are counted, not seconds: a loaded machine
+    must not change the text.
+
+    Args:
+        decode: Decodes the window.
+        options: Of the first try.
+        temperatures: In the order in which they are tried.
+        thresholds: What is trusted.
+        prompt: That of later tries. Text of the window before may be what a text repeats, so they begin without it, and
+            at the first temperature again.
     """
     found = yield from decode(replace(options, temperature=temperatures[0]))
     left = (_FALLBACK - 1) * (_ENCODER + found.steps)
-    step = 1 + _SAMPLE * (options.best_of - 1)
-    for temperature in temperatures[1:]:
+    again = temperatures[:1] if len(temperatures) > 1 and options.prompt != prompt else ()
+    rest = temperatures[1:]
+    fit = max(1, int(left / (1 + _SAMPLE * (options.best_of - 1)) / max(1, found.steps)))
+    fit = min(fit, len(rest))  # few tries must not all be cautious
+    spread = [rest[math.ceil(number * (len(rest) + 1) / (fit + 1)) - 1] for number in range(1, fit + 1)]
+    for temperature in (*again, *spread):
+        step = 1 + _SAMPLE * ((options.best_of if temperature else options.beams) - 1)
         most = int(left / step)
         limited = options.limit is None or most < options.limit
         if not thresholds.refuses(found) or most < 1:
             break
-        tried = yield from decode(replace(options, temperature=temperature, limit=most if limited else options.limit))
+        limit = most if limited else options.limit
+        tried = yield from decode(replace(options, temperature=temperature, prompt=prompt, limit=limit))
         if limited and len(tried.tokens) >= most:  # it was cut off
             break
         found, left = tried, left - step * tried.steps

@@ -153,10 +153,11 @@ class Transcriber:
             yield from self._model.hear(seek, size)
             prompt = tuple(self._tokens[self._prompt_from :])
             decoding = replace(options.decoding, prompt=prompt, draft=self._draft)
-            tries = decode_with_fallback(self._model.decode, decoding, options.temperatures, options.thresholds)
-            found = yield from tries
+            found = yield from decode_with_fallback(
+                self._model.decode, decoding, options.temperatures, options.thresholds, options.decoding.prompt
+            )
             self._draft = self._draft[found.used :]
-            if options.thresholds.is_silent(found):
+            if options.thresholds.is_silent(found) or not self._voices.allow(found.text, size):
                 self._seek = seek + size
                 continue
             if options.prosody:

@@ -10,6 +10,7 @@ from models.whisper.words import Segment
 
 _BEFORE = 30  # frames of a window before its first voice, and after its last
 _REST = 20  # frames of a voice that are too few for a window of their own
+_LETTERS = 25  # that are spoken in a second at most
 _EARLY = 0.03  # seconds by which a word may begin before its voice is detected
 _WORD = 0.2  # seconds of a word whose time nothing tells
 
@@ -41,6 +42,10 @@ class Voices:
             if self._known and end > frame and following - end >= self._window // 5:
                 return min(end + _BEFORE, self._content) - frame
         return self._content - frame
+
+    def allow(self, text: str, size: int) -> bool:
+        """Return whether a text can be spoken in `size` frames: models write whole sentences for a laugh."""
+        return not self._known or len(text) <= _LETTERS * (size + _BEFORE) / FRAMES_A_SECOND
 
     def place(self, segments: Sequence[Segment], seek: int, size: int) -> None:
         """Let segments and words of the window of `size` frames from `seek` on begin with a voice, not before it."""

@@ -361,17 +361,25 @@ def test_sizes_agree_wherever_they_are_written(tmp_path):
         assert len(re.findall(r"[\d.]+ [MB]\b", model.description)) == 1
 
 
-def test_whisper_may_be_put_there_in_three_layouts(tmp_path):
+def test_whisper_may_be_put_there_in_each_layout(tmp_path):
     subject = catalog(tmp_path)
     assert subject.default_recognizer() == subject.resolve("whisper-1") == "ear"
     with pytest.raises(WeightsMissingError, match=r"hf download \S+ config\.json model\.safetensors tokenizer\.json"):
         subject.load("openai/whisper-base")
-    for name, weights in (("whisper-tiny", "weights.npz"), ("whisper-base", "model.safetensors")):
+    for name, files in (
+        ("whisper-tiny", ("config.json", "weights.npz", "tokenizer.json")),
+        ("whisper-base", ("config.json", "model.safetensors", "tokenizer.json")),
+        ("whisper-small", ("small.pt", "tokenizer.json")),
+        ("whisper-medium", ("medium.pt", "multilingual.tiktoken")),
+        ("whisper-large-v3-turbo", ("large-v3-turbo.pt", "tokenizer.json")),
+    ):
         folder = subject.directory(name)
         folder.mkdir(parents=True)
-        for file in ("config.json", weights, "tokenizer.json"):
+        for file in files:
             (folder / file).write_bytes(b"{}")
         assert subject.present(name)
         assert subject.default_recognizer() == subject.resolve("whisper-1") == name
+        assert subject.size(name) == 2 * len(files)
+        assert [check.path for check in subject.verify(name).files] == [*files]
     with pytest.raises(HubError, match="No checksums are pinned"):
         pull(subject.entry("whisper-tiny"), subject.directory("whisper-tiny"), progress=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from prometheus_client import REGISTRY
 
 from app.audio.vad import SAMPLE_RATE, VoiceOptions
 from app.engine.worker import ModelWorker
@@ -89,6 +90,7 @@ def parts() -> Iterator[SimpleNamespace]:
         settings=SimpleNamespace(recognition_gate=True),
         charge=charged.append,
         charged=charged,
+        advice=lambda model: f"install another than {model}",
     )
     worker.stop()
 
@@ -287,6 +289,53 @@ def test_a_quota_ends_the_audio(parts: Any) -> None:
             await live.push(np.zeros(3 * SAMPLE_RATE, np.float32))
 
     listen(SimpleNamespace(**{**vars(parts), "charge": charge}), Ear(), act)
+
+
+class Stranger(Ear):
+    """Is sure of no word of audio that begins loud."""
+
+    def recognize(self, request: RecognitionRequest, *rest: Any) -> Any:
+        for segment in super().recognize(request, *rest):
+            yield replace(segment, confidence=-0.9 if request.pcm[0] > 0.6 else -0.1)
+
+
+def test_a_voice_that_the_model_does_not_know_has_a_warning_and_no_text(parts: Any, monkeypatch: Any) -> None:
+    heard_all(monkeypatch)
+
+    async def act(live: LiveRecognition) -> None:
+        for level in (0.8, 0.5):
+            await live.push(np.full(2 * SAMPLE_RATE, level, np.float32))
+            await live.commit()
+
+    unknown, known = (event for event in listen(parts, Stranger(), act) if isinstance(event, Utterance))
+    assert (unknown.text, unknown.language, unknown.warning) == ("", None, "install another than ear")
+    assert known.text
+    assert known.warning is None
+
+
+@pytest.mark.parametrize("live_speech", [True, False])
+def test_live_speech_far_behind_is_told_and_skipped(parts: Any, monkeypatch: Any, live_speech: bool) -> None:
+    heard_all(monkeypatch)
+    monkeypatch.setattr("app.recognition.live.AHEAD", 100.0 if live_speech else 3.0)
+    skipped = "nightingale_skipped_audio_seconds_total", {"model": "ear", "surface": "openai", "streaming": "true"}
+    before = REGISTRY.get_sample_value(*skipped) or 0.0
+    ear = Ear()
+
+    async def act(live: LiveRecognition) -> None:
+        for _ in range(8):
+            await live.push(np.full(5 * SAMPLE_RATE, 0.5, np.float32))
+            await live.commit()
+        ear.gate.set()
+
+    options = replace(MANUAL, partials=False)
+    texts = [event for event in listen(parts, ear, act, options, prompt="gated") if isinstance(event, Utterance)]
+    assert [event.start for event in texts] == [0, 5, 10, 15, 20, 25, 30, 35]
+    told = [(bool(event.text), event.warning is not None) for event in texts]
+    late, lost, prompt = (True, True), (False, True), (True, False)
+    # The first was under way. A file is late by nature.
+    assert told == ([late, lost, lost, late, late, late, prompt, prompt] if live_speech else [prompt] * 8)
+    assert ["not heard" in (event.warning or "") for event in texts] == [each == lost for each in told]
+    assert (REGISTRY.get_sample_value(*skipped) or 0.0) - before == (10.0 if live_speech else 0.0)
 
 
 def test_audio_waits_for_a_slow_model_and_a_closed_one_ends(parts: Any, monkeypatch: Any) -> None:

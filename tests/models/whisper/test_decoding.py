@@ -86,6 +86,22 @@ def test_all_tries_cost_three_times_the_first(tokens: int, best_of: int, tries: 
     assert len(found.tokens) == tokens
 
 
+def test_a_later_try_begins_without_the_text_of_the_window_before() -> None:
+    seen: list[tuple[float, tuple[int, ...]]] = []
+
+    def decoder(options: DecodingOptions) -> Generator[None, None, Decoded]:
+        yield
+        seen.append((options.temperature, options.prompt))
+        return replace(decoded(ratio=9.0 if len(seen) < 3 else 1.0), steps=100)
+
+    options = DecodingOptions(prompt=(1, 2, 3), best_of=5)
+    drain(decode_with_fallback(decoder, options, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), Thresholds(), (1,)))
+    assert seen == [(0.0, (1, 2, 3)), (0.0, (1,)), (0.6, (1,))]  # one of five samples fits: it is not a cautious one
+    seen.clear()
+    drain(decode_with_fallback(decoder, options, (0.0,), Thresholds(), (1,)))
+    assert seen == [(0.0, (1, 2, 3))]
+
+
 def test_prompts() -> None:
     one = tokenizer()
     assert prompt_tokens(one, DecodingOptions(language="de"), 448) == ([50258, 50261, 50359], 0)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
+from loadtest import torch_file
 from models.backend import mx
 from models.contract import WeightsError
 from models.whisper.network import Whisper
@@ -75,6 +76,13 @@ def test_files(tmp_path: Path) -> None:
     dims, again, heads = read_checkpoint({"config": str(tmp_path / "config.json"), "weights": str(path)}, "any")
     assert (dims, heads) == (DIMS, ((1, 0), (1, 3)))
     assert all(bool(mx.array_equal(again[name], arrays[name])) for name in arrays if "positional" not in name)
+    official = tmp_path / "base.pt"
+    dims = {key: value for key, value in asdict(DIMS).items() if key != "n_ctc"}
+    torch_file.write(official, {"dims": dims, "model_state_dict": ARRAYS})
+    # Its own configuration counts, whatever lies beside it; the catalog names the file for both.
+    dims, again, _ = read_checkpoint({"config": str(official), "weights": str(official)}, "any")
+    assert dims == DIMS
+    assert all(bool(mx.array_equal(again[name], arrays[name])) for name in arrays)
     generation.write_text(json.dumps({"alignment_heads": [[2, 0]]}))
     with pytest.raises(WeightsError, match="alignment heads"):
         read_checkpoint(files, "any")
