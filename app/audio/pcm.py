@@ -109,7 +109,7 @@ def frames(data: bytes, size: int) -> Iterator[bytes]:
 
 # Seconds kept before the first sound of a stream, and after the last sound of a sentence.
 LEAD: Final = 0.020
-TRAIL: Final = 0.080
+TRAIL: Final = 0.100
 # Sound is a short window whose root mean square exceeds this part of the loudest sample, -46 dB. The bounds are for a
 # silent piece and a quiet voice. An f or h rises slowly: it begins at _ONSET of that level.
 _PART: Final = 0.005
