@@ -6,6 +6,7 @@ strings of bounded length. `canonical` folds the characters of a text; `restrict
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -115,7 +116,8 @@ def make_utterances(
     starts = [start, *(_first_word(group).start for group in groups[1:])]
     for i, group in enumerate(groups):
         stop = starts[i + 1] if i + 1 < len(groups) else max(end, group[-1].end)
-        yield _utterance(text, starts[i], stop, group)
+        quoted = _utterance(text, starts[i], stop, group, quotes=symbols.issuperset("“”"))
+        yield quoted if len(quoted.phonemes) <= max_phonemes else _utterance(text, starts[i], stop, group, quotes=False)
 
 
 def _join_words(pieces: Sequence[Piece], symbols: frozenset[str]) -> list[Piece]:
@@ -193,20 +195,50 @@ def _best_boundary(words: list[Piece], first: int, last: int) -> int:
     return best
 
 
-def _utterance(text: str, start: int, end: int, group: list[Piece]) -> Utterance:
+def _utterance(text: str, start: int, end: int, group: list[Piece], *, quotes: bool) -> Utterance:
+    """Return the utterance of some pieces; with `quotes`, the quotation marks beside its words are phonemes, too."""
     start, end = _strip(text, start, end)
     phonemes = ""
     words: list[WordSpan] = []
+    position = start
     for word in group:
+        closing, opening = _quotes_between(text, position, word.start) if quotes else ("", "")
+        phonemes += closing if phonemes else ""
+        position = max(position, word.end)
         if word.is_mark:
             phonemes += word.phonemes
             continue
         if phonemes and not word.glued:
             phonemes += " "
+        phonemes += opening
         begin = len(phonemes)
         phonemes += word.phonemes
         words.append(WordSpan(text[word.start : word.end], word.start, word.end, begin, len(phonemes)))
+    phonemes += _quotes_between(text, position, end)[0] if quotes else ""
     return Utterance(text[start:end], start, end, phonemes, tuple(words))
+
+
+def _quotes_between(text: str, start: int, end: int) -> tuple[str, str]:
+    """Return the quotation mark that closes before [start, end) ends, and the one that opens there; "" for none.
+
+    A mark opens beside the word after it, and closes beside what is before it. After a digit it means inches.
+    """
+    between = text[start:end]
+    if not 0 < len(between) <= _WIDEST_QUOTES or not _ONLY_QUOTES.fullmatch(between):
+        return "", ""
+    closing = opening = ""
+    for i in range(start, end):
+        if text[i] not in _QUOTATION_MARKS:
+            continue
+        left, right = text[i - 1 : i] if i else "", text[i + 1 : i + 2]
+        closes, opens = bool(left) and not left.isspace() and left not in "([—", right.isalnum() or right in "([¿¡"
+        if closes == (opens and bool(right)):
+            closes, opens = text[i] in "”»", text[i] in "“«"
+        if closes and not left.isdecimal():
+            closing = "”"
+        elif opens and bool(right):
+            opening = "“"
+    return closing, opening
 
 
 def _first_word(group: list[Piece]) -> Piece:
@@ -233,6 +265,11 @@ KOKORO_SYMBOLS: Final = frozenset(
 """The 114 characters that have an id in the checkpoint's `config.json`."""
 
 STRESS: Final = frozenset("ˈˌ")
+
+_QUOTATION_MARKS: Final = frozenset('"“”„‟«»＂')
+# What may stand between two words with a quotation mark: no markup, whose attributes have quotation marks, too.
+_ONLY_QUOTES: Final = re.compile(r"[\s\"“”„‟«»＂'‘’.,;:!?…—–()\[\]¿¡-]*")
+_WIDEST_QUOTES: Final = 16
 
 # A near sound for characters that a model may lack.
 _NEAREST: Final = {"g": "ɡ", "ɝ": "ɜɹ", "ʱ": "ʰ", "ɫ": "l", "ɬ": "l", "ʉ": "u", "ɘ": "ə", "ɵ": "ə", "ʏ": "y", "ʍ": "w",

@@ -64,6 +64,9 @@ def test_words_that_a_model_has_no_use_for_are_named() -> None:
     assert unused(Parrot()) == ("instruction slowly", "instruction pirate")
     assert unused(Tone(), speed_given=True)[0] == "instruction slowly"
     assert unused(Parrot(), sampling=Sampling(exaggeration=1.0))[1] == "instruction cheerfully"
+    assert unused(Tone(), speed=2.1, speed_given=True)[0] == "speed above 2"
+    assert unused(Tone(), speed=1.5, rate=1.5)[0] == "speed above 2"
+    assert unused(Tone(), speed=2.0, speed_given=True)[0] == "instruction slowly"
 
 
 @pytest.mark.parametrize(

@@ -242,3 +242,30 @@ def test_a_text_with_nothing_to_say_leaves_turns_to_others() -> None:
         # No step reads more than a few sentences.
         assert len(segments) > 5
         assert all(segment == Pause(0.0) for segment in segments[:-1])
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en-us", 'He said, "I will go," and left.', ["hˌi sˈɛd, “ˌI wɪl ɡˌO,” ænd lˈɛft."]),
+        ("en-us", "“Is it late?” she asked.", ["“ˌɪz ɪt lˈAt?” ʃi ˈæskt."]),
+        ("en-us", 'The "apple" pie. "Go," he said.', ["ði “ˈæpᵊl” pˈI.", "“ɡˌO,” hi sˈɛd."]),
+        ("en-us", 'She said "no".', ["ʃˌi sˈɛd “nˈO”."]),
+        ("en-us", "It is 5'10\" tall.", ["ˌɪt ɪz fˈIv fˈʊt tˈɛn tˈɔl."]),
+        ("en-us", '<p>Go <a href="http://x.y">here</a></p>', ["ɡˌO hˈɪɹ"]),
+        ("fr-fr", "Il dit : « Je pars. »", ["il dˈi: “ʒə pˈaʁ.”"]),
+    ],
+)
+def test_quotation_marks_reach_a_model_that_knows_them(language: str, text: str, expected: list[str]) -> None:
+    for symbols, wanted in (
+        (KOKORO_SYMBOLS, expected),
+        (KOKORO_SYMBOLS - set('"“”'), [re.sub("[“”]", "", each) for each in expected]),
+    ):
+        segments = get_phonemizer(language).segments(text, symbols=symbols)
+        assert [segment.phonemes for segment in segments if isinstance(segment, Utterance)] == wanted
+
+
+def test_quotation_marks_leave_room_for_the_words() -> None:
+    (segment,) = get_phonemizer("en-us").segments('She said "no".', max_phonemes=len("ʃˌi sˈɛd nˈO."))
+    assert isinstance(segment, Utterance) and segment.phonemes == "ʃˌi sˈɛd nˈO."
+    assert [segment.phonemes[word.phoneme_start : word.phoneme_end] for word in segment.words] == ["ʃˌi", "sˈɛd", "nˈO"]

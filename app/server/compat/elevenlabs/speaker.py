@@ -112,7 +112,7 @@ class ContextSpeaker:
 
 
 def _in_milliseconds(alignment: Alignment, since: float) -> SocketAlignment:
-    """Return the times relative to second `since`. The durations add up to the whole."""
-    marks = [max(0, round((second - since) * 1e3)) for second in (*alignment.starts, alignment.end)]
+    """Return the times relative to second `since`. The durations add up to the whole: the first has silence before."""
+    marks = [0, *(max(0, round((second - since) * 1e3)) for second in (*alignment.starts[1:], alignment.end))]
     durations = [later - earlier for earlier, later in pairwise(marks)]
     return SocketAlignment(chars=list(alignment.text), charStartTimesMs=marks[:-1], charDurationsMs=durations)
