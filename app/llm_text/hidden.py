@@ -5,7 +5,8 @@ programs write these. Of Markdown, blocks of code, destinations of links, notes 
 bar between two cells becomes a comma. The text keeps its length, so every character stays at its place.
 
 A tag such as `<think>` opens a hidden part at the beginning of a line, after the end of a sentence, and where a word
-follows it without a space. Elsewhere ("the <think> tag") it is a word of the text.
+follows it without a space. Elsewhere ("the <think> tag") it is a word of the text. What a whole text does not close is
+text, too, but for a thought at its beginning, which was cut off. In a stream only its end would tell.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _TAIL: Final = 64
 """Characters at the end of a hidden part that may begin its end."""
 
 _NAMES: Final = (
-    r"think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|tool_(?:calls?|code|use|responses?|results?|outputs?)"
-    r"|function_(?:calls?|results?)|function(?==)|antml:\w{1,20}"
+    r"(?:\w{1,20}[:_])?(?:think(?:ing)?|tool_calls?)|thoughts?|reasoning|reflection|scratchpad"
+    r"|tool_(?:code|use|responses?|results?|outputs?)|function_(?:calls?|results?)|function(?==)|antml:\w{1,20}"
 )
 _ATTRIBUTES: Final = r"(?:[\s=][^<>\n]{0,300})?"
 _HEADER: Final = r"<\|(?:start|channel|constrain)\|>[^<]{0,100}"
@@ -37,16 +38,19 @@ _ANYWHERE: Final = rf"""
     | (?P<think>◁think▷|\[THINK\])
     | (?P<calls>\[TOOL_CALLS\])
     | (?P<channel>(?:{_HEADER}){{1,4}}<\|message\|>)
-    | (?P<section><[|｜](?:START_(?P<part>(?!RESPONSE)\w{{1,30}})|(?P<kind>[\w▁]{{1,40}}[_▁])begin)[|｜]>)
+    | (?P<section><[|｜](?:begin_of_(?P<of>thoughts?|reasoning)
+        |START_(?P<part>(?!RESPONSE)\w{{1,30}})|(?P<kind>[\w▁]{{1,40}}[_▁])begin)[|｜]>)
     | (?P<role><\|im_start\|>\w{{0,20}}|<\|start_header_id\|>\w{{0,20}}<\|end_header_id\|>)
     | (?P<special><[|｜][\w▁.:/-]{{1,60}}[|｜]>)
 """
 _MARKDOWN: Final = rf"""
-    | (?P<fence>(?<=\n){_INDENTATION}(?P<ticks>`{{3,9}}(?=[^`\n]{{0,200}}(?:\n|\Z))|~{{3,9}})[^\n]{{0,200}}(?:\n|\Z))
-    | (?P<row>(?<=\n)[ \t]{{0,8}}\|[^\n]{{0,1000}}(?:\n|\Z))
+    | (?P<fence>(?<=\n){_INDENTATION}(?P<ticks>`{{3,9}}(?=[^`\n]{{0,200}}\n)
+        |~{{3,9}}(?=[ \t]?[\w+\#.-]{{1,30}}[ \t]*\n))[^\n]{{0,200}}\n)
+    | (?P<row>(?<=\n)[ \t]{{0,8}}\|[^\n]{{0,1000}}\|[ \t]{{0,8}}(?:\n|\Z))
     | (?P<link>{_LINK})
-    | (?P<definition>(?<=\n)[ \t]{{0,8}}\[(?:\^[^\]\s]{{1,40}}\]:|[^\]\n]{{1,80}}\]:[ \t]+<?https?://)[^\n]{{0,1000}}(?:\n|\Z))
-    | (?P<note>\[\^[^\]\s]{{1,40}}\])
+    | (?P<definition>(?<=\n)[ \t]{{0,8}}\[(?:\^[^\]\s]{{1,40}}\]:[^\n]{{0,1000}}
+        |[^\]\n]{{1,80}}\]:[ \t]+<?https?://\S{{1,800}}(?:[ \t]+["'(][^\n]{{0,99}})?[ \t]*)(?:\n|\Z))
+    | (?P<note>(?<=[^\s\[])\[\^[^\]\s]{{1,40}}\])
 """
 # Text at the end of the fragments that may become a part with the next one.
 _BEGUN: Final = rf"""
@@ -66,11 +70,14 @@ _PARTS: Final = {False: re.compile(_ANYWHERE, _FLAGS), True: re.compile(_ANYWHER
 _UNFINISHED: Final = {False: re.compile(_BEGUN, _FLAGS), True: re.compile(_BEGUN + _BEGUN_MARKDOWN, _FLAGS)}
 _SIGNS: Final = re.compile(r"[<◁\[\]`~|]|\n[ \t>\d.)*+-]+\Z")
 # The end of a thought that the template of a prompt has begun.
-_CLOSING: Final = re.compile(r"\s*(?:</(?:think(?:ing)?|thoughts?|reasoning)>|◁/think▷|\[/THINK\])", re.IGNORECASE)
+_CLOSING: Final = re.compile(
+    r"^[^\S\n]*(?:</(?:think(?:ing)?|thoughts?|reasoning)>|◁/think▷|\[/THINK\])", re.IGNORECASE | re.MULTILINE
+)
 _OPENING: Final = re.compile(r"<(?:think(?:ing)?|thoughts?|reasoning)\b|◁think▷|\[THINK\]", re.IGNORECASE)
 _CHANNEL_END: Final = r"<\|(?:end|call|return)\|>|(?=<\|(?:start|channel)\|>)"
 _VISIBLE: Final = re.compile(r"[^\n]")
 _FRAME: Final = re.compile(r"[|\-:=+\s]*")
+_LIKE_WORDS: Final = ("tag", "think", "calls")
 _STOPS: Final = ".!?…"
 _CLOSERS: Final = "\"'”’»)*_"
 
@@ -127,7 +134,7 @@ class HiddenParts:
         for found in _PARTS[self._markdown].finditer(text, at):
             if found.start() >= most:
                 break
-            if found.lastgroup == "tag" and not self._opens(found, final):
+            if not self._opens(found, final):
                 continue
             shown = _cover(found.group())
             if found.lastgroup == "row":
@@ -146,24 +153,25 @@ class HiddenParts:
             return _cover(text[self._at : found.end()]), True
         return _cover(text[self._at : len(text) if final else max(self._at, len(text) - _TAIL)]), False
 
-    def _opens(self, tag: re.Match[str], final: bool) -> bool:
-        """Return whether a tag opens a part, and is no word of the text."""
-        text, start, end = tag.string, tag.start(), tag.end()
-        if text[start - 1] == "`":
-            return False
-        last = text[max(0, start - _CONTEXT) : start].rstrip(" \t")[-1:]
-        apart = text[start - 1].isspace()
-        begins = last in ("", "\n", ">") or last in _STOPS or (apart and last in _CLOSERS)
-        if not begins and not text[end : end + 1].isalnum() and text[end : end + 1] not in ("\n", "{", "["):
-            return False
-        name = tag["name"].lower()
-        if final and (self._spoken or text[self._at : start].strip()):
-            # The whole text is there: a tag that nothing closes is a word of it.
-            closing = re.compile(_end_of(tag) or "", re.IGNORECASE)
-            if name not in self._unclosed and closing.search(text, end) is None:
-                self._unclosed.add(name)
-            return name not in self._unclosed
-        return True
+    def _opens(self, found: re.Match[str], final: bool) -> bool:
+        """Return whether a token opens a part, and is no word of the text."""
+        text, start, end = found.string, found.start(), found.end()
+        after = text[end : end + 1]
+        if found.lastgroup in _LIKE_WORDS:
+            last = text[max(0, start - _CONTEXT) : start].rstrip(" \t")[-1:]
+            apart = text[start - 1].isspace()
+            begins = last in ("", "\n", ">") or last in _STOPS or (apart and last in _CLOSERS)
+            if text[start - 1] == "`" or not (begins or after.isalnum() or after in ("\n", "{", "[")):
+                return False
+        closing = _end_of(found)
+        if not final or closing is None or found.lastgroup == "calls":
+            return True
+        # The whole text is there. What nothing closes is text, but for a thought that was cut off.
+        if _OPENING.match(text, start) and not self._spoken and not text[self._at : start].strip():
+            return after.isalnum() or after == "\n"
+        if closing not in self._unclosed and re.compile(closing, re.IGNORECASE).search(text, end) is None:
+            self._unclosed.add(closing)
+        return closing not in self._unclosed
 
 
 def hide(text: str) -> str:
@@ -171,7 +179,7 @@ def hide(text: str) -> str:
     if _SIGNS.search(text) is None:
         return text
     parts = HiddenParts()
-    begun = re.search(rf"(?m)^{_CLOSING.pattern}", text, re.IGNORECASE)
+    begun = _CLOSING.search(text)
     if begun is not None and _OPENING.search(text, 0, begun.start()) is None:
         return _cover(text[: begun.end()]) + parts.flush(text[begun.end() :])
     return parts.flush(text)
@@ -191,6 +199,7 @@ def _end_of(found: re.Match[str]) -> str | None:
         return None if channel.startswith(("final", "<|start|>")) else _CHANNEL_END
     if kind == "section":
         ending = f"END_{found['part']}" if found["part"] else f"{found['kind']}end"
+        ending = f"end_of_{found['of']}" if found["of"] else ending
         return rf"<[|｜]{re.escape(ending)}[|｜]>"
     if kind == "fence":
         return rf"(?<=\n)[ \t>]*{found['ticks']}[`~]*[ \t]*(?=\n|\Z)"

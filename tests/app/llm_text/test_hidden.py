@@ -11,6 +11,7 @@ import pytest
 from app.llm_text.hidden import HiddenParts, hide
 from app.llm_text.live import LiveText
 from app.llm_text.policy import BoundaryPolicy
+from tests.app.text.growth import grows
 
 ROWS = [
     tuple(row.replace("⏎", "\n").split("\t"))
@@ -44,7 +45,15 @@ def test_parts_are_covered_however_the_text_is_cut(text: str, left: str) -> None
 def test_what_only_a_whole_text_tells() -> None:
     assert visible(hide("I plan.\n</think>\n\nHello.")) == "Hello."
     assert hide("Hi. <think>is a tag that nothing closes") == "Hi. <think>is a tag that nothing closes"
-    assert not hide("<think>cut off").strip()
+    for text in ("<think>cut off", "[THINK]cut off", "<think>\ncut off"):
+        assert not hide(text).strip()
+    for text in ("```\nnever closed", "<Reflection> is a song.", "<think> tags are read.", "Hi.\n```sh\nls"):
+        assert hide(text) == text
+
+
+def test_lines_before_a_tag_take_linear_time() -> None:
+    said = grows(lambda text: hide(text + "<b"), "\n", 3_000)
+    assert said is None, said
 
 
 def test_little_is_held_back() -> None:
