@@ -125,10 +125,10 @@ class WhisperRecognizer:
     def _check_parts(self, request: RecognitionRequest) -> None:
         if request.parts and (request.draft or request.prefix is not None):
             raise ModelRequestError("a draft or a prefix is for a recording as a whole, not for parts of it")
-        for spans in (request.parts, request.voices):
+        for name, spans in (("parts", request.parts), ("voices", request.voices)):
             edges = [0, *(edge for span in spans for edge in span), request.pcm.size]
             if edges != sorted(edges):
-                raise ModelRequestError("parts and voices of a recording are spans of its samples, in their order")
+                raise ModelRequestError(f"{name} of a recording are spans of its samples, in their order")
 
     def _check_prefix(self, request: RecognitionRequest) -> None:
         if request.prefix is None:
