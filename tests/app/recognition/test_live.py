@@ -209,8 +209,8 @@ def test_silence_before_the_first_voice_is_not_read(parts: Any, spoken: np.ndarr
     (request,) = ear.requests
     assert request.pcm.size == pytest.approx(spoken.size + 0.3 * SAMPLE_RATE, abs=0.1 * SAMPLE_RATE)
     assert request.voices[0][0] == pytest.approx(0.3 * SAMPLE_RATE, abs=0.05 * SAMPLE_RATE)
-    assert found[-1].start == 0
     assert isinstance(found[-1], Utterance)
+    assert found[-1].start == 0
     assert found[-1].segments[0].start == pytest.approx(7.7, abs=0.1)
 
 
