@@ -93,10 +93,10 @@ class RecognitionStream:
         request, chunks = self._prepared.request, self._prepared.chunks
         if not request.pcm.size:
             return None
-        if chunks is None and not self._service.settings.recognition_gate:
-            return request
         options = chunks or SPEECH
         with self.timeline.measure(Stage.VAD):
+            if chunks is None and not self._service.settings.recognition_gate:
+                return request
             found = await self._service.thread.run_steps(voices(request.pcm, replace(options, padding=0.0)))
         if not found:
             return None

@@ -125,7 +125,7 @@ def decode_with_fallback(
             at the first temperature again.
     """
     found = yield from decode(replace(options, temperature=temperatures[0]))
-    left = (_FALLBACK - 1) * (_ENCODER + found.steps)
+    left = float((_FALLBACK - 1) * (_ENCODER + found.steps))
     again = temperatures[:1] if len(temperatures) > 1 and options.prompt != prompt else ()
     rest = temperatures[1:]
     fit = max(1, int(left / (1 + _SAMPLE * (options.best_of - 1)) / max(1, found.steps)))

@@ -45,7 +45,7 @@ from models.whisper.punctuation import MarkScorer, rescore
 from models.whisper.steps import Memory, Steps
 from models.whisper.text import WhisperTokenizer
 from models.whisper.transcribe import Transcriber, TranscriptionOptions, WindowTranscript
-from models.whisper.voices import Voices
+from models.whisper.voices import VoiceSpans
 from models.whisper.weights import Heads, load_weights, read_checkpoint
 from models.whisper.words import Segment, add_words
 
@@ -125,10 +125,10 @@ class WhisperRecognizer:
     def _check_parts(self, request: RecognitionRequest) -> None:
         if request.parts and (request.draft or request.prefix is not None):
             raise ModelRequestError("a draft or a prefix is for a recording as a whole, not for parts of it")
-        for spans in (request.parts, request.voices):
+        for name, spans in (("parts", request.parts), ("voices", request.voices)):
             edges = [0, *(edge for span in spans for edge in span), request.pcm.size]
             if edges != sorted(edges):
-                raise ModelRequestError("parts and voices of a recording are spans of its samples, in their order")
+                raise ModelRequestError(f"{name} of a recording are spans of its samples, in their order")
 
     def _check_prefix(self, request: RecognitionRequest) -> None:
         if request.prefix is None:
@@ -202,7 +202,7 @@ class WhisperRecognizer:
         window = _Window(self, mel, timeline, cancelled, batch)
         window.task, window.pcm = request.task, request.pcm
         longest = self.config.window
-        voices = Voices(request.voices, content, longest)
+        voices = VoiceSpans(request.voices, content, longest)
 
         def size_of(seek: int) -> int:
             left = voices.left(seek)
@@ -230,7 +230,7 @@ class WhisperRecognizer:
                 yield from self._segments(item, window.language, window.probability, score, sure)
 
     def _continue(
-        self, window: _Window, options: DecodingOptions, prefix: tuple[int, ...], size: int, voices: Voices
+        self, window: _Window, options: DecodingOptions, prefix: tuple[int, ...], size: int, voices: VoiceSpans
     ) -> Iterator[RecognizedSegment | None]:
         """Yield one segment of the window: the text that begins with `prefix`, without timestamps.
 

@@ -13,7 +13,7 @@ from models.whisper.alignment import WordTiming
 from models.whisper.decoding import Decoded, DecodingOptions, Thresholds, decode_with_fallback
 from models.whisper.features import FRAMES_A_SECOND
 from models.whisper.text import TIMESTAMP_SECONDS, WhisperTokenizer
-from models.whisper.voices import Voices
+from models.whisper.voices import VoiceSpans
 from models.whisper.words import (
     Segment,
     WindowTimes,
@@ -132,12 +132,12 @@ class Transcriber:
         *,
         content: int,
         window: int,
-        voices: Voices | None = None,
+        voices: VoiceSpans | None = None,
         size_of: Callable[[int], int] | None = None,
     ) -> None:
         self._model, self._tokenizer, self._options = model, tokenizer, options
         self._content, self._window = content, window
-        self._voices = known = Voices((), content, window) if voices is None else voices
+        self._voices = known = VoiceSpans((), content, window) if voices is None else voices
         self._size_of = size_of or (lambda seek: min(window, known.left(seek)))
         self._draft = options.decoding.draft
         self._seek = 0

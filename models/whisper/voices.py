@@ -15,8 +15,8 @@ _EARLY = 0.03  # seconds by which a word may begin before its voice is detected
 _WORD = 0.2  # seconds of a word whose time nothing tells
 
 
-class Voices:
-    """Voices of a recording of `content` frames, which is read in windows of at most `window` frames.
+class VoiceSpans:
+    """VoiceSpans of a recording of `content` frames, which is read in windows of at most `window` frames.
 
     `spans` are those of samples, in their order. Without any, a voice may be everywhere.
     """
@@ -54,9 +54,9 @@ class Voices:
         if not self._known or not spans:
             return
         first = max(spans[0][0], seek / FRAMES_A_SECOND)
-        timed: list[Segment | WordTiming] = [
-            one for segment in segments if segment.tokens for one in segment.words or [segment]
-        ]
+        timed: list[Segment | WordTiming] = []
+        for segment in segments:
+            timed += segment.words or ([segment] if segment.tokens else [])
         later = min((one.start for one in timed if one.start >= first), default=first + _WORD)
         for one in timed:
             if one.start < first:

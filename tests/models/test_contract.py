@@ -225,6 +225,7 @@ WHISPER = [
     ({"prefix": (-1,)}, ModelRequestError, "prefix"),
     ({"prefix": (), "pcm": np.ones(40_000, np.float32)}, InputTooLongError, "prefix"),
     *(({"parts": parts}, ModelRequestError, "parts of a recording") for parts in WRONG_PARTS),
+    *(({"voices": voices}, ModelRequestError, "voices of a recording") for voices in WRONG_PARTS),
     ({"parts": ((0, 9),), "draft": (1, 2)}, ModelRequestError, "not for parts"),
     ({"parts": ((0, 9),), "prefix": (1, 2)}, ModelRequestError, "not for parts"),
 ]

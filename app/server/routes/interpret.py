@@ -166,8 +166,11 @@ class InterpretSocket(InterpretationSocket):
                 start, end = _round(start), _round(end)
                 return [messages.Partial(item=item, start=start, end=end, committed=committed, pending=pending)]
             case Utterance(item, start, end, text, language, warning=warning):
-                found = {"item": item, "start": _round(start), "end": _round(end), "text": text, "language": language}
-                return [messages.Utterance(**found, warning=warning)]
+                start, end = _round(start), _round(end)
+                found = messages.Utterance(
+                    item=item, start=start, end=end, text=text, language=language, warning=warning
+                )
+                return [found]
             case Sentence(number, item, text, start, end):
                 start, end = _round(start), _round(end)
                 return [messages.Sentence(number=number, item=item, text=text, start=start, end=end)]

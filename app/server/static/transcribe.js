@@ -50,6 +50,7 @@ class Session {
       this.failed = true;
       showError($("error"), { message: message.err_msg, code: message.err_code.toLowerCase(), request_id: message.request_id });
     }
+    if (message.type === "Warning") showError($("error"), { message: message.description });
     if (message.type !== "Results") return;
     const text = message.channel.alternatives[0].transcript;
     $("hearing").textContent = message.is_final ? "" : text;
@@ -135,9 +136,10 @@ async function read(file) {
   body.set("file", file);
   try {
     const ask = () => getJson("/v1/audio/transcriptions", { method: "POST", body });
-    const { segments } = await whenLoaded(ask, () => say("Loading the recognition model…"));
+    const { segments, warning } = await whenLoaded(ask, () => say("Loading the recognition model…"));
     segments.forEach(add);
-    if (!segments.length) showError($("error"), { message: "Nothing was said in this recording." });
+    if (warning) showError($("error"), { message: warning });
+    else if (!segments.length) showError($("error"), { message: "Nothing was said in this recording." });
   } catch (error) {
     showError($("error"), error);
   }

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -102,6 +102,30 @@ def test_padding_widens_spans_and_joins_none(spoken: np.ndarray) -> None:
     assert wide[0].start == 0
     assert max(span.end for span in wide) <= pcm.size
     assert all(after.start >= before.end for before, after in itertools.pairwise(wide))
+
+
+@pytest.mark.parametrize(
+    ("frames", "found"),
+    [
+        ("0111", 0),  # three frames, 0.096 seconds: noise reaches the threshold, too
+        ("01111", 1),
+        ("0101010", 0),
+        ("010101010", 1),  # one voice: pauses for breath do not end it
+        ("010" + "0" * 20 + "010" + "0" * 20 + "01110", 0),
+        ("010" + "0" * 20 + "011110", 1),
+    ],
+)
+def test_the_gate_and_the_search_for_spans_are_one_rule(monkeypatch: Any, frames: str, found: int) -> None:
+    pcm = np.repeat(np.array([float(each) for each in frames], np.float32), vad.FRAME)
+    monkeypatch.setattr(VoiceDetector, "_probability", lambda _, frame: float(frame[0]))
+    assert len(run(voices(pcm, vad.SPEECH))) == found
+    assert run(has_voice(pcm)) == bool(found)
+
+
+def test_spans_are_padded_where_there_is_room() -> None:
+    spans = [Span(1_000, 20_000), Span(22_000, 30_000), Span(60_000, 63_000)]
+    expected = [Span(0, 23_200), Span(23_200, 33_200), Span(56_800, 64_000)]
+    assert vad.padded(spans, 0.2, 64_000) == expected
 
 
 def test_short_voices_are_left_out(spoken: np.ndarray) -> None:

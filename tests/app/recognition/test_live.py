@@ -203,6 +203,17 @@ def heard_all(monkeypatch: Any) -> None:
     monkeypatch.setattr("app.audio.vad.VoiceDetector._probability", lambda *_: 1.0)
 
 
+def test_silence_before_the_first_voice_is_not_read(parts: Any, spoken: np.ndarray) -> None:
+    ear = Ear()
+    found = listen(parts, ear, pushing(np.pad(spoken, (8 * SAMPLE_RATE, 0)), size=0.5), replace(MANUAL, partials=False))
+    (request,) = ear.requests
+    assert request.pcm.size == pytest.approx(spoken.size + 0.3 * SAMPLE_RATE, abs=0.1 * SAMPLE_RATE)
+    assert request.voices[0][0] == pytest.approx(0.3 * SAMPLE_RATE, abs=0.05 * SAMPLE_RATE)
+    assert isinstance(found[-1], Utterance)
+    assert found[-1].start == 0
+    assert found[-1].segments[0].start == pytest.approx(7.7, abs=0.1)
+
+
 def test_commits_divide_the_audio(parts: Any, monkeypatch: Any) -> None:
     heard_all(monkeypatch)
     commits: list[bool] = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from models.whisper.alignment import WordTiming
-from models.whisper.voices import Voices
+from models.whisper.voices import VoiceSpans
 from models.whisper.words import Segment
 
 
-def voices(*spans: tuple[float, float], content: int = 10_000) -> Voices:
-    """Voices of spans in seconds, read in windows of 30."""
-    return Voices([(round(a * 16_000), round(b * 16_000)) for a, b in spans], content, 3_000)
+def voices(*spans: tuple[float, float], content: int = 10_000) -> VoiceSpans:
+    """VoiceSpans of spans in seconds, read in windows of 30."""
+    return VoiceSpans([(round(a * 16_000), round(b * 16_000)) for a, b in spans], content, 3_000)
 
 
 @pytest.mark.parametrize(
