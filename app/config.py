@@ -286,7 +286,8 @@ class Settings(BaseModel):
     @field_validator("idle_unload_seconds", "pauses")
     @classmethod
     def _complete(cls, value: dict[str, float], info: ValidationInfo) -> dict[str, float]:
-        return {**(_PAUSES if info.field_name == "pauses" else {"default": 0.0}), **value}
+        missing: Mapping[Any, float] = _PAUSES if info.field_name == "pauses" else {"default": 0.0}
+        return {**missing, **value}
 
     @field_validator("translation_bits", "recognition_bits", "chatterbox_bits", "chatterbox_cache_bits")
     @classmethod

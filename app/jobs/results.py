@@ -16,6 +16,7 @@ from typing import Final
 from app.audio.audiobook.chapter_file import ChapterFile, ChapterWriter, Gaps
 from app.audio.audiobook.container import JOINED, MEDIA_TYPES, ChapterFormat, Tags
 from app.audio.audiobook.join import join
+from app.audio.pcm import LEAD, TRAIL
 from app.audio.subtitles import MEDIA_TYPES as SUBTITLE_TYPES
 from app.audio.subtitles import Cue, render
 from app.documents.types import Chapter, Document
@@ -44,7 +45,7 @@ def tags(job: Job, document: Document) -> Tags:
     return Tags(job.title, options.author or document.author, language, document.cover)
 
 
-def finish_chapter(folder: Path, job: Job, document: Document, rate: int) -> None:
+def finish_chapter(folder: Path, job: Job, document: Document, rate: int, pause: float) -> None:
     """Write the file of the chapter that `job` is at, and delete its samples. Raises OSError.
 
     Args:
@@ -52,6 +53,7 @@ def finish_chapter(folder: Path, job: Job, document: Document, rate: int) -> Non
         job: the job.
         document: its document.
         rate: sample rate in Hz.
+        pause: seconds of silence between the speech of two paragraphs.
     """
     number, kind = job.chapter, _chapter_format(job.options)
     shown: list[Cue] = []
@@ -62,7 +64,7 @@ def finish_chapter(folder: Path, job: Job, document: Document, rate: int) -> Non
         title=document.chapters[number].title,
         tags=tags(job, document),
         number=number + 1,
-        gaps=_NO_GAPS if document.timed else Gaps(),
+        gaps=_NO_GAPS if document.timed else Gaps(passage=max(0.0, pause - TRAIL - LEAD)),
     ) as writer:
         more = False
         for record in read_records(folder, number):

@@ -128,7 +128,8 @@ class _ChapterWork:
             await self._charge(self._job.bytes + journal.bytes + silence)
         finally:
             await JOBS.run(journal.close)
-        await JOBS.run(results.finish_chapter, self._folder, job, self._document, rate)
+        pause = max(self._jobs.speech.settings.pauses.values()) / job.options.speed
+        await JOBS.run(results.finish_chapter, self._folder, job, self._document, rate, pause)
         size = await JOBS.run(results.folder_size, self._jobs.folder(job.id))
         await self._update(
             lambda each: replace(each, chapter=job.chapter + 1, before=totals, totals=totals, bytes=size)

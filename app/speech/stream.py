@@ -104,10 +104,11 @@ class SpeechStream:
         self._whole = False
         self._pauses = False
         self._position = 0
+        self._space = ""  # white space at the end of the last text
         self._after_speech = False  # no pause since the last sentence
         self._tail = 0.0  # seconds of silence at the end of the last sentence
         self._speed = 1.0  # of the last sentence
-        self._pause_seconds = service.settings.pauses | speech.options.pauses
+        self._pause_seconds: dict[PauseKind, float] = {**service.settings.pauses, **speech.options.pauses}
         self._translated_characters = 0
         self._recorded = False
         self.cached: Literal["hit", "miss"] | None = None  # whether the first sentence was spoken before
@@ -247,12 +248,21 @@ class SpeechStream:
                 if origin.script is not None:
                     await self._plan_script(text, origin, origin.script)
                 else:
+                    await self._plan_gap(text)
                     await self._plan_text(text, origin)
             except errors.NothingToSpeakError as error:
                 nothing = error
         if self._count == 0:
             raise nothing or errors.NothingToSpeakError("The input holds nothing that can be spoken.")
         self._whole = self._count == 1 and not self._pauses
+
+    async def _plan_gap(self, text: str) -> None:
+        """Plan the pause before a text that a blank line divides from the one before."""
+        between = self._space + text[: len(text) - len(text.lstrip())]
+        self._space = text[len(text.rstrip()) :]
+        if self._count and between.count("\n") > 1:
+            await self._room.acquire()
+            self._put(Pause(None))
 
     async def _plan_text(self, text: str, origin: Origin) -> None:
         """Plan a plain text, part by part where its marks change the voice."""

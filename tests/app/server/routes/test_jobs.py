@@ -15,7 +15,9 @@ from typing import Any
 
 import av
 import httpx
+import numpy as np
 import pytest
+import soundfile
 
 from app.config import Settings
 from app.jobs.store import JobStore
@@ -117,6 +119,10 @@ def test_a_file_for_each_chapter(client: Client) -> None:
     assert file["name"] == "My-book-1.zip"
     archive = zipfile.ZipFile(io.BytesIO(client.get(f"/{job['id']}/files/{file['name']}").content))
     assert archive.namelist() == ["1-Chapter-1.flac", "2-Chapter-2.flac"]
+    pcm, rate = soundfile.read(io.BytesIO(archive.read("1-Chapter-1.flac")))
+    gaps = np.diff(np.flatnonzero(np.abs(pcm) > 1e-3)) / rate
+    # Those of `pauses`; paragraphs have 120 ms of their own silence, which the stand-in does not make.
+    assert gaps[gaps > 0.1] == pytest.approx([0.78, 0.5, 0.78], abs=0.02)
 
 
 def test_subtitles_by_a_model_of_one_speed_lose_no_cue(client: Client) -> None:

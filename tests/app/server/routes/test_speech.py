@@ -98,15 +98,18 @@ def test_pauses_have_their_lengths(server: Any, text: str, fields: dict[str, Any
     assert gaps[gaps > 0.1] == pytest.approx(expected, abs=0.03)
 
 
-def test_the_settings_choose_the_pauses(start_server: Any) -> None:
+def test_the_settings_and_the_start_of_a_socket_choose_the_pauses(start_server: Any) -> None:
     sizes = []
     for pauses in ({"sentence": 0.2}, {"sentence": 1.2}):
         server = start_server(pauses=pauses)
-        with session(server) as socket:
-            sizes.append(len(say(socket, TWO)[1]) / 48_000)
-        with session(server, pauses={"sentence": 0.7}) as socket:
-            sizes.append(len(say(socket, TWO)[1]) / 48_000)
-    assert np.diff(sizes) == pytest.approx([0.5, 0.5, -0.5], abs=0.01)
+        for start, text in (
+            ({}, TWO),
+            ({"pauses": {"sentence": 0.7}}, TWO),
+            ({"pauses": {"sentence": 0.7, "paragraph": 1.9}}, TWO.replace(". ", ".\n\n")),
+        ):
+            with session(server, **start) as socket:
+                sizes.append(len(say(socket, text)[1]) / 48_000)
+    assert np.array(sizes) - sizes[0] == pytest.approx([0, 0.5, 1.7, 1.0, 0.5, 1.7], abs=0.03)
 
 
 def test_markup_is_text_where_the_client_says_so(server: Any) -> None:
