@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from html import unescape
@@ -26,6 +27,7 @@ MAX_SILENCE_SECONDS: Final = 600.0
 SECONDS_PER_CHARACTER: Final = 4.0
 # Characters of one cue, and of a line of times.
 MOST_CUE: Final = 10_000
+_LONGEST_PART: Final = 500
 _MOST_TIMES: Final = 300
 
 _ACCEPTED: Final = "Accepted are cues with times such as '00:00:01,000 --> 00:00:02,500'"
@@ -93,7 +95,7 @@ def read_captions(data: bytes, kind: Literal["srt", "vtt"]) -> Document:
     cues = [cue for cue in cues if any(map(str.isalnum, "".join(cue.lines)))]
     most = MAX_SILENCE_SECONDS + SECONDS_PER_CHARACTER * sum(len(line) for cue in cues for line in cue.lines)
     cues = sorted(_in_time(cues, most, warnings), key=lambda cue: cue.start)
-    passages = [Passage(" ".join(cue.lines), cue.start, cue.end) for cue in _unrolled(cues)]
+    passages = [part for cue in _unrolled(cues) for part in _parts(" ".join(cue.lines), cue.start, cue.end)]
     if not passages:
         raise DocumentError(" ".join(["The subtitles have no text that can be spoken.", *warnings[:1]]))
     characters = sum(len(passage.text) for passage in passages)
@@ -106,6 +108,17 @@ def read_captions(data: bytes, kind: Literal["srt", "vtt"]) -> Document:
     if characters > MOST_CHARACTERS:
         raise DocumentError(f"The subtitles have more than {MOST_CHARACTERS} characters, which is the limit.")
     return Document("", "", None, None, (Chapter("", tuple(passages)),), bounded(warnings))
+
+
+def _parts(text: str, start: float, end: float) -> Iterator[Passage]:
+    """Yield a long cue in parts, each with its share of the time: a turn of a job ends between two."""
+    said = 0
+    for part in textwrap.wrap(text, _LONGEST_PART) if len(text) > _LONGEST_PART else [text]:
+        share = (end - start) / len(text)
+        yield Passage(
+            part, start + said * share, end if said + len(part) >= len(text) else start + (said + len(part)) * share
+        )
+        said += len(part) + 1
 
 
 # From lines to cues.

@@ -18,7 +18,7 @@ from app.engine.admission import client
 from app.errors import ServiceError, StorageError
 from app.jobs.service import JobService, KeyRevokedError
 from app.jobs.types import Job, JobError
-from app.jobs.work import JobFailedError, work
+from app.jobs.work import JobFailedError, PostponedError, work
 from app.observability import metrics
 from app.threads import JOBS
 
@@ -118,7 +118,7 @@ class JobRunner:
 
         A job that is to be cancelled goes first.
         """
-        open_jobs = await JOBS.run(self._jobs.store.open_jobs)
+        open_jobs = self._jobs.ready(await JOBS.run(self._jobs.store.open_jobs))
         for job in open_jobs:
             if job.status == "cancelling":
                 return job
@@ -153,6 +153,7 @@ class JobRunner:
         except KeyRevokedError:
             await self._end(job.id, "failed", _REVOKED)
             return
+        self._jobs.postponed.pop(job.id, None)
         new = job.id not in self._begun
         self._begun.add(job.id)
 
@@ -170,6 +171,8 @@ class JobRunner:
                 reason = f"The server ended {_MAX_STARTS} times while it worked on the same part."
                 raise JobFailedError(JobError("model_failed", reason))
             await work(self._jobs, begun)
+        except PostponedError as error:
+            self._jobs.postponed[job.id] = time.monotonic() + error.seconds
         except JobFailedError as error:
             await self._end(job.id, "failed", error.reason)
         except KeyRevokedError:

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from app.jobs.store import JobStore
 from app.jobs.types import ENDED, MAX_NAME, STATUSES, Job, JobFile, JobOptions
 from app.observability import metrics
 from app.speech.service import SpeechService
-from app.threads import DOCUMENTS, REQUESTS
+from app.threads import DOCUMENTS, JOBS, REQUESTS
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
@@ -78,6 +78,8 @@ class JobService:
         self.client_named: Callable[[str], Client | None] | None = None
         # Stops the work on a job of that id, if this process works on it.
         self.on_cancel: Callable[[str], None] = lambda job: None
+        # Jobs that cannot go on before a monotonic time.
+        self.postponed: dict[str, float] = {}
         self._adding = asyncio.Lock()
         # A document takes memory, and a processor: keys take turns, and each has one document read at a time.
         self._reading = asyncio.Semaphore(_READERS)
@@ -103,6 +105,15 @@ class JobService:
         if found is None:
             raise KeyRevokedError
         return found
+
+    async def others_wait(self, job: Job) -> bool:
+        """Return whether a job of another key could be worked on now."""
+        return any(each.owner != job.owner for each in self.ready(await JOBS.run(self.store.open_jobs)))
+
+    def ready(self, jobs: Iterable[Job]) -> list[Job]:
+        """Return the jobs that are not postponed."""
+        now = time.monotonic()
+        return [job for job in jobs if self.postponed.get(job.id, 0.0) <= now or job.status == "cancelling"]
 
     # Changes, which readers wait for.
 
@@ -284,6 +295,7 @@ class JobService:
         await self.discard(job)
         await REQUESTS.run(self.store.remove, job)
         self._followed.pop(job, None)
+        self.postponed.pop(job, None)
         self.notify()
 
     # Checks.

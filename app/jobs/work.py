@@ -68,6 +68,14 @@ class JobFailedError(Exception):
         self.reason = reason
 
 
+class PostponedError(Exception):
+    """Raised where a job cannot go on for `seconds`, and jobs of another key can."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
 class StoppedError(Exception):
     """Raised where a job is to be cancelled, by another process perhaps."""
 
@@ -115,7 +123,7 @@ class _ChapterWork:
     async def run(self) -> None:
         """Speak the passages that are missing, then write the chapter's file."""
         job = self._job
-        speech = await _patiently(partial(self._jobs.speech.prepare, job.options.speech()))
+        speech = await self._patiently(partial(self._jobs.speech.prepare, job.options.speech()))
         rate = speech.synthesizer.sample_rate
         journal = await JOBS.run(ChapterJournal, self._folder, job.chapter)
         self._until = time.monotonic() + _TURN
@@ -145,7 +153,7 @@ class _ChapterWork:
             variants = Variants(self._jobs.speech, speech)
             spoken_before = self._passages[journal.passages].text[:begin]
             with suppress(errors.InvalidRequestError):  # what is said next has the same error
-                await _patiently(partial(variants.parts, spoken_before, PLAIN))
+                await self._patiently(partial(variants.parts, spoken_before, PLAIN))
             self._voice = variants.voice
         while journal.passages < len(self._passages):
             passage, begin = self._passages[journal.passages].text, journal.part
@@ -207,8 +215,31 @@ class _ChapterWork:
         """Return whether the turn is over before the chapter is whole, and another key waits for one."""
         if time.monotonic() < self._until or journal.passages >= len(self._passages):
             return False
-        open_jobs = await JOBS.run(self._jobs.store.open_jobs)
-        return any(each.owner != self._job.owner for each in open_jobs)
+        return await self._jobs.others_wait(self._job)
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of `attempt`, made again while the server is busy, or the key has used up its quota.
+
+        Raises ServiceError for what does not pass, PostponedError where another key waits for its turn meanwhile.
+        """
+        wait, waited = _FIRST_WAIT, 0.0
+        while True:
+            try:
+                return await attempt()
+            except errors.QuotaExceededError as error:
+                seconds = float(error.headers().get("retry-after", _FIRST_WAIT))
+            except errors.ModelAbsentError:
+                raise
+            except errors.UnavailableError:
+                if waited >= _UNAVAILABLE_SECONDS:
+                    raise
+                seconds, wait = wait, min(2 * wait, _LONGEST_WAIT)
+                waited += seconds
+            until = time.monotonic() + seconds
+            while (left := until - time.monotonic()) > 0:
+                if await self._jobs.others_wait(self._job):
+                    raise PostponedError(left)
+                await asyncio.sleep(min(left, _FIRST_WAIT))
 
     async def _tried(
         self,
@@ -230,7 +261,7 @@ class _ChapterWork:
         """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return await _patiently(partial(self._once, speech, text, write, rewind)), None
+                return await self._patiently(partial(self._once, speech, text, write, rewind)), None
             except errors.NothingToSpeakError:
                 return [], None
             except (errors.InvalidRequestError, errors.ModelFailedError) as error:
@@ -356,24 +387,3 @@ def first_part(text: str, language: str) -> str:
     sentences = SentenceBuffer(language, limit=PART).feed(text)
     ends = list(accumulate(map(len, sentences)))
     return text[: max((end for end in ends if end <= PART), default=ends[0])]
-
-
-async def _patiently(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of `attempt`, which is made again while the server is busy, or the key has used up its quota.
-
-    Raises ServiceError for what does not pass.
-    """
-    wait, waited = _FIRST_WAIT, 0.0
-    while True:
-        try:
-            return await attempt()
-        except errors.QuotaExceededError as error:
-            seconds = float(error.headers().get("retry-after", _FIRST_WAIT))
-        except errors.ModelAbsentError:
-            raise
-        except errors.UnavailableError:
-            if waited >= _UNAVAILABLE_SECONDS:
-                raise
-            seconds, wait = wait, min(2 * wait, _LONGEST_WAIT)
-            waited += seconds
-        await asyncio.sleep(seconds)

@@ -14,8 +14,8 @@ from app.engine.worker import ModelWorker
 from models.contract import RecognitionRequest, RecognizedSegment, Recognizer, UnknownLanguageError
 from models.timeline import Timeline
 
-# Confidence below which a recognizer does not know the voice. Of the ear in the box (models/ear/README.md): sentences of
-# the house voices lie above it, and recordings of people below.
+# Confidence below which a recognizer does not know the voice. Of the ear in the box (models/ear/README.md): sentences
+# of the house voices lie above it, and recordings of people below.
 LEAST_CONFIDENCE: Final = -0.205
 
 

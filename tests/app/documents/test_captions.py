@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from app.documents.formats import parse
@@ -166,3 +168,12 @@ def test_warnings_are_bounded() -> None:
 def test_what_is_refused(name: str, text: str, reason: str) -> None:
     with pytest.raises(DocumentError, match=reason):
         parse(text.encode(), name)
+
+
+def test_a_long_cue_comes_in_parts_that_share_its_time() -> None:
+    text = "word and more. " * 200
+    passages = parse(f"1\n00:00:01,000 --> 00:00:31,000\n{text}\n".encode(), "a.srt").chapters[0].passages
+    assert " ".join(each.text for each in passages) == text.strip()
+    assert max(len(each.text) for each in passages) <= 500
+    assert (passages[0].start, passages[-1].end) == (1, 31)
+    assert all(one.end == pytest.approx(other.start, abs=0.02) for one, other in pairwise(passages))

@@ -425,6 +425,19 @@ def test_keys_take_turns_within_a_long_text(
     assert all(text in shown for text in sentences)
 
 
+def test_a_key_that_must_wait_for_its_quota_holds_up_no_other(
+    start_server: Callable[..., Running], tmp_path: Path
+) -> None:
+    (tmp_path / "keys.toml").write_text(f'ada = "{keys.ADA}"\n[bob]\nkey = "{keys.BOB}"\ncharacters_per_minute = 100\n')
+    running = start_server(data_dir=tmp_path, keys_file=str(tmp_path / "keys.toml"))
+    ada, bob = Client(running.url, keys.ADA), Client(running.url, keys.BOB)
+    poor = bob.make("One sentence is spoken here.\n\n" * 10)
+    bob.wait(poor, "in_progress")
+    assert ada.wait(ada.make("Hello."))["status"] == "completed"
+    assert bob.get(f"/{poor}").json()["status"] == "in_progress"
+    assert bob.delete(poor).status_code == 200
+
+
 def test_a_job_ends_with_its_key(start_server: Callable[..., Running], tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     ada = f'ada = "{keys.ADA}"\n'
