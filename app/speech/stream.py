@@ -248,7 +248,6 @@ class SpeechStream:
                 if origin.script is not None:
                     await self._plan_script(text, origin, origin.script)
                 else:
-                    await self._plan_gap(text)
                     await self._plan_text(text, origin)
             except errors.NothingToSpeakError as error:
                 nothing = error
@@ -256,16 +255,13 @@ class SpeechStream:
             raise nothing or errors.NothingToSpeakError("The input holds nothing that can be spoken.")
         self._whole = self._count == 1 and not self._pauses
 
-    async def _plan_gap(self, text: str) -> None:
-        """Plan the pause before a text that a blank line divides from the one before."""
+    async def _plan_text(self, text: str, origin: Origin) -> None:
+        """Plan a plain text, part by part where its marks change the voice. A blank line before it is a pause."""
         between = self._space + text[: len(text) - len(text.lstrip())]
         self._space = text[len(text.rstrip()) :]
         if self._count and between.count("\n") > 1:
             await self._room.acquire()
             self._put(Pause(None))
-
-    async def _plan_text(self, text: str, origin: Origin) -> None:
-        """Plan a plain text, part by part where its marks change the voice."""
         nothing: errors.NothingToSpeakError | None = None
         for start, end, style in await self._variants.parts(text, origin.style):
             part = replace(origin, offset=origin.offset + start, style=style)
