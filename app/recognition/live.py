@@ -66,6 +66,8 @@ LATE: Final = 5.0
 SKIP: Final = 20.0
 # Seconds that a client may be ahead of the clock before its audio is no live speech: a file is late by nature.
 AHEAD: Final = 3.0
+# Seconds of an utterance that is being spoken that are heard again with what follows; fewer than BUFFER.
+HELD: Final = 2 * MOST
 # Most events that wait for their reader before the next pass.
 UNREAD: Final = 64
 
@@ -400,7 +402,11 @@ class LiveRecognition:
                 self._end_item(self._audio.end)
                 self._marks = self._new_marks(self._audio.end)
             elif item.end is None:
-                await self._recognize_open(item)
+                end = self._audio.end
+                await self._recognize_open(item, end)
+                if item.covered >= end > item.begin + HELD * SAMPLE_RATE:
+                    # No words tell where to cut. Audio that stays would in the end keep out what is new.
+                    item.skip(end)
             else:
                 await self._recognize_ended(item, item.end)
         self._ended = True
@@ -427,9 +433,8 @@ class LiveRecognition:
             return False
         return self._audio.end - item.heard >= pause * SAMPLE_RATE and item.ends_sentence
 
-    async def _recognize_open(self, item: OpenUtterance) -> None:
-        """Make the next hypothesis of the utterance that is being spoken."""
-        end = self._audio.end
+    async def _recognize_open(self, item: OpenUtterance, end: int) -> None:
+        """Make the next hypothesis of the utterance that is being spoken, from its audio to sample `end`."""
         if not item.voiced or item.covers(item.covered):
             # There is much audio, and nothing was heard in what is new of it. It may be too quiet for the detector.
             if not await self._has_voice(max(item.begin, item.covered), end):

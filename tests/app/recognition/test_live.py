@@ -274,6 +274,23 @@ def test_a_failure_concerns_one_utterance(parts: Any, monkeypatch: Any) -> None:
     assert heard.text
 
 
+def test_words_of_which_none_agree_do_not_keep_out_what_follows(parts: Any, monkeypatch: Any) -> None:
+    class Rambler(Ear):
+        """Hears another word at the end of the audio each time."""
+
+        def recognize(self, request: RecognitionRequest, *_: Any) -> Iterator[RecognizedSegment | None]:
+            self.requests.append(request)
+            end = request.pcm.size / SAMPLE_RATE
+            word = RecognizedWord(f" w{len(self.requests)}", end - 0.2, end, 0.9)
+            yield RecognizedSegment(word.start, word.end, word.text, "en", words=(word,))
+
+    heard_all(monkeypatch)
+    ear = Rambler()
+    found = listen(parts, ear, pushing(ramp(150), size=1.0, pause=0.005))
+    assert isinstance(found[-1], Utterance) and found[-1].end == 150
+    assert max(request.pcm.size for request in ear.requests) <= 60 * SAMPLE_RATE
+
+
 def test_what_is_never_committed_has_an_end(parts: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("app.recognition.live.LONGEST", 5.0)
     refused: list[str] = []
