@@ -230,6 +230,12 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.close_timer = self.loop.call_at(min(self.loop.time() + QUIET, failed_at + LINGER), self.transport.close)
 
     def keepalive_timeout(self) -> None:
-        """Close as uvicorn does where the client answers no ping. A later send raises ClientDisconnected."""
+        """Close as uvicorn does where the client answers no ping. A later send raises ClientDisconnected.
+
+        The answer may wait behind messages that this side has not read yet: then the client has more time.
+        """
+        if self.read_paused or self._unparsed:
+            self.pong_timer = self.loop.call_later(self.ping_timeout or 0.0, self.keepalive_timeout)
+            return
         super().keepalive_timeout()
         self.disconnected = self.disconnected or self.close_sent

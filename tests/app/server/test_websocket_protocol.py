@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import struct
 import threading
@@ -185,6 +186,29 @@ def test_sending_to_who_answers_no_ping_is_an_os_error(impatient: tuple[str, int
     (answer,) = exchange(impatient, b"")
     assert code(answer) == 1011
     sending_raised_an_os_error()
+
+
+async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+    """Read nothing for longer than a ping may take, then answer each message."""
+    await send({"type": "websocket.accept"})
+    await asyncio.sleep(1.5)
+    while (await receive())["type"] in ("websocket.connect", "websocket.receive"):
+        await send({"type": "websocket.send", "text": "read"})
+
+
+def test_who_answers_pings_behind_unread_messages_stays() -> None:
+    with listening(0.3, slow) as address, Wire(address) as wire:
+        wire.send(upgrade(address, "/", HEADERS))
+        wire.read_until(b"\r\n\r\n")
+        wire.send(frame(b"x" * 900) * 20)
+        answers = 0
+        while answers < 20:
+            opcode, data = wire.frame()
+            assert opcode in (PING, TEXT), data
+            answers += opcode == TEXT
+            if opcode == PING:
+                wire.send(frame(data, 10))
+        wire.send(NORMAL)
 
 
 def test_a_server_ends_though_a_client_has_closed_and_reads_nothing(caplog: Any) -> None:
