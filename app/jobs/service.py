@@ -8,9 +8,8 @@ import logging
 import secrets
 import shutil
 import time
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -22,6 +21,7 @@ from app.documents.reader import ReaderProcess, read_document
 from app.documents.types import Chapter, Document, DocumentError, Passage
 from app.engine.admission import Client, client
 from app.engine.spool import Spool
+from app.engine.turns import Turns
 from app.jobs.store import JobStore
 from app.jobs.types import ENDED, MAX_NAME, STATUSES, Job, JobFile, JobOptions
 from app.observability import metrics
@@ -82,9 +82,7 @@ class JobService:
         self.postponed: dict[str, float] = {}
         self._adding = asyncio.Lock()
         # A document takes memory, and a processor: keys take turns, and each has one document read at a time.
-        self._reading = asyncio.Semaphore(_READERS)
-        self._own_turn: defaultdict[str | None, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._waiting: Counter[str | None] = Counter()
+        self._reading = Turns(_READERS)
         # Number of the last change of any job in this process.
         self.version = 0
         self._changed = asyncio.Event()
@@ -151,24 +149,12 @@ class JobService:
         """
         self.check_enabled()
         await self._check_room(len(data))
-        async with self._turn():
+        waiting = self._reading.waiting
+        if waiting[_owner()] >= _MAX_WAITING_OF_KEY or waiting.total() >= _MAX_WAITING:
+            raise errors.OverloadedError("Many documents wait to be read already; try again shortly.")
+        async with self._reading.place():
             with self.speech.admission.admit():
                 return await self._create(new, data)
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """Wait until a document of this key may be read. Raises OverloadedError where too many wait."""
-        owner = _owner()
-        if self._waiting[owner] >= _MAX_WAITING_OF_KEY or self._waiting.total() >= _MAX_WAITING:
-            raise errors.OverloadedError("Many documents wait to be read already; try again shortly.")
-        self._waiting[owner] += 1
-        try:
-            async with self._own_turn[owner], self._reading:
-                yield
-        finally:
-            self._waiting[owner] -= 1
-            if not self._waiting[owner]:
-                del self._waiting[owner], self._own_turn[owner]
 
     async def _create(self, new: NewJob, data: bytes) -> Job:
         options = await self._resolve(new.options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -21,6 +21,7 @@ from app.engine.catalog import OPENAI_RECOGNIZERS, RECOMMENDED_RECOGNIZER, Catal
 from app.engine.model_loader import ModelLoads, Progress
 from app.engine.service_errors import REQUEST_ERRORS
 from app.engine.spool import Spool
+from app.engine.turns import Turns
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.recognition.languages import resolve
@@ -111,7 +112,7 @@ class RecognitionService:
             processes=DECODERS,
             accept_silence=True,
         )
-        self._decoding = asyncio.Semaphore(DECODERS)
+        self._decoding = Turns(DECODERS)
         self._held = 0.0
         # Fixed at start if it is installed: a model that arrives later must not take all requests before it is warm.
         default = catalog.default_recognizer()
@@ -277,15 +278,14 @@ class RecognitionService:
 
     @asynccontextmanager
     async def _decoding_place(self) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(self.settings.queue_seconds):
-                await self._decoding.acquire()
-        except TimeoutError:
-            raise errors.OverloadedError("Enough recordings are being decoded already; try again shortly.") from None
-        try:
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(self.settings.queue_seconds):
+                    await held.enter_async_context(self._decoding.place())
+            except TimeoutError:
+                reason = "Enough recordings are being decoded already; try again shortly."
+                raise errors.OverloadedError(reason) from None
             yield
-        finally:
-            self._decoding.release()
 
 
 class SpeechContext(Protocol):
