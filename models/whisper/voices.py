@@ -16,7 +16,7 @@ _WORD = 0.2  # seconds of a word whose time nothing tells
 
 
 class VoiceSpans:
-    """VoiceSpans of a recording of `content` frames, which is read in windows of at most `window` frames.
+    """Voices of a recording of `content` frames, which is read in windows of at most `window` frames.
 
     `spans` are those of samples, in their order. Without any, a voice may be everywhere.
     """

@@ -10,7 +10,7 @@ from models.whisper.words import Segment
 
 
 def voices(*spans: tuple[float, float], content: int = 10_000) -> VoiceSpans:
-    """VoiceSpans of spans in seconds, read in windows of 30."""
+    """Voices of spans in seconds, read in windows of 30."""
     return VoiceSpans([(round(a * 16_000), round(b * 16_000)) for a, b in spans], content, 3_000)
 
 
