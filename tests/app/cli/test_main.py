@@ -154,7 +154,7 @@ def test_wrong_usage_is_one_line_and_status_2(call, tmp_path, monkeypatch, argum
         (["say", "x", "-o", "x.wav", "--lexicon", "/nowhere/words.txt"], "/nowhere/words.txt"),
         (["bench", "--model", "kokoro-82m"], "nightingale models pull kokoro-82m"),
         (["translate", "x", "--target", "fr"], "nightingale models pull small-100"),
-        (["transcribe", __file__, "--model", "whisper-base"], "into models/whisper-base of the data directory"),
+        (["transcribe", __file__, "--model", "whisper-base"], "--local-dir models/whisper-base"),
         (["models", "pull", "house"], "nothing to pull"),
         (["models", "pull", "kokoro", "--endpoint", "ftp://x"], "http"),
     ],
