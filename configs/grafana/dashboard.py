@@ -284,8 +284,11 @@ def panels() -> list[dict[str, Any]]:
     board.graph("Sentences together", batches, unit="short", width=8)
 
     board.row("Speech recognition")
-    heard = {"{{model}} {{surface}}": rate("nightingale_recognized_seconds_total", by="model, surface")}
-    about = "Recordings that were recognized to their end."
+    heard = {
+        "{{model}} {{surface}}": rate("nightingale_recognized_seconds_total", by="model, surface"),
+        "skipped": f"({rate('nightingale_skipped_audio_seconds_total')} or vector(0))",
+    }
+    about = "Recordings that were recognized to their end, and live speech that was skipped as it came too fast."
     board.graph("Seconds of recordings a second", heard, unit="short", width=8, about=about)
     about = "From the end of an utterance to its text."
     board.graph("Text of live speech", _percentiles("nightingale_utterance_delay_seconds"), width=8, about=about)
