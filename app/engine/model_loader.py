@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from app.engine.admission import Admission, slot
+from app.engine.admission import Admission, client, slot
 from app.engine.backend import Hardware, active_memory, free_memory, hardware
 from app.engine.catalog import Catalog
 from app.errors import (
@@ -343,7 +344,8 @@ class ModelLoads:
         self._admission = admission
         self._most = most
         self._seconds = seconds
-        self._waiting = 0
+        # Requests that wait, by key.
+        self._waiting: Counter[str | None] = Counter()
 
     def require(self, name: str, kind: ModelKind) -> ModelState:
         """Return the state of the model with the canonical name `name`; have it loaded unless it is already.
@@ -441,7 +443,8 @@ class ModelLoads:
     ) -> None:
         """Wait until the model of `state` is loaded and warm, or cannot be; call `progress` after each step.
 
-        Returns at once if too many wait already. `ModelState.ready_model` tells afterwards whether the model is ready.
+        Returns at once if too many wait already, or half as many with the request's key. `ModelState.ready_model` tells
+        afterwards whether the model is ready.
 
         Args:
             state: model that is waited for.
@@ -452,12 +455,14 @@ class ModelLoads:
         Raises:
             DrainingError: the server shuts down.
         """
-        if self._waiting >= self._most or seconds == 0:
+        key = None if (who := client.get()) is None else who.name
+        full = key is not None and self._waiting[key] >= max(1, self._most // 2)
+        if full or self._waiting.total() >= self._most or seconds == 0:
             return
         told: int | None = None
         end = time.monotonic() + (self._seconds if seconds is None else seconds)
-        self._waiting += 1
-        metrics.load_waits.set(self._waiting)
+        self._waiting[key] += 1
+        metrics.load_waits.set(self._waiting.total())
         try:
             while state.status not in (until, *_SETTLED) and time.monotonic() < end:
                 if self._admission.draining:
@@ -471,5 +476,6 @@ class ModelLoads:
                     await progress(state)
                 await asyncio.sleep(_LOOK_EVERY if state.refusal is None else _ROOM_EVERY)
         finally:
-            self._waiting -= 1
-            metrics.load_waits.set(self._waiting)
+            self._waiting[key] -= 1
+            self._waiting += Counter()  # only keys that wait stay
+            metrics.load_waits.set(self._waiting.total())

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelLoads, ModelState, ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import DrainingError
+from tests.app.server.middleware import keys
 
 STEPS = 3
 
@@ -147,6 +149,24 @@ def test_no_more_wait_than_may_queue(slow: Any, wait_until: Any) -> None:
         assert (refused.result(60).status_code, code, waiting.done()) == (503, "model_loading", False)
         running.second.warm_gate.release(STEPS)
         assert waiting.result(60).status_code == 200
+
+
+def test_a_key_does_not_take_all_places_to_wait(slow: Any, tmp_path: Path, wait_until: Any) -> None:
+    (tmp_path / "keys.toml").write_text(f'ada = "{keys.ADA}"\nbob = "{keys.BOB}"\n')
+    running = slow(queue_size=4, keys_file=str(tmp_path / "keys.toml"))
+
+    def ask(key: str) -> int:
+        headers = {"authorization": f"Bearer {key}"}
+        body = {"input": "Hi.", "model": "tone-two"}
+        return httpx.post(running.url + "/v1/audio/speech", json=body, headers=headers, timeout=60).status_code
+
+    with ThreadPoolExecutor() as pool:
+        greedy = [pool.submit(ask, keys.BOB) for _ in range(3)]
+        assert wait_until(lambda: any(each.done() for each in greedy))
+        other = pool.submit(ask, keys.ADA)
+        assert wait_until(lambda: running.second.warm_gate.release() or other.done())
+        assert other.result(60) == 200
+        assert sorted(each.result(60) for each in greedy) == [200, 200, 503]
 
 
 def test_who_leaves_while_it_loads_gives_the_slot_back(slow: Any, wait_until: Any, leave: Any) -> None:
