@@ -86,6 +86,7 @@ class HiddenParts:
     """Cover of the hidden parts of a text that arrives in fragments cut anywhere.
 
     Not `markdown`: only what is for a machine is hidden. Only text that may turn out to be hidden is held back.
+    `covered` counts the characters of thoughts and other long parts.
     """
 
     def __init__(self, *, markdown: bool = True) -> None:
@@ -93,6 +94,7 @@ class HiddenParts:
         self._begin()
 
     def _begin(self) -> None:
+        self.covered = 0
         self._text = "\n"  # some characters that were given out, and those that are held back
         self._at = 1
         self._end: re.Pattern[str] | None = None  # end of the open part
@@ -116,7 +118,9 @@ class HiddenParts:
         out: list[str] = []
         going = True
         while going and self._at < len(self._text):
+            hiding = self._end is not None
             shown, going = self._read(final) if self._end is None else self._skip(self._end, final)
+            self.covered += len(shown) if hiding else 0
             self._spoken = self._spoken or not shown.isspace()
             self._at += len(shown)
             out.append(shown)

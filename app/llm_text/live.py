@@ -29,6 +29,10 @@ class LiveText(TextSource):
     def pending(self) -> str:
         return self._policy.pending
 
+    @property
+    def covered(self) -> int:
+        return self._hidden.covered
+
     def feed(self, fragment: str, now: float) -> list[Speakable]:
         self._original += fragment
         return self._clean(self._cleaner.feed(self._hidden.feed(fragment)), now)

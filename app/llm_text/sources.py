@@ -63,6 +63,11 @@ class TextSource(Protocol):
         """Return the parts of the markup that change nothing here, and were not returned before."""
         return []
 
+    @property
+    def covered(self) -> int:
+        """Characters since the last flush that are known not to be spoken, such as those of a model's thoughts."""
+        return 0
+
 
 class PlainText(TextSource):
     """A `SentenceBuffer` as a TextSource: no timer, no clause cuts. `hides`: see `HiddenParts`."""
@@ -75,6 +80,10 @@ class PlainText(TextSource):
     @property
     def pending(self) -> str:
         return self._buffer.held
+
+    @property
+    def covered(self) -> int:
+        return 0 if self._hidden is None else self._hidden.covered
 
     def feed(self, fragment: str, now: float) -> list[Speakable]:
         shown = fragment if self._hidden is None else self._hidden.feed(fragment)

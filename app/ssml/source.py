@@ -109,3 +109,7 @@ class DetectedText(TextSource):
 
     def take_ignored(self) -> list[str]:
         return self._ssml.take_ignored()
+
+    @property
+    def covered(self) -> int:
+        return self._plain.covered

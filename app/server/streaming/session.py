@@ -48,6 +48,8 @@ from models.timeline import Timeline
 
 # Characters that are read in one turn of the event loop.
 SLICE_CHARACTERS = 1_000
+# Characters of a model's thoughts that a set may have for each one that is spoken.
+_THOUGHTS = 9
 # Sets that may wait to be spoken. A client that flushes more often does not listen.
 MAX_SETS = 16
 
@@ -226,7 +228,10 @@ class StreamSession:
         return self._end(now)
 
     def _receive_text(self, text: str, now: float) -> list[Effect]:
-        if self._characters + len(text) > self._max_characters:
+        characters = self._characters + len(text)
+        # A model may think longer than it speaks.
+        thoughts = min(self._source.covered, _THOUGHTS * self._max_characters)
+        if characters - thoughts > self._max_characters:
             raise TextTooLongError(
                 f"More than {self._max_characters} characters without a 'flush'; send less, or flush in between.",
                 param="text",

@@ -240,6 +240,16 @@ def test_text_beyond_the_limit_is_refused() -> None:
     assert closed(effects) == 1008
 
 
+@pytest.mark.parametrize("kind", ["auto", "llm"])
+def test_a_model_may_think_longer_than_it_speaks(kind: str) -> None:
+    for pieces, code in ((12, None), (25, "text_too_long")):
+        session = opened(input=kind)
+        say(session, type="text", text="<think>")
+        codes = {error_code(say(session, type="text", text="a " * 200)) for _ in range(pieces)}
+        codes.add(error_code(say(session, type="text", text="</think>\nHello.")))
+        assert (code in codes, len(codes)) == (True, 1 if code is None else 2)
+
+
 def test_the_limit_counts_from_the_last_flush() -> None:
     session = opened()
     for _ in range(3):
