@@ -24,10 +24,10 @@ class PassageLines(Sequence[Passage]):
     """
 
     def __init__(self, lines: list[bytes]) -> None:
-        self._lines = lines
+        self.lines = lines
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self.lines)
 
     @overload
     def __getitem__(self, index: int) -> Passage: ...
@@ -37,15 +37,15 @@ class PassageLines(Sequence[Passage]):
 
     def __getitem__(self, index: int | slice) -> Passage | PassageLines:
         if isinstance(index, slice):
-            return PassageLines(self._lines[index])
+            return PassageLines(self.lines[index])
         try:
-            return Passage(*json.loads(self._lines[index]))
+            return Passage(*json.loads(self.lines[index]))
         except (TypeError, ValueError) as error:
             raise DamagedDocumentError from error
 
     def after(self, first: Passage) -> PassageLines:
         """Return the passages with another one before them."""
-        return PassageLines([_passage(first), *self._lines])
+        return PassageLines([_passage(first), *self.lines])
 
 
 def to_lines(document: Document) -> Iterator[bytes]:
@@ -53,8 +53,8 @@ def to_lines(document: Document) -> Iterator[bytes]:
     chapters = [(chapter.title, len(chapter.passages)) for chapter in document.chapters]
     yield _line((document.title, document.author, document.language, chapters, document.warnings))
     for chapter in document.chapters:
-        for passage in chapter.passages:
-            yield _passage(passage)
+        passages = chapter.passages
+        yield from passages.lines if isinstance(passages, PassageLines) else map(_passage, passages)
 
 
 def _passage(passage: Passage) -> bytes:
