@@ -44,6 +44,12 @@ class Client:
 client: ContextVar[Client | None] = ContextVar("client", default=None)
 
 
+def key_name() -> str | None:
+    """Return the name of the request's key; None where no key is needed."""
+    who = client.get()
+    return None if who is None else who.name
+
+
 @dataclass(frozen=True, slots=True)
 class TokenBucket:
     """Bucket with `level` of at most `size`, which grows by `rate` a second since `at`.

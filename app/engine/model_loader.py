@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from app.engine.admission import Admission, client, slot
+from app.engine.admission import Admission, key_name, slot
 from app.engine.backend import Hardware, active_memory, free_memory, hardware
 from app.engine.catalog import Catalog
 from app.errors import (
@@ -455,7 +455,7 @@ class ModelLoads:
         Raises:
             DrainingError: the server shuts down.
         """
-        key = None if (who := client.get()) is None else who.name
+        key = key_name()
         full = key is not None and self._waiting[key] >= max(1, self._most // 2)
         if full or self._waiting.total() >= self._most or seconds == 0:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from app.engine.admission import client
+from app.engine.admission import key_name
 from app.errors import OverloadedError
 
 
@@ -19,8 +19,7 @@ class Spool:
     @contextmanager
     def place(self, units: int = 1) -> Iterator[None]:
         """Hold room for one upload of so many units. Raises OverloadedError."""
-        who = client.get()
-        owner = None if who is None else who.name
+        owner = key_name()
         held = sum(taken for _, taken in self._held)
         mine = sum(taken for name, taken in self._held if name == owner)
         if held + units > self._size or (owner is not None and mine + units > self._size // 2):

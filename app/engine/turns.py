@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 
-from app.engine.admission import client
+from app.engine.admission import key_name
 
 
 class Turns:
@@ -24,8 +24,7 @@ class Turns:
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Wait for a place of the request's key, and have it for the length of the block."""
-        who = client.get()
-        key = None if who is None else who.name
+        key = key_name()
         self.waiting[key] += 1
         try:
             async with nullcontext() if key is None else self._own[key], self._places:

@@ -19,7 +19,7 @@ from app.config import Settings
 from app.documents.lines import PassageLines, from_lines, to_lines
 from app.documents.reader import ReaderProcess, read_document
 from app.documents.types import Chapter, Document, DocumentError, Passage
-from app.engine.admission import Client, client
+from app.engine.admission import Client, client, key_name
 from app.engine.spool import Spool
 from app.engine.turns import Turns
 from app.jobs.store import JobStore
@@ -150,7 +150,7 @@ class JobService:
         self.check_enabled()
         await self._check_room(len(data))
         waiting = self._reading.waiting
-        if waiting[_owner()] >= _MAX_WAITING_OF_KEY or waiting.total() >= _MAX_WAITING:
+        if waiting[key_name()] >= _MAX_WAITING_OF_KEY or waiting.total() >= _MAX_WAITING:
             raise errors.OverloadedError("Many documents wait to be read already; try again shortly.")
         async with self._reading.place():
             with self.speech.admission.admit():
@@ -165,7 +165,7 @@ class JobService:
         who = client.get()
         job = Job(
             id=f"job_{secrets.token_hex(_ID_BYTES)}",
-            owner=None if who is None else who.name,
+            owner=key_name(),
             client=None if who is None else asdict(who),
             name=new.name[:MAX_NAME],
             options=options,
@@ -200,7 +200,7 @@ class JobService:
         self.check_enabled()
         if after is not None:
             await self.get(after, param="after")
-        found = await REQUESTS.run(self.store.listing, _owner(), after, limit, all_owners=_is_admin())
+        found = await REQUESTS.run(self.store.listing, key_name(), after, limit, all_owners=_is_admin())
         return [job for job in found if job.expires != 0]
 
     async def get(self, job: str, *, param: str | None = None) -> Job:
@@ -208,7 +208,7 @@ class JobService:
         self.check_enabled()
         found = await REQUESTS.run(self.store.get, job)
         # One that was removed while it is worked on has `expires` 0.
-        if found is None or found.expires == 0 or not (_is_admin() or found.owner in (None, _owner())):
+        if found is None or found.expires == 0 or not (_is_admin() or found.owner in (None, key_name())):
             raise errors.NotFoundError(f"There is no job '{job[:40]}'.", param=param)
         return found
 
@@ -247,7 +247,7 @@ class JobService:
     async def file(self, job: str, name: str) -> tuple[Path, JobFile]:
         """Return the place of a result. Raises NotFoundError."""
         found = await self.get(job)
-        if found.owner not in (None, _owner()):
+        if found.owner not in (None, key_name()):
             raise errors.PermissionDeniedError(f"Job '{job}' belongs to another key, which alone has its files.")
         for file in found.files:
             path = self.results(job) / file.name
@@ -258,7 +258,7 @@ class JobService:
 
     async def _own(self, job: str) -> Job:
         found = await self.get(job)
-        if found.owner != _owner() and not _is_admin():
+        if found.owner != key_name() and not _is_admin():
             raise errors.PermissionDeniedError(f"Job '{job}' was made without a key.")
         return found
 
@@ -340,7 +340,7 @@ class JobService:
 
     async def _check_room(self, size: int) -> None:
         """Raise QuotaExceededError or StorageFullError if a job of so many bytes has no room."""
-        settings, owner = self.settings, _owner()
+        settings, owner = self.settings, key_name()
         used = await REQUESTS.run(self.store.used)
         count, held = used.get(owner, (0, 0))
         if owner is not None and settings.key_jobs and count >= settings.key_jobs:
@@ -434,11 +434,6 @@ def load_document(folder: Path) -> Document:
     cover = folder / "cover"
     with (folder / DOCUMENT).open("rb") as file:
         return from_lines(file, cover.read_bytes() if cover.exists() else None)
-
-
-def _owner() -> str | None:
-    who = client.get()
-    return None if who is None else who.name
 
 
 def _is_admin() -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 from app import errors
 from app.config import Settings
-from app.engine.admission import client
+from app.engine.admission import key_name
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.lexicons.store import LexiconStore, StoredLexicon
 from app.text.lexicon import Lexicon
@@ -68,16 +68,16 @@ class LexiconService:
             raise service_error(error) from error
         if not lexicon.entries:
             raise errors.InvalidLexiconError("The lexicon has no entry.")
-        return await REQUESTS.run(self.store.add, name.strip(), lexicon, _owner())
+        return await REQUESTS.run(self.store.add, name.strip(), lexicon, key_name())
 
     async def lexicons(self) -> list[StoredLexicon]:
         """Return the uploaded lexicons that the request's key may use, the oldest first."""
-        return [each for each in await REQUESTS.run(self.store.lexicons) if each.owner in (None, _owner())]
+        return [each for each in await REQUESTS.run(self.store.lexicons) if each.owner in (None, key_name())]
 
     async def get(self, lexicon: str) -> StoredLexicon:
         """Return an uploaded lexicon. Raises NotFoundError if the request's key may use none of that id."""
         found = await REQUESTS.run(self.store.get, lexicon)
-        if found is None or found.owner not in (None, _owner()):
+        if found is None or found.owner not in (None, key_name()):
             raise errors.NotFoundError(f"There is no lexicon '{lexicon[:40]}'.", param="lexicons")
         return found
 
@@ -90,7 +90,7 @@ class LexiconService:
 
     async def remove(self, lexicon: str) -> None:
         """Delete a lexicon. Raises NotFoundError, PermissionDeniedError for one that another made, StorageError."""
-        if (await self.get(lexicon)).owner != _owner():
+        if (await self.get(lexicon)).owner != key_name():
             raise errors.PermissionDeniedError(f"Lexicon '{lexicon}' was made without a key.")
         if not await REQUESTS.run(self.store.remove, lexicon):
             raise errors.NotFoundError(f"There is no lexicon '{lexicon[:40]}'.", param="lexicons")
@@ -98,8 +98,3 @@ class LexiconService:
 
 def _own(own: Mapping[str, str], language: str | None) -> Lexicon:
     return Lexicon([parse_reading(word, said, language=language) for word, said in own.items()])
-
-
-def _owner() -> str | None:
-    who = client.get()
-    return None if who is None else who.name

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 from app import errors
 from app.audio.watermark import Marker, Name, Watermark
 from app.config import PauseKind, Settings, SettingsError
-from app.engine.admission import Admission, client
+from app.engine.admission import Admission, key_name
 from app.engine.catalog import OPENAI_NAMES, Catalog
 from app.engine.jobs import CancelToken, Priority, SpeechJob
 from app.engine.model_loader import Description, ModelLoads, ModelStatus, Progress
@@ -343,8 +343,8 @@ class SpeechService:
 
     def _scope(self, model: str, *, cloned: bool) -> Scope:
         """Return the part of the cache for a request to `model`. A `cloned` voice leaves nothing on the disk."""
-        who = None if self.settings.speech_cache_shared else client.get()
-        return Scope(self._revisions[model], None if who is None else who.name, stored=not cloned)
+        owner = None if self.settings.speech_cache_shared else key_name()
+        return Scope(self._revisions[model], owner, stored=not cloned)
 
     async def keep_phrases(self, path: Path) -> None:
         """Speak each line of a file in the default voice, after everybody else, and keep it for all.

@@ -22,7 +22,7 @@ from typing import Final, ParamSpec, TypeVar
 from app import errors
 from app.audio.decode import Decoder
 from app.config import Settings
-from app.engine.admission import client
+from app.engine.admission import client, key_name
 from app.engine.catalog import Catalog
 from app.engine.jobs import CancelToken, ConditioningJob, Priority
 from app.engine.model_loader import ModelStatus
@@ -119,12 +119,6 @@ class NewVoice:
     gender: str | None
 
 
-def _owner() -> str | None:
-    """Return the name of the key that owns the voices of the request, or None."""
-    who = client.get()
-    return None if who is None else who.name
-
-
 def new_voice(name: str, *, consent: bool, language: str | None = None, gender: str | None = None) -> NewVoice:
     """Check the properties of a voice. `language`: BCP-47 tag or alias; `gender`: female or male.
 
@@ -199,7 +193,7 @@ class VoiceService:
             recording.pcm,
             language=voice.language,
             gender=voice.gender,
-            owner=_owner(),
+            owner=key_name(),
             most=0 if who is None else who.voices,
         )
         metrics.voices_stored.inc()
@@ -214,14 +208,14 @@ class VoiceService:
         """Return the cloned voices that the request's key may use, the oldest first."""
         found = await self._run(self.store.voices)
         metrics.voices_stored.set(len(found))
-        return [voice for voice in found if voice.owner in (None, _owner())]
+        return [voice for voice in found if voice.owner in (None, key_name())]
 
     async def get(self, voice: str) -> StoredVoice:
         """Return the voice of that id. Raises UnknownVoiceError if the request's key may use none of that id."""
         found = await self._run(self.store.get, voice) if is_voice_id(voice) else None
         if found is None:
             self._cache.forget(voice)
-        if found is None or found.owner not in (None, _owner()):
+        if found is None or found.owner not in (None, key_name()):
             raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}'; it may have been deleted.")
         return found
 
@@ -237,7 +231,7 @@ class VoiceService:
         Raises UnknownVoiceError, PermissionDeniedError for one that the request's key may use and did not make, and
         StorageError.
         """
-        if (await self.get(voice)).owner != _owner():
+        if (await self.get(voice)).owner != key_name():
             raise errors.PermissionDeniedError(
                 f"Voice '{voice}' was made without a key: `nightingale voices remove` on the server's machine does it."
             )
