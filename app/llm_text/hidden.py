@@ -21,8 +21,9 @@ _CONTEXT: Final = 8
 _TAIL: Final = 64
 """Characters at the end of a hidden part that may begin its end."""
 
+_THOUGHTS: Final = "think(?:ing)?|thoughts?|reasoning"
 _NAMES: Final = (
-    r"(?:\w{1,20}[:_])?(?:think(?:ing)?|tool_calls?)|thoughts?|reasoning|reflection|scratchpad"
+    rf"{_THOUGHTS}|\w{{1,20}}[:_]think(?:ing)?|(?:\w{{1,20}}[:_])?tool_calls?|reflection|scratchpad"
     r"|tool_(?:code|use|responses?|results?|outputs?)|function_(?:calls?|results?)|function(?==)|antml:\w{1,20}"
 )
 _ATTRIBUTES: Final = r"(?:[\s=][^<>\n]{0,300})?"
@@ -70,10 +71,8 @@ _PARTS: Final = {False: re.compile(_ANYWHERE, _FLAGS), True: re.compile(_ANYWHER
 _UNFINISHED: Final = {False: re.compile(_BEGUN, _FLAGS), True: re.compile(_BEGUN + _BEGUN_MARKDOWN, _FLAGS)}
 _SIGNS: Final = re.compile(r"[<◁\[\]`~|]|\n[ \t>\d.)*+-]+\Z")
 # The end of a thought that the template of a prompt has begun.
-_CLOSING: Final = re.compile(
-    r"^[^\S\n]*(?:</(?:think(?:ing)?|thoughts?|reasoning)>|◁/think▷|\[/THINK\])", re.IGNORECASE | re.MULTILINE
-)
-_OPENING: Final = re.compile(r"<(?:think(?:ing)?|thoughts?|reasoning)\b|◁think▷|\[THINK\]", re.IGNORECASE)
+_CLOSING: Final = re.compile(rf"^[^\S\n]*(?:</(?:{_THOUGHTS})>|◁/think▷|\[/THINK\])", re.IGNORECASE | re.MULTILINE)
+_OPENING: Final = re.compile(rf"<(?:{_THOUGHTS})\b|◁think▷|\[THINK\]", re.IGNORECASE)
 _CHANNEL_END: Final = r"<\|(?:end|call|return)\|>|(?=<\|(?:start|channel)\|>)"
 _VISIBLE: Final = re.compile(r"[^\n]")
 _FRAME: Final = re.compile(r"[|\-:=+\s]*")
@@ -100,7 +99,7 @@ class HiddenParts:
         self._end: re.Pattern[str] | None = None  # end of the open part
         self._fenced = False
         self._spoken = False
-        self._unclosed: set[str] = set()
+        self._unclosed: set[re.Pattern[str]] = set()
 
     def feed(self, fragment: str) -> str:
         """Add a fragment. Return the text that is known to be spoken or hidden by now."""
@@ -138,13 +137,12 @@ class HiddenParts:
         for found in _PARTS[self._markdown].finditer(text, at):
             if found.start() >= most:
                 break
-            if not self._opens(found, final):
+            end = _end_of(found)
+            if not self._opens(found, end, final):
                 continue
-            shown = _cover(found.group())
-            if found.lastgroup == "row":
-                shown = _row(found.group())
-            elif (end := _end_of(found)) is not None:
-                self._end, self._fenced = re.compile(end, re.IGNORECASE), found.lastgroup == "fence"
+            if end is not None:
+                self._end, self._fenced = end, found.lastgroup == "fence"
+            shown = _row(found.group()) if found.lastgroup == "row" else _cover(found.group())
             return text[at : found.start()] + shown, True
         return text[at:most], False
 
@@ -157,8 +155,8 @@ class HiddenParts:
             return _cover(text[self._at : found.end()]), True
         return _cover(text[self._at : len(text) if final else max(self._at, len(text) - _TAIL)]), False
 
-    def _opens(self, found: re.Match[str], final: bool) -> bool:
-        """Return whether a token opens a part, and is no word of the text."""
+    def _opens(self, found: re.Match[str], closing: re.Pattern[str] | None, final: bool) -> bool:
+        """Return whether a token opens a part, whose end is `closing`, and is no word of the text."""
         text, start, end = found.string, found.start(), found.end()
         after = text[end : end + 1]
         if found.lastgroup in _LIKE_WORDS:
@@ -167,13 +165,12 @@ class HiddenParts:
             begins = last in ("", "\n", ">") or last in _STOPS or (apart and last in _CLOSERS)
             if text[start - 1] == "`" or not (begins or after.isalnum() or after in ("\n", "{", "[")):
                 return False
-        closing = _end_of(found)
         if not final or closing is None or found.lastgroup == "calls":
             return True
         # The whole text is there. What nothing closes is text, but for a thought that was cut off.
         if _OPENING.match(text, start) and not self._spoken and not text[self._at : start].strip():
             return after.isalnum() or after == "\n"
-        if closing not in self._unclosed and re.compile(closing, re.IGNORECASE).search(text, end) is None:
+        if closing not in self._unclosed and closing.search(text, end) is None:
             self._unclosed.add(closing)
         return closing not in self._unclosed
 
@@ -189,25 +186,25 @@ def hide(text: str) -> str:
     return parts.flush(text)
 
 
-def _end_of(found: re.Match[str]) -> str | None:
+def _end_of(found: re.Match[str]) -> re.Pattern[str] | None:
     """Return the pattern for the end of a part; None: it is whole."""
-    kind = found.lastgroup
+    kind, end = found.lastgroup, ""
     if kind in ("tag", "details"):
-        return rf"</{re.escape(found['name'] or kind)}\s{{0,9}}>"
-    if kind == "think":
-        return r"◁/think▷|\[/THINK\]"
-    if kind == "calls":
-        return r"(?!)"
-    if kind == "channel":
+        end = rf"</{re.escape(found['name'] or kind)}\s{{0,9}}>"
+    elif kind == "think":
+        end = r"◁/think▷|\[/THINK\]"
+    elif kind == "calls":
+        end = r"(?!)"
+    elif kind == "channel":
         channel = found["channel"].lower().rpartition("<|channel|>")[2]
-        return None if channel.startswith(("final", "<|start|>")) else _CHANNEL_END
-    if kind == "section":
+        end = "" if channel.startswith(("final", "<|start|>")) else _CHANNEL_END
+    elif kind == "section":
         ending = f"END_{found['part']}" if found["part"] else f"{found['kind']}end"
         ending = f"end_of_{found['of']}" if found["of"] else ending
-        return rf"<[|｜]{re.escape(ending)}[|｜]>"
-    if kind == "fence":
-        return rf"(?<=\n)[ \t>]*{found['ticks']}[`~]*[ \t]*(?=\n|\Z)"
-    return None
+        end = rf"<[|｜]{re.escape(ending)}[|｜]>"
+    elif kind == "fence":
+        end = rf"(?<=\n)[ \t>]*{found['ticks']}[`~]*[ \t]*(?=\n|\Z)"
+    return re.compile(end, re.IGNORECASE) if end else None
 
 
 def _row(line: str) -> str:

@@ -16,7 +16,7 @@ from models.timeline import Timeline
 
 # Confidence below which a recognizer does not know the voice. Of the ear in the box (models/ear/README.md): sentences
 # of the house voices lie above it, and recordings of people below.
-LEAST_CONFIDENCE: Final = -0.205
+MIN_CONFIDENCE: Final = -0.205
 
 
 @dataclass(slots=True, eq=False)
@@ -73,7 +73,7 @@ class Passes:
         self.unsure = False
         try:
             async for segment in results:
-                if segment.confidence is None or segment.confidence >= LEAST_CONFIDENCE:
+                if segment.confidence is None or segment.confidence >= MIN_CONFIDENCE:
                     yield segment
                 else:
                     self.unsure = True
