@@ -99,6 +99,11 @@ class Settings(BaseModel):
         description="seconds of silence between sentences and between paragraphs, at speed 1; a paragraph's are at "
         "least a sentence's",
     )
+    loudness: Annotated[float, Field(ge=-40, le=-10)] | None = Field(
+        None,
+        description="loudness in LUFS to which every voice is brought (EBU R 128), such as -19; the first sentence that "
+        "a voice speaks then comes once it is whole; unset: as the model speaks",
+    )
     emoji: Literal["silent", "named"] = Field("silent", description="say nothing for an emoji, or its name")
     warmup: Literal["full", "none"] = Field("full", description="run every shape before readiness, or load only")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
@@ -189,9 +194,11 @@ class Settings(BaseModel):
     )
     max_translate_texts: int = Field(10_000, ge=1, le=100_000, description="most texts of one translation request")
     max_body_bytes: int = Field(1_048_576, ge=1024, le=1 << 30, description="largest HTTP request body")
-    max_frame_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="largest WebSocket message accepted")
-    max_audio_frame_bytes: int = Field(
-        1 << 20, ge=1024, le=1 << 24, description="largest message of a socket with audio to be recognized"
+    max_frame_bytes: int = Field(
+        65_536,
+        ge=1024,
+        le=1 << 24,
+        description="largest WebSocket message accepted; one with audio to be recognized may be 16 times as large",
     )
     queue_size: int = Field(
         64, ge=1, le=10_000, description="requests waiting for first audio, or for a model to load, before refusal"
@@ -267,6 +274,11 @@ class Settings(BaseModel):
     ray_address: str | None = Field(
         None, min_length=1, description="running Ray to serve on; unset: one of its own, on this machine"
     )
+
+    @property
+    def max_audio_frame_bytes(self) -> int:
+        """Largest message of a socket with audio to be recognized."""
+        return 16 * self.max_frame_bytes
 
     @field_validator("memory_budget", mode="before")
     @classmethod

@@ -28,10 +28,8 @@ from app.server.websocket_protocol import WebSocketProtocol
 
 log = logging.getLogger(__name__)
 
-# A frame up to this many times `max_frame_bytes` is read, so that the refusal can say why; above it uvicorn closes.
-FRAME_MARGIN = 16
-# Likewise of `max_audio_frame_bytes`.
-AUDIO_MARGIN = 2
+# A frame up to this many times `max_audio_frame_bytes` is read, so that the refusal can say why; above it uvicorn closes.
+FRAME_MARGIN = 2
 # Seconds from the end of draining, and from a second signal, to the end of the process, whatever its threads do.
 EXIT_SECONDS = 4.0
 FORCED_SECONDS = 1.0
@@ -50,7 +48,7 @@ def configure(app: ASGIApp, settings: Settings, **chosen: Any) -> uvicorn.Config
         "http": partial(HttpProtocol, connections),
         # Without compression: speech does not deflate, and trying costs more than the model does.
         "ws": partial(WebSocketProtocol, connections),
-        "ws_max_size": max(settings.max_frame_bytes * FRAME_MARGIN, settings.max_audio_frame_bytes * AUDIO_MARGIN),
+        "ws_max_size": settings.max_audio_frame_bytes * FRAME_MARGIN,
         "timeout_graceful_shutdown": 1,
     }
     return uvicorn.Config(app, **(options | chosen))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from app import errors
+from app.audio.loudness import Leveller
 from app.audio.watermark import Marker, Name, Watermark
 from app.config import PauseKind, Settings, SettingsError
 from app.engine.admission import Admission, key_name
@@ -190,6 +191,7 @@ class SpeechService:
         )
         self._revisions: dict[str, str] = {}
         self.g2p = RoundRobinThread("g2p")
+        self.leveller = None if settings.loudness is None else Leveller(settings.loudness, self.g2p.run)
         worker.loader.on_loaded = self._model_loaded
         # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
         self.default_model = catalog.default()

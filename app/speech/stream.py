@@ -447,7 +447,13 @@ class SpeechStream:
         resampler = Resampler(sentence.rate, self._rate)
         sent = 0
         verifier, kept = self._verifier, []
-        async for chunk in self._best(sentence, verifier) if verifier and verifier.retries else sentence.results:
+        results: AsyncIterator[AudioChunk] = sentence.results
+        if verifier is not None and verifier.retries:
+            results = self._best(sentence, verifier)
+        if self._service.leveller is not None:
+            voice = sentence.speech.model, sentence.speech.voice
+            results = self._service.leveller.level(results, voice, sentence.rate)
+        async for chunk in results:
             if verifier is not None and not verifier.retries:
                 kept.append(chunk.pcm)
                 if chunk.last:

@@ -309,7 +309,7 @@ def test_names_of_models(hearing: Any, query: str) -> None:
 
 
 def test_a_frame_that_is_too_large_is_told(start_server: Any) -> None:
-    running = start_server(recognizer="ear", max_audio_frame_bytes=100_000)
+    running = start_server(recognizer="ear", max_frame_bytes=6_250)
     with session(running) as one:
         one.until("session.created")
         one.append(bytes(90_000))

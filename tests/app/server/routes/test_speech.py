@@ -14,6 +14,7 @@ import numpy as np
 import openai
 import pytest
 
+from app.audio.loudness import LoudnessMeter
 from tests.app.server.streams import say, session
 
 SPEECH = "/v1/audio/speech"
@@ -110,6 +111,20 @@ def test_the_settings_and_the_start_of_a_socket_choose_the_pauses(start_server: 
             with session(server, **start) as socket:
                 sizes.append(len(say(socket, text)[1]) / 48_000)
     assert np.array(sizes) - sizes[0] == pytest.approx([0, 0.5, 1.7, 1.0, 0.5, 1.7], abs=0.03)
+
+
+def test_every_voice_has_the_loudness_of_the_setting(start_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The meter's own value is that of EBU Tech 3341: 997 Hz at -23 dBFS in one channel has -26.0 LUFS."""
+    meter = LoudnessMeter(24_000)
+    meter.push((10 ** (-23 / 20) * np.sin(2 * np.pi * 997 * np.arange(48_000) / 24_000)).astype(np.float32))
+    assert meter.loudness == pytest.approx(-26.0, abs=0.05)
+    server = start_server(loudness=-19.0)
+    for voice, level in (("steady", 0.5), ("silky", 0.03), ("steady", 0.5)):
+        monkeypatch.setattr("tests.app.standins.LEVEL", level)
+        meter = LoudnessMeter(24_000)
+        text = LONG.replace(". ", ", ")
+        meter.push(pcm_of(post(server, input=text, voice=voice, response_format="pcm").content))
+        assert meter.loudness == pytest.approx(-19.0, abs=0.3)
 
 
 def test_markup_is_text_where_the_client_says_so(server: Any) -> None:
