@@ -81,6 +81,10 @@ _STOPS: Final = ".!?…"
 _CLOSERS: Final = "\"'”’»)*_"
 
 
+MAX_THOUGHTS: Final = 9
+"""Hidden characters that a text may have for each one that may be spoken: a model thinks longer than it speaks."""
+
+
 class HiddenParts:
     """Cover of the hidden parts of a text that arrives in fragments cut anywhere.
 

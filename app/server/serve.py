@@ -28,7 +28,8 @@ from app.server.websocket_protocol import WebSocketProtocol
 
 log = logging.getLogger(__name__)
 
-# A frame up to this many times `max_audio_frame_bytes` is read, so that the refusal can say why; above it uvicorn closes.
+# A frame up to this many times `max_audio_frame_bytes` is read, so that the refusal can say why;
+# above it uvicorn closes.
 FRAME_MARGIN = 2
 # Seconds from the end of draining, and from a second signal, to the end of the process, whatever its threads do.
 EXIT_SECONDS = 4.0

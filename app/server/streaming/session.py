@@ -23,6 +23,7 @@ from app.errors import (
     ServiceError,
     TextTooLongError,
 )
+from app.llm_text.hidden import MAX_THOUGHTS
 from app.llm_text.live import LiveText
 from app.llm_text.policy import BoundaryPolicy
 from app.llm_text.sources import PlainText, Speakable, TextSource
@@ -48,8 +49,6 @@ from models.timeline import Timeline
 
 # Characters that are read in one turn of the event loop.
 SLICE_CHARACTERS = 1_000
-# Characters of a model's thoughts that a set may have for each one that is spoken.
-_THOUGHTS = 9
 # Sets that may wait to be spoken. A client that flushes more often does not listen.
 MAX_SETS = 16
 
@@ -228,10 +227,8 @@ class StreamSession:
         return self._end(now)
 
     def _receive_text(self, text: str, now: float) -> list[Effect]:
-        characters = self._characters + len(text)
-        # A model may think longer than it speaks.
-        thoughts = min(self._source.covered, _THOUGHTS * self._max_characters)
-        if characters - thoughts > self._max_characters:
+        thoughts = min(self._source.covered, MAX_THOUGHTS * self._max_characters)
+        if self._characters + len(text) - thoughts > self._max_characters:
             raise TextTooLongError(
                 f"More than {self._max_characters} characters without a 'flush'; send less, or flush in between.",
                 param="text",

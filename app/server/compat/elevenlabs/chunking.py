@@ -41,6 +41,11 @@ class ScheduledText:
         """Text that waits for the end of its sentence."""
         return self._buffer.held
 
+    @property
+    def covered(self) -> int:
+        """Characters since the last flush that are known not to be spoken, such as those of a model's thoughts."""
+        return self._hidden.covered
+
     def feed(self, fragment: str, *, trigger: bool = False, more: bool = False) -> list[str]:
         """Return the pieces that can be spoken now. `more`: the message goes on."""
         pieces = self._buffer.feed(self._hidden.feed(fragment))

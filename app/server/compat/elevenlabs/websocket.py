@@ -30,6 +30,7 @@ from app.errors import (
     TextTooLongError,
     UnsupportedFormatError,
 )
+from app.llm_text.hidden import MAX_THOUGHTS
 from app.observability import metrics
 from app.server.compat.elevenlabs.context import Context, TextSet
 from app.server.compat.elevenlabs.schemas import (
@@ -227,7 +228,8 @@ class ElevenSocket(SocketLoop):
     async def _feed(self, context: Context, text: str, *, trigger: bool) -> None:
         """Read a text in parts, between which other tasks run."""
         limit = self.app.settings.max_input_characters
-        if len(context.text.held) + context.characters + len(text) > limit:
+        waiting = len(context.text.held) + context.characters - min(context.text.covered, MAX_THOUGHTS * limit)
+        if waiting + len(text) > limit:
             raise TextTooLongError(
                 f"More than {limit} characters wait; send less, or 'flush' and wait for the audio.", param="text"
             )

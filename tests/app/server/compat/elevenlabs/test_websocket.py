@@ -412,6 +412,10 @@ def test_contexts_and_flushes_are_bounded(server: Any) -> None:
             send(socket, text=" ", context_id=str(name))
         assert "5 contexts" in receive(socket)["message"]
         assert close_code(socket) == 1008
+    with session(server) as socket:  # a model may think longer than it speaks
+        for text in ("Well.\n<think>", *["a " * 400] * 12, "</think>\nHello.", ""):
+            send(socket, text=text)
+        assert characters(until_final(socket)).strip().endswith("Hello.")
     with session(server, "gated") as socket:
         for _ in range(2_000 // len("Hello.") + 1):
             send(socket, text="Hello.", flush=True)
