@@ -101,8 +101,8 @@ class Settings(BaseModel):
     )
     loudness: Annotated[float, Field(ge=-40, le=-10)] | None = Field(
         None,
-        description="loudness in LUFS to which every voice is brought (EBU R 128), such as -19; the first sentence that "
-        "a voice speaks then comes once it is whole; unset: as the model speaks",
+        description="loudness in LUFS to which every voice is brought (EBU R 128), such as -19; the first sentence "
+        "that a voice speaks then comes once it is whole; unset: as the model speaks",
     )
     emoji: Literal["silent", "named"] = Field("silent", description="say nothing for an emoji, or its name")
     warmup: Literal["full", "none"] = Field("full", description="run every shape before readiness, or load only")

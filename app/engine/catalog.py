@@ -7,9 +7,10 @@ beside the code; others under `<data_dir>/models/<name>/`, in their repository's
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ import models
 from app import __version__
 from app.config import Settings
 from app.errors import UnknownModelError
-from models.contract import Model, ModelKind, ModelSpec, WeightsMissingError
+from models.contract import Description, Model, ModelKind, ModelSpec, WeightsMissingError
 
 HOUSE = "house"
 KOKORO = "kokoro-82m"
@@ -264,12 +265,27 @@ class Catalog:
         Raises UnknownModelError, WeightsMissingError (with the command that installs the weights), and WeightsError
         for files that are not what they claim to be.
         """
+        spec = self._spec(name)
+        family = _family(spec.family)
+        from models.backend import limit_cache  # loads MLX
+
+        limit_cache(self._settings.mlx_cache_bytes)
+        model: Model = family.load(spec)
+        return model
+
+    def describe(self, name: str) -> Description:
+        """Return the properties of a model that speaks, whose weights are not read. Raises as `load` does."""
+        spec = self._spec(name)
+        known: Description = _family(spec.family).describe(spec)
+        return known
+
+    def _spec(self, name: str) -> ModelSpec:
         entry = self.entry(name)
         found = self._find(entry)
         missing = _missing(entry, found)
         if missing:
             raise WeightsMissingError(_missing_message(entry, missing))
-        spec = ModelSpec(
+        return ModelSpec(
             name=entry.name,
             family=entry.family,
             files={role: str(path) for role, path in found.items() if path is not None},
@@ -277,11 +293,6 @@ class Catalog:
             dtype=self._settings.dtype,
             **self._choices(entry),
         )
-        load = _loader(entry.family)
-        from models.backend import limit_cache  # loads MLX
-
-        limit_cache(self._settings.mlx_cache_bytes)
-        return load(spec)
 
     def size(self, name: str) -> int:
         """Return about how many bytes of memory a model needs at least: those of its files, less what is quantized.
@@ -473,22 +484,6 @@ def _missing_message(entry: Entry, missing: list[str]) -> str:
     return f"The files of model '{entry.name}' are not on this machine ({', '.join(missing)}). {entry.install_hint}"
 
 
-def _loader(family: str) -> Callable[[ModelSpec], Model]:
-    """Return the `load` of a family, imported on first use: MLX starts with it."""
-    if family == "kokoro":
-        from models.kokoro.pipeline import load
-
-        return load
-    if family == "nllb":
-        from models.nllb.pipeline import load as load_nllb
-
-        return load_nllb
-    if family == "chatterbox":
-        from models.chatterbox.pipeline import load as load_chatterbox
-
-        return load_chatterbox
-    if family == "whisper":
-        from models.whisper.pipeline import load as load_whisper
-
-        return load_whisper
-    raise AssertionError(f"catalog.toml names the unknown family {family!r}")
+def _family(name: str) -> Any:
+    """Return the pipeline of a family, imported on first use: MLX starts with it."""
+    return importlib.import_module(f"models.{name}.pipeline")

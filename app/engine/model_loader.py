@@ -28,14 +28,16 @@ from app.errors import (
 )
 from app.observability import metrics
 from app.request_context import WaitPreference, wait_preference
+from app.threads import REQUESTS
 from models.contract import (
     Cancelled,
+    Description,
     Model,
+    ModelError,
     ModelKind,
     Recognizer,
     Synthesizer,
     Translator,
-    Voice,
     VoiceCloner,
     WarmupStep,
     WeightsMissingError,
@@ -70,25 +72,6 @@ class ModelStatus(StrEnum):
 
 # A wait changes nothing there.
 _SETTLED = (ModelStatus.FAILED, ModelStatus.ABSENT)
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """Properties of a model that stay known after it is unloaded. `languages` are those that its contract names."""
-
-    languages: tuple[str, ...] = ()
-    parameters: frozenset[str] = frozenset()
-    voices: tuple[Voice, ...] = ()
-    default_voice: str = ""
-    clones: bool = False
-
-    @classmethod
-    def of(cls, model: Model) -> Description:
-        """Describe a model; only one that speaks has parameters and voices."""
-        languages, parameters, voices = (getattr(model, name, ()) for name in ("languages", "parameters", "voices"))
-        default_voice = getattr(model, "default_voice", "")
-        clones = isinstance(model, VoiceCloner)
-        return cls(tuple(languages), frozenset(parameters), tuple(voices), default_voice, clones)
 
 
 @dataclass(slots=True)
@@ -355,34 +338,48 @@ class ModelLoads:
         state = self._worker.state(name)
         if state.status is ModelStatus.READY and state.kind == kind:
             return state
+        self._check_kind(name, kind)
+        if state.status in (ModelStatus.IDLE, ModelStatus.ABSENT):
+            state = self.load(name)
+        return state
+
+    def _check_kind(self, name: str, kind: ModelKind) -> None:
         own = self._catalog.kind(name)
         if own != kind:
             able = ", ".join(info.name for info in self._catalog.models() if info.kind == kind)
             raise WrongModelKindError(
                 f"Model '{name}' {_DOES[own]}; asked for is one that {_DOES[kind]}: {able or 'none'}."
             )
-        if state.status in (ModelStatus.IDLE, ModelStatus.ABSENT):
-            state = self.load(name)
-        return state
+
+    def _check_present(self, name: str) -> None:
+        if not self._catalog.present(name):
+            hint = next(info.install_hint for info in self._catalog.models() if info.name == name)
+            raise ModelAbsentError(f"The weights of model '{name}' are not on this machine. {hint}")
 
     def load(self, name: str, *, again: bool = False) -> ModelState:
         """Have a model loaded; `again`: also one that failed, and one that is about to be unloaded.
 
         Raises ModelAbsentError with the command that installs it.
         """
-        if not self._catalog.present(name):
-            hint = next(info.install_hint for info in self._catalog.models() if info.name == name)
-            raise ModelAbsentError(f"The weights of model '{name}' are not on this machine. {hint}")
+        self._check_present(name)
         state = self._worker.request_load(name, again=again)
         state.awaited = True
         return state
 
     async def describe(self, name: str, kind: ModelKind) -> Description:
-        """Return the properties of a model. Only one that was never loaded is loaded for them, as `obtain` does."""
+        """Return the properties of a model, which is not loaded for them. Raises ServiceError as `require` does."""
+        self._check_kind(name, kind)
         state = self._worker.state(name)
-        if not (state.available and state.kind == kind):
-            state = await self.obtain(name, kind)
-        return state.description or Description()
+        if state.status is ModelStatus.FAILED:
+            raise state.unready()
+        known = state.description
+        if known is None:
+            self._check_present(name)
+            try:
+                known = await REQUESTS.run(self._catalog.describe, name)
+            except ModelError as error:
+                raise ModelFailedError(f"Model '{name}' cannot be described: {without_paths(str(error))}") from error
+        return known
 
     async def obtain(
         self, name: str, kind: ModelKind, progress: Progress | None = None, *, patient: bool = False

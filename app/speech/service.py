@@ -16,7 +16,7 @@ from app.config import PauseKind, Settings, SettingsError
 from app.engine.admission import Admission, key_name
 from app.engine.catalog import OPENAI_NAMES, Catalog
 from app.engine.jobs import CancelToken, Priority, SpeechJob
-from app.engine.model_loader import Description, ModelLoads, ModelStatus, Progress
+from app.engine.model_loader import ModelLoads, ModelStatus, Progress
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.engine.worker import ModelWorker
 from app.lexicons.service import LexiconService
@@ -49,6 +49,7 @@ from models.contract import (
     MAX_SPEED,
     MIN_SPEED,
     Conditioning,
+    Description,
     Model,
     ModelRequestError,
     Recognizer,

@@ -40,6 +40,7 @@ from models.checkpoint import raise_problems, read_arrays
 from models.contract import (
     AudioChunk,
     Conditioning,
+    Description,
     IsCancelled,
     ModelRequestError,
     ModelSpec,
@@ -68,6 +69,17 @@ TURBO_END = (SILENCE_TOKEN,) * 3
 PROMPT_SECONDS = 6.0
 _S3GEN = ("flow.", "mel2wav.", "speaker_encoder.", "tokenizer.")
 LOOKUP = "lookup"
+
+
+def describe(spec: ModelSpec) -> Description:
+    """Return the languages, parameters and voice of a checkpoint from its config. Raises WeightsError."""
+    return _description(load_config(spec.files.get("config"), _variant(spec.name)))
+
+
+def _description(config: ChatterboxConfig) -> Description:
+    return Description(
+        ("en-us",), frozenset(sampling.defaults(config.t3)), (Voice(BUILT_IN, "en-us"),), BUILT_IN, clones=True
+    )
 
 
 def load(spec: ModelSpec) -> ChatterboxSynthesizer:
@@ -157,9 +169,8 @@ class ChatterboxSynthesizer:
         steps: int = 0,
     ) -> None:
         self.config = config
-        self.voices = [Voice(BUILT_IN, "en-us")]
-        self.languages = ["en-us"]
-        self.parameters = frozenset(sampling.defaults(config.t3))
+        known = _description(config)
+        self.languages, self.parameters, self.voices = known.languages, known.parameters, known.voices
         self.reference_seconds = encoder.reference_seconds
         self._tokenizer, self._decoder, self._encoder = tokenizer, decoder, encoder
         self._flow = flow

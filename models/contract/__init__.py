@@ -23,6 +23,7 @@ from models.contract.errors import (
     WeightsMissingError,
 )
 from models.contract.model import (
+    Description,
     Model,
     ModelKind,
     ModelSpec,
@@ -67,6 +68,7 @@ __all__ = [
     "BatchSynthesizer",
     "Cancelled",
     "Conditioning",
+    "Description",
     "Hypothesis",
     "InputTooLongError",
     "IsCancelled",

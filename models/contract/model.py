@@ -6,12 +6,34 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from models.contract.recognition import Recognizer
-from models.contract.speech import Synthesizer
+from models.contract.speech import Synthesizer, Voice, VoiceCloner
 from models.contract.translation import Translator
 
 # Result of a family's `load`, and its task.
 Model = Synthesizer | Translator | Recognizer
 ModelKind = Literal["text-to-speech", "translation", "speech-recognition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Properties of a model that are known while it is not loaded. `languages` are those that its contract names.
+
+    A family of models that speak has `describe(spec)`, which tells them without reading the weights.
+    """
+
+    languages: tuple[str, ...] = ()
+    parameters: frozenset[str] = frozenset()
+    voices: tuple[Voice, ...] = ()
+    default_voice: str = ""
+    clones: bool = False
+
+    @classmethod
+    def of(cls, model: Model) -> Description:
+        """Describe a loaded model; only one that speaks has parameters and voices."""
+        languages, parameters, voices = (getattr(model, name, ()) for name in ("languages", "parameters", "voices"))
+        default_voice = getattr(model, "default_voice", "")
+        clones = isinstance(model, VoiceCloner)
+        return cls(tuple(languages), frozenset(parameters), tuple(voices), default_voice, clones)
 
 
 @dataclass(frozen=True, slots=True)

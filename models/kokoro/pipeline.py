@@ -20,6 +20,7 @@ from models.contract import (
     AudioChunk,
     BatchItem,
     Cancelled,
+    Description,
     IsCancelled,
     ModelError,
     ModelRequestError,
@@ -28,13 +29,12 @@ from models.contract import (
     Progress,
     Reads,
     SpeechRequest,
-    Voice,
     WarmupStep,
 )
 from models.kokoro.config import SAMPLE_RATE, SAMPLES_PER_FRAME, KokoroConfig, load_config
 from models.kokoro.network import CompiledNetwork, Kokoro, align, alignment
 from models.kokoro.text import tokenize
-from models.kokoro.voices import Pack, describe, load_voices, parse_blend, spoken_languages, style
+from models.kokoro.voices import Pack, describe_checkpoint, load_voices, parse_blend, style, voice_names
 from models.kokoro.weights import load_weights
 from models.layers.kernels.host_memory import downloaded, upload
 from models.timeline import Stage, StageTimer, Timeline
@@ -53,6 +53,14 @@ MIN_SPEED, MAX_SPEED = 0.25, 4.0
 
 Frames = npt.NDArray[np.int64]
 T = TypeVar("T")
+
+
+def describe(spec: ModelSpec) -> Description:
+    """Return the languages and voices of a checkpoint from its config and the names of its voices.
+
+    Raises WeightsError.
+    """
+    return describe_checkpoint(load_config(spec.files["config"]), voice_names(spec.files["voices"]))
 
 
 def load(spec: ModelSpec) -> KokoroSynthesizer:
@@ -129,11 +137,8 @@ class KokoroSynthesizer:
         self._compiled = CompiledNetwork(network)
         self._noise_gain = network.decoder.generator.m_source.noise_gain()
         mx.eval(self._noise_gain)
-        self.languages: tuple[str, ...] = config.languages or spoken_languages(packs)
-        self.voices: list[Voice] = [
-            describe(name, self.languages[0], config.voices.get(name, {}).get("gender")) for name in sorted(packs)
-        ]
-        self.default_voice = "af_heart" if "af_heart" in packs else self.voices[0].id
+        known = describe_checkpoint(config, packs)
+        self.languages, self.voices, self.default_voice = known.languages, known.voices, known.default_voice
         self.max_phonemes = config.max_phonemes
         self.symbols = frozenset(config.vocab)
 

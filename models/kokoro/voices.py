@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
 
 from models.backend import mx
 from models.checkpoint import read_arrays
-from models.contract import UnknownVoiceError, Voice, WeightsError, WeightsMissingError
+from models.contract import Description, UnknownVoiceError, Voice, WeightsError, WeightsMissingError
+from models.kokoro.config import KokoroConfig
 
 # The first letter of an official voice's name is its language, the second its gender.
 _LANGUAGES = {
@@ -55,6 +57,29 @@ def load_voices(path: str | Path, width: int) -> dict[str, Pack]:
             raise WeightsError(f"{path}: voice {name} has shape {array.shape}, not [rows, 1, {width}]")
         packs[name] = np.array(array.astype(mx.float32)).reshape(-1, width)
     return packs
+
+
+def voice_names(path: str | Path) -> list[str]:
+    """Return the names of the packs of `load_voices`, which are not read. Raises WeightsError as it does."""
+    path = Path(path)
+    if path.is_dir():
+        return sorted({file.stem for file in (*path.glob("*.pt"), *path.glob("*.safetensors"))})
+    try:
+        with safe_open(path, "numpy") as packs:
+            return sorted(packs.keys())
+    except (OSError, SafetensorError) as error:
+        raise WeightsError(f"{path}: {error}") from None
+
+
+def describe_checkpoint(config: KokoroConfig, names: Iterable[str]) -> Description:
+    """Return the languages and voices of a checkpoint whose packs have these names."""
+    names = sorted(names)
+    if not names:
+        raise WeightsMissingError("the checkpoint has no voice packs (.pt or .safetensors)")
+    languages = config.languages or spoken_languages(names)
+    genders = {name: config.voices.get(name, {}).get("gender") for name in names}
+    voices = tuple(describe(name, languages[0], genders[name]) for name in names)
+    return Description(languages, voices=voices, default_voice="af_heart" if "af_heart" in genders else names[0])
 
 
 def describe(name: str, language: str = "en-us", gender: str | None = None) -> Voice:

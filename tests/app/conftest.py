@@ -27,7 +27,7 @@ from app.engine import admission
 from app.errors import UnknownModelError
 from app.server.app import create_app
 from app.server.serve import configure, serve
-from models.contract import WeightsError, WeightsMissingError
+from models.contract import Description, WeightsError, WeightsMissingError
 from tests.app.standins import Ear, Parrot, Shout, Tone
 
 # Seconds to wait for what must come, on a machine that is as busy as can be.
@@ -117,6 +117,9 @@ class ToneCatalog:
 
     def size(self, name: str) -> int:
         return 1_000_000
+
+    def describe(self, name: str) -> Description:
+        return Description.of(self.load(name))
 
     def load(self, name: str) -> Any:
         if name == "ear":

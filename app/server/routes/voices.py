@@ -16,7 +16,6 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from app import errors
-from app.engine.model_loader import Description
 from app.server.exchange import ClientGoneError, until_gone
 from app.server.forms import read_form
 from app.server.schemas import VoiceDeleted, VoiceEntry, VoiceList, VoiceUpload
@@ -24,7 +23,7 @@ from app.server.state import Services, services
 from app.voices.aliases import resolve_alias
 from app.voices.service import NewVoice, VoiceService, new_voice
 from app.voices.store import StoredVoice, is_voice_id
-from models.contract import Voice
+from models.contract import Description, Voice
 
 log = logging.getLogger(__name__)
 

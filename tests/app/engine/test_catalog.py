@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from app.engine.catalog import Catalog, Entry, PinnedFile, read_entries
 from app.engine.download import HubError, pull
 from app.errors import UnknownModelError
 from models.backend import memory
-from models.contract import WeightsMissingError
+from models.contract import Description, WeightsMissingError
 from models.timeline import Timeline
 
 ROOT = Path(__file__).parents[3]
@@ -88,7 +89,7 @@ def test_chatterbox_clones_and_needs_no_configuration(tmp_path, name):
 
 def test_settings_reach_the_family_they_are_for(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr("app.engine.catalog._loader", lambda family: seen.append)
+    monkeypatch.setattr("app.engine.catalog._family", lambda family: SimpleNamespace(load=seen.append))
     for name in ("chatterbox", "kokoro-82m", "whisper-base"):
         entry = read_entries()[name]
         for paths in entry.roles.values():
@@ -100,6 +101,8 @@ def test_settings_reach_the_family_they_are_for(tmp_path, monkeypatch):
     subject = catalog(tmp_path, **of_chatterbox, chatterbox_draft="ngram", speech_batch=4, recognition_bits=4)
     for name in ("chatterbox", "kokoro-82m", "whisper-base", "ear"):
         subject.load(name)
+    monkeypatch.undo()
+    assert (subject.describe("chatterbox").default_voice, subject.describe("chatterbox").clones) == ("default", True)
     spec, other, *recognizers = seen
     assert [each.bits for each in recognizers] == [4, 4]
     assert (spec.bits, spec.cache_bits, spec.steps, spec.draft, spec.batch) == (8, 4, 4, "ngram", 1)
@@ -162,7 +165,9 @@ def test_loading_a_half_installed_model_says_what_is_missing(tmp_path):
 
 def test_loading_caps_what_mlx_keeps(tmp_path):
     """Every sentence has another length: without a cap, memory kept for reuse grows with them."""
-    model = catalog(tmp_path, mlx_cache_bytes=1 << 20).load("house")
+    subject = catalog(tmp_path, mlx_cache_bytes=1 << 20)
+    model = subject.load("house")
+    assert subject.describe("house") == Description.of(model)
     ids = [0, *range(43, 60), 0]
     style = np.zeros((1, 64), dtype=np.float32)
     for length in range(2, 12):

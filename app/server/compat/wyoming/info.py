@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from app import __version__
-from app.engine.model_loader import Description
 from app.server.state import Services
 from app.voices.aliases import describe
-from models.contract import ModelKind
+from models.contract import Description, ModelKind
 
 _ATTRIBUTION: Final = {"name": "Nightingale", "url": "https://github.com/OHF-Voice/wyoming"}
 
