@@ -5,7 +5,9 @@ if their letters are, or their phonemes without stress: names and homophones hav
 that it joins.
 
 A whole text's share of errors hides a long stretch that went wrong, so the longest run counts on its own, and so does
-what was added at the end.
+what was added at the end. A recognizer writes other words for a name, but about as many sounds: where more than MOST_LOST
+are missing, speech is missing. Of 132 good sentences of Kokoro, heard by Whisper tiny.en and base, none loses more; of 100
+out of which 0.35 s are cut, 23 and 21 of the 47 that pass by their words do.
 
 A recognizer that hears well may spell badly. One that tells how likely the expected text is beside what it heard passes
 a sentence by that score, too. MOST_UNLIKELY was set on 200 sentences of the house voice, of which it refuses 4
@@ -26,6 +28,8 @@ from app.text.planner import Phonemizer
 MOST_ERRORS: Final = 0.15
 """Share of the words that may be wrong; one word of fewer than seven."""
 MOST_IN_A_ROW: Final = 3
+MOST_LOST: Final = 2
+"""Phonemes by which wrong words in a row may be shorter than what was expected."""
 MOST_UNLIKELY: Final = 7.5
 """Least score of a passed sentence, below 0, by the square root of its words: faults add up, and so does chance."""
 _FEW_WORDS: Final = 7
@@ -48,19 +52,21 @@ class Comparison:
     """Differences of the words that were heard from those that were expected.
 
     `errors` are words left out, added or replaced, `longest` the most of them in a row, `added` the words heard after
-    the last expected one.
+    the last expected one, `lost` the most phonemes that are missing in a row.
     """
 
     words: int
     errors: int
     longest: int
     added: int
+    lost: int
 
     @property
     def passed(self) -> bool:
-        """Whether a listener would accept it: few errors, few in a row, and nothing added at the end."""
+        """Whether a listener would accept it: few errors, few in a row, nothing missing, and nothing added at the end."""
         most = 1 if self.words < _FEW_WORDS else MOST_ERRORS * self.words
-        return self.errors <= most and self.longest <= MOST_IN_A_ROW and not self.added
+        few = self.errors <= most and self.longest <= MOST_IN_A_ROW
+        return few and self.lost <= MOST_LOST and not self.added
 
 
 def spoken_words(text: str, phonemizer: Phonemizer) -> list[SpokenWord]:
@@ -124,13 +130,9 @@ def compare(expected: Sequence[SpokenWord], heard: Sequence[SpokenWord]) -> Comp
                 if _equal(expected[row - down : row], heard[column - right : column]):
                     choices.append((cost[row - down][column - right], (down, right)))
             cost[row][column], step[row][column] = min(choices, key=lambda choice: choice[0])
-    return _counted(cost, step, len(expected))
-
-
-def _counted(cost: list[list[int]], step: list[list[tuple[int, int]]], words: int) -> Comparison:
-    """Return the comparison that the table's cheapest path describes."""
-    row, column = len(cost) - 1, len(cost[0]) - 1
-    longest = run = added = 0
+    # The table's cheapest path, from its end.
+    row, column = len(expected), len(heard)
+    longest = run = added = most_lost = lost = 0
     at_end = True
     while row or column:
         down, right = step[row][column]
@@ -138,6 +140,12 @@ def _counted(cost: list[list[int]], step: list[list[tuple[int, int]]], words: in
         at_end = at_end and wrong and not down
         added += at_end
         run = run + 1 if wrong else 0
-        longest = max(longest, run)
+        sides = expected[row - down : row], heard[column - right : column]
+        lost = lost + _phonemes(sides[0]) - _phonemes(sides[1]) if wrong else 0
+        longest, most_lost = max(longest, run), max(most_lost, lost)
         row, column = row - down, column - right
-    return Comparison(words, cost[-1][-1], longest, added)
+    return Comparison(len(expected), cost[-1][-1], longest, added, most_lost)
+
+
+def _phonemes(words: Sequence[SpokenWord]) -> int:
+    return sum(len(word.phonemes) for word in words)
