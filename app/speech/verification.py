@@ -5,9 +5,9 @@ if their letters are, or their phonemes without stress: names and homophones hav
 that it joins.
 
 A whole text's share of errors hides a long stretch that went wrong, so the longest run counts on its own, and so does
-what was added at the end. A recognizer writes other words for a name, but about as many sounds: where more than MOST_LOST
-are missing, speech is missing. Of 132 good sentences of Kokoro, heard by Whisper tiny.en and base, none loses more; of 100
-out of which 0.35 s are cut, 23 and 21 of the 47 that pass by their words do.
+what was added at the end. A recognizer writes other words for a name, but about as many sounds: where more than
+MOST_LOST are missing, speech is missing. Of 132 good sentences of Kokoro, heard by Whisper tiny.en and base, none loses
+more; of 100 out of which 0.35 s are cut, 23 and 21 of the 47 that pass by their words do.
 
 A recognizer that hears well may spell badly. One that tells how likely the expected text is beside what it heard passes
 a sentence by that score, too. MOST_UNLIKELY was set on 200 sentences of the house voice, of which it refuses 4
@@ -63,7 +63,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether a listener would accept it: few errors, few in a row, nothing missing, and nothing added at the end."""
+        """Whether a listener would accept it: few errors, few in a row, nothing missing, nothing added at the end."""
         most = 1 if self.words < _FEW_WORDS else MOST_ERRORS * self.words
         few = self.errors <= most and self.longest <= MOST_IN_A_ROW
         return few and self.lost <= MOST_LOST and not self.added

@@ -13,7 +13,7 @@ from models.contract import WeightsError
 MULTILINGUAL = 51865  # least size of a vocabulary with languages
 
 # Field of `WhisperConfig` -> key of transformers' WhisperConfig.
-_HUB = {
+HUB_KEYS = {
     "n_mels": "num_mel_bins",
     "n_audio_ctx": "max_source_positions",
     "n_audio_state": "d_model",
@@ -66,6 +66,19 @@ class Quantization:
     bits: int
 
 
+# Sizes of OpenAI's models: width, layers of the decoder and mel bands.
+_OFFICIAL = {
+    (384, 4, 80): "tiny", (512, 6, 80): "base", (768, 12, 80): "small", (1024, 24, 80): "medium",
+    (1280, 32, 128): "large-v3", (1280, 4, 128): "large-v3-turbo",
+}  # fmt: skip
+
+
+def official_name(config: WhisperConfig) -> str | None:
+    """Return the name of OpenAI's model of these sizes, such as base.en; None: there is none that the catalog has."""
+    name = _OFFICIAL.get((config.n_audio_state, config.n_text_layer, config.n_mels))
+    return name if name is None or config.multilingual else f"{name}.en"
+
+
 def load_config(path: str | Path) -> WhisperConfig:
     """Read config.json, of either layout. Raises WeightsError where a key is missing or the network is not Whisper's.
 
@@ -81,7 +94,7 @@ def load_config(path: str | Path) -> WhisperConfig:
     for key, wanted in required.items():
         if values.get(key, wanted) != wanted:
             raise WeightsError(f"{path}: {key} must be {wanted!r}, not {values[key]!r}")
-    return read_dims({name: values[key] for name, key in _HUB.items() if key in values}, str(path))
+    return read_dims({name: values[key] for name, key in HUB_KEYS.items() if key in values}, str(path))
 
 
 def load_quantization(path: str | Path) -> Quantization | None:

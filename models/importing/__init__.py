@@ -1,0 +1,1 @@
+"""Models in the forms of other programs, converted to the official layouts."""

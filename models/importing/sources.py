@@ -1,0 +1,138 @@
+"""Models in the forms of other programs, and the official layouts that they are converted to."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import save_file
+
+from models.contract import WeightsError
+from models.importing import ctranslate2, kokoro, onnx, whisper
+from models.whisper.config import WhisperConfig, load_config, official_name, read_dims
+
+Array = npt.NDArray[Any]
+
+KOKORO: Final = "kokoro-82m"
+_STYLE: Final = 256  # numbers of a row of a Kokoro voice
+_WHISPER: Final = "WhisperSpec"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Files of one model. `form` says what they are; `write` puts them into a folder in the official layout."""
+
+    name: str
+    form: str
+    write: Callable[[Path], None]
+
+
+def recognize(path: Path) -> Source | None:
+    """Return the model of a file or folder in the form of another program; None: it has no such form.
+
+    Raises WeightsError for one that is damaged, has no model here, or lacks a file, and OSError.
+    """
+    folder = path if path.is_dir() else path.parent
+    files = sorted(folder.iterdir()) if path.is_dir() else [path]
+    exports = [file for file in files if file.suffix == ".onnx"]
+    if len(exports) > 1:
+        raise WeightsError(f"{folder} has {len(exports)} ONNX files: name one of them")
+    if exports:
+        return _onnx(exports[0], folder)
+    return _ctranslate2(folder) if any(file.name == "model.bin" for file in files) else None
+
+
+def whisper_name(folder: Path) -> str | None:
+    """Return the name of the Whisper whose config.json is in a folder; None: it is of no Whisper that is known."""
+    try:
+        return _name(load_config(folder / "config.json"))
+    except WeightsError:
+        return None
+
+
+def check_name(model: object, name: str) -> None:
+    """Raise WeightsError for a loaded Whisper of another size than that of its name."""
+    config = getattr(model, "config", None)
+    if isinstance(config, WhisperConfig) and (found := _name(config)) != name:
+        raise WeightsError(f"its sizes are those of {found or 'no known model'}, not of {name}")
+
+
+def _name(config: WhisperConfig) -> str | None:
+    name = official_name(config)
+    return None if name is None else f"whisper-{name}"
+
+
+def _ctranslate2(folder: Path) -> Source:
+    source = str(folder / "model.bin")
+    spec, variables = ctranslate2.read_model((folder / "model.bin").read_bytes(), source)
+    if spec != _WHISPER:
+        raise WeightsError(f"{source} is a {spec[:40]} of CTranslate2; only Whisper's is accepted")
+    arrays = whisper.read_export(variables, source)
+    dims = whisper.dims(arrays, variables)
+    name = _name(read_dims(dims, source))
+    if name is None:
+        raise WeightsError(f"{source}: no model of the catalog has its sizes: {dims}")
+    if not (folder / "tokenizer.json").exists():
+        raise WeightsError(f"{folder}: tokenizer.json is missing")
+
+    def write(target: Path) -> None:
+        (target / "config.json").write_text(json.dumps(whisper.hub_config(dims), indent=2), encoding="utf-8")
+        (target / "generation_config.json").write_text(
+            json.dumps(_generation(folder / "config.json")), encoding="utf-8"
+        )
+        shutil.copyfile(folder / "tokenizer.json", target / "tokenizer.json")
+        save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, target / "model.safetensors")
+
+    return Source(name, "a Whisper of CTranslate2", write)
+
+
+def _generation(path: Path) -> dict[str, object]:
+    """Return what CTranslate2's config.json tells of the hub's generation_config.json."""
+    try:
+        heads = json.loads(path.read_text(encoding="utf-8")).get("alignment_heads")
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return {"alignment_heads": heads} if heads else {}
+
+
+def _onnx(file: Path, folder: Path) -> Source:
+    source = str(file)
+    arrays = kokoro.read_export(onnx.read_graph(file.read_bytes(), source), source)
+    voices = dict(_voices(folder))
+    if not voices:
+        raise WeightsError(
+            f"{source}: there are no voices beside it; put a folder 'voices' of NAME.bin (float32), or "
+            "voices-v1.0.bin, into its folder"
+        )
+
+    def write(target: Path) -> None:
+        config = Path(kokoro.__file__).with_name("kokoro.json")
+        shutil.copyfile(config, target / "config.json")
+        save_file(arrays, target / "kokoro-v1_0.safetensors")
+        save_file(voices, target / "voices.safetensors")
+
+    return Source(KOKORO, "an ONNX export of Kokoro", write)
+
+
+def _voices(folder: Path) -> Iterator[tuple[str, Array]]:
+    """Yield the voices beside an export: raw float32 in voices/NAME.bin, or an archive of numpy's arrays."""
+    for file in sorted((folder / "voices").glob("*.bin")):
+        data = file.read_bytes()
+        if len(data) % (4 * _STYLE):
+            raise WeightsError(f"{file} is no voice of Kokoro: {len(data)} bytes are no rows of {_STYLE} float32")
+        yield file.stem, np.frombuffer(data, "<f4").reshape(-1, 1, _STYLE)
+    for file in sorted((*folder.glob("voices*.bin"), *folder.glob("voices*.npz"))):
+        try:
+            with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as packs:
+                for name in packs.files:
+                    yield name, packs[name].astype(np.float32).reshape(-1, 1, _STYLE)
+        except (ValueError, OSError, zipfile.BadZipFile) as error:
+            raise WeightsError(f"{file} is no archive of Kokoro's voices: {error}") from None
