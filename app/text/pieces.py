@@ -173,8 +173,11 @@ def _groups(words: list[Piece], limit: int) -> Iterator[list[Piece]]:
                 break
             length += added
             last += 1
-        if last < len(words) and not all(word.is_mark for word in words[last:]):
-            last = _best_boundary(words, first, last)
+        if last < len(words):
+            most, last = last, _best_boundary(words, first, last)
+            if last == most and all(word.is_mark for word in words[last:]):
+                # The marks at the end go with the word before them.
+                last = next((i for i in range(most - 1, first, -1) if not words[i].is_mark), most)
         yield words[first:last]
         first = last
 

@@ -265,6 +265,15 @@ def test_quotation_marks_reach_a_model_that_knows_them(language: str, text: str,
         assert [segment.phonemes for segment in segments if isinstance(segment, Utterance)] == wanted
 
 
+def test_a_sentence_that_fills_an_utterance_keeps_its_marks() -> None:
+    whole = "".join(each.phonemes for each in get_phonemizer("en-us").segments("We met them all today?!"))
+    for limit in (len(whole), len(whole) - 1, len(whole) - 2, len(whole) - 3):
+        found = [
+            each.phonemes for each in get_phonemizer("en-us").segments("We met them all today?!", max_phonemes=limit)
+        ]
+        assert (" ".join(found), len(found)) == (whole, 1 if limit == len(whole) else 2)
+
+
 def test_quotation_marks_leave_room_for_the_words() -> None:
     (segment,) = get_phonemizer("en-us").segments('She said "no".', max_phonemes=len("ʃˌi sˈɛd nˈO."))
     assert isinstance(segment, Utterance) and segment.phonemes == "ʃˌi sˈɛd nˈO."
