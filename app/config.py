@@ -109,7 +109,7 @@ class Settings(BaseModel):
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
         description="number format of models on a GPU, and of products on a CPU with AMX; auto: bfloat16 for "
-        "recognizers and translators on a GPU, and for Kokoro on such a CPU; else float32",
+        "recognizers and translators on a GPU, and for Kokoro and the house on such a CPU; else float32",
     )
     profile: bool = Field(True, description="time the stages inside a model (costs some tenths of a millisecond)")
     speech_batch: int = Field(

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from platform import machine
 from typing import Any
 
 from models.backend import cpu_count, mx, on_cpu
@@ -76,12 +77,13 @@ def available() -> bool:
 
 
 def description() -> str:
-    """Return the instructions and threads of the kernels, such as "avx512, 2 threads"; "mlx" where MLX computes."""
+    """Return the instructions and threads of the kernels, such as "vnni, bfloat16 by amx, 2 threads"; "mlx": MLX's."""
     found = module()
     if found is None:
         return "mlx"
     threads = found.threads()
-    return f"{found.instructions()}, {threads} thread{'s' if threads > 1 else ''}"
+    products = f", bfloat16 by {'amx' if machine() == 'x86_64' else 'bf16'}" if found.has_bfloat16() else ""
+    return f"{found.instructions()}{products}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 # Narrower convolutions gain nothing, and the transforms of their few inputs must keep the last bits.

@@ -328,4 +328,6 @@ def test_equal_bits_on_any_number_of_threads() -> None:
 def test_description_names_what_is_in_use() -> None:
     assert on_cpu()
     threads = kernels.module().threads()
-    assert kernels.description() == f"{kernels.module().instructions()}, {threads} thread{'s' if threads > 1 else ''}"
+    named, *products, last = kernels.description().split(", ")
+    assert (named, last) == (kernels.module().instructions(), f"{threads} thread{'s' if threads > 1 else ''}")
+    assert len(products) == kernels.has_bfloat16()
