@@ -33,7 +33,7 @@ def import_model(path: Path, settings: Settings, name: str | None = None, *, rep
     Args:
         path: Where its files are.
         settings: They name the data directory.
-        name: Of the model, where the files do not tell.
+        name: Of the model, where the files do not tell; or an alias.
         replace: Put it in the place of one that is installed.
 
     Returns:
@@ -41,8 +41,13 @@ def import_model(path: Path, settings: Settings, name: str | None = None, *, rep
 
     Raises:
         ImportModelError: The files are no model of the catalog, are damaged, or one is installed already.
+        UnknownModelError: There is no model of that name.
     """
+    if name is not None:
+        name = Catalog(settings).resolve(name)
     source = _recognize(path, name)
+    if name not in (None, source.name):
+        raise ImportModelError(f"{path} is {source.form}, of {source.name}, not of {name}")
     entry = read_entries()[source.name]
     target = Catalog(settings).directory(entry.name)
     if target.exists() and not replace:
