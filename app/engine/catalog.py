@@ -330,7 +330,7 @@ class Catalog:
                 "target_first": entry.target_first,
             }
         if entry.kind == "speech-recognition":
-            return {"bits": settings.recognition_bits}
+            return {"bits": self._recognition_bits(entry)}
         if entry.family == "kokoro":
             return {"batch": settings.speech_batch}
         if entry.family == "chatterbox":
@@ -341,6 +341,21 @@ class Catalog:
                 "draft": settings.chatterbox_draft,
             }
         return {}
+
+    def _recognition_bits(self, entry: Entry) -> int:
+        """Return the setting. `auto`: a CPU is faster with 8 bits, by kernels for them (`loadtest/recognition_wer.py`).
+
+        The bundled recognizer's measure of its confidence was set with its weights as they are.
+        """
+        bits = self._settings.recognition_bits
+        if bits != "auto":
+            return bits
+        if entry.bundled is not None:
+            return 0
+        from models.backend import on_cpu  # loads MLX
+        from models.native import kernels
+
+        return 8 if on_cpu() and kernels.available() else 0
 
     def verify(self, name: str) -> Verification:
         """Read every file of a model and compare it with its pinned checksum. Raises UnknownModelError.

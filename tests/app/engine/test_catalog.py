@@ -101,10 +101,12 @@ def test_settings_reach_the_family_they_are_for(tmp_path, monkeypatch):
     subject = catalog(tmp_path, **of_chatterbox, chatterbox_draft="ngram", speech_batch=4, recognition_bits=4)
     for name in ("chatterbox", "kokoro-82m", "whisper-base", "ear"):
         subject.load(name)
+        if name in ("whisper-base", "ear"):
+            catalog(tmp_path).load(name)
     monkeypatch.undo()
     assert (subject.describe("chatterbox").default_voice, subject.describe("chatterbox").clones) == ("default", True)
     spec, other, *recognizers = seen
-    assert [each.bits for each in recognizers] == [4, 4]
+    assert [each.bits for each in recognizers] == [4, 8, 4, 0]  # as it is set, and as `auto` chooses, for each
     assert (spec.bits, spec.cache_bits, spec.steps, spec.draft, spec.batch) == (8, 4, 4, "ngram", 1)
     assert set(spec.files) == {"t3", "s3gen", "voice_encoder", "tokenizer", "voice"}
     assert (other.bits, other.cache_bits, other.steps, other.draft, other.batch) == (0, 0, 0, "", 4)
@@ -367,7 +369,7 @@ def test_sizes_agree_wherever_they_are_written(tmp_path):
 
 
 def test_whisper_may_be_put_there_in_each_layout(tmp_path):
-    subject = catalog(tmp_path)
+    subject = catalog(tmp_path, recognition_bits=0)
     assert subject.default_recognizer() == subject.resolve("whisper-1") == "ear"
     with pytest.raises(WeightsMissingError, match=r"hf download \S+ config\.json model\.safetensors tokenizer\.json"):
         subject.load("openai/whisper-base")
