@@ -16,7 +16,7 @@ from models.contract import AudioChunk, Pcm
 
 # Seconds of a voice's speech that are measured. Its gain then stays.
 MEASURED: Final = 30.0
-# Voices whose loudness is kept.
+# Voices of a client whose loudness is kept.
 MAX_VOICES: Final = 64
 # Largest change of the level, in decibels.
 MAX_CHANGE: Final = 20.0
@@ -58,28 +58,38 @@ class LoudnessMeter:
 
 
 class Leveller:
-    """Gain of voices: each speaks at the target. The last MAX_VOICES are known."""
+    """Gain of voices: each speaks at the target. The last MAX_VOICES of each client are known.
+
+    Clients share nothing: what one has a voice speak must not change its level for others.
+    """
 
     def __init__(self, target: float, run: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
         """`target` in LUFS. `run` runs a function on a thread, one after the other."""
         self._target = target
         self._run = run
-        self._meters: OrderedDict[tuple[str, str], LoudnessMeter] = OrderedDict()
+        self._meters: dict[str | None, OrderedDict[tuple[str, str], LoudnessMeter]] = {}
 
     async def level(
-        self, chunks: AsyncIterator[AudioChunk], voice: tuple[str, str], sample_rate: int
+        self, chunks: AsyncIterator[AudioChunk], client: str | None, voice: tuple[str, str], sample_rate: int
     ) -> AsyncIterator[AudioChunk]:
-        """Yield the audio of a sentence of `voice`, a model and its voice, at the target.
+        """Yield the audio of a sentence at the target.
 
         The first sentence of a voice comes once it is whole: nothing else tells how loud the voice is. Later ones come
         at once, with the gain of what the voice spoke before.
+
+        Args:
+            chunks: Audio of the sentence.
+            client: Name of the key; None: there are no keys.
+            voice: Model and voice that speak it.
+            sample_rate: Samples in a second.
         """
-        if voice not in self._meters:
-            self._meters[voice] = LoudnessMeter(sample_rate)
-        self._meters.move_to_end(voice)
-        meter = self._meters[voice]
-        if len(self._meters) > MAX_VOICES:
-            self._meters.popitem(last=False)
+        meters = self._meters.setdefault(client, OrderedDict())
+        if voice not in meters:
+            meters[voice] = LoudnessMeter(sample_rate)
+        meters.move_to_end(voice)
+        meter = meters[voice]
+        if len(meters) > MAX_VOICES:
+            meters.popitem(last=False)
         if meter.loudness is None:
             sentence = [chunk async for chunk in chunks]
             for chunk in sentence:

@@ -149,14 +149,18 @@ class _ChapterWork:
         async def write(pcm: Pcm) -> None:
             await JOBS.run(journal.write, pcm)
 
+        passage = ""
         if begin := journal.part:
             variants = Variants(self._jobs.speech, speech)
-            spoken_before = self._passages[journal.passages].text[:begin]
+            passage = await self._passage(journal.passages)
+            spoken_before = passage[:begin]
             with suppress(errors.InvalidRequestError):  # what is said next has the same error
                 await self._patiently(partial(variants.parts, spoken_before, PLAIN))
             self._voice = variants.voice
         while journal.passages < len(self._passages):
-            passage, begin = self._passages[journal.passages].text, journal.part
+            begin = journal.part
+            if not begin:
+                passage = await self._passage(journal.passages)
             self._voice = self._voice if begin else None
             text = first_part(passage[begin : begin + 2 * PART], speech.language)
             spoken, failure = await self._tried(speech, text, write, journal.rewind)
@@ -168,6 +172,10 @@ class _ChapterWork:
             if await self._gives_way(journal):
                 return False
         return True
+
+    async def _passage(self, number: int) -> str:
+        """Return a passage, which is read once for all its parts: it may have millions of characters."""
+        return (await JOBS.run(self._passages.__getitem__, number)).text
 
     async def _dub(self, speech: PreparedSpeech, journal: ChapterJournal) -> bool:
         """Speak cues, each at its time; return whether the track is whole."""

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +17,7 @@ from starlette.routing import Match
 from app import request_context
 from app.errors import BodyTooLargeError, InvalidRequestError, MethodNotAllowedError, NotFoundError, ServiceError
 from app.server.error_responses import error_response
-from app.server.exchange import body_model
+from app.server.exchange import body_model, listed
 
 
 def install(app: FastAPI) -> None:
@@ -61,12 +62,15 @@ async def _on_crash(request: Request, error: Exception) -> Response:
     return error_response(refusal, headers, path=request.url.path)
 
 
-def explain(error: RequestValidationError, accepted: Iterable[str] = ()) -> InvalidRequestError:
+def explain(error: RequestValidationError | ValidationError, accepted: Iterable[str] = ()) -> InvalidRequestError:
     """Return an error that says in one sentence what is wrong with a request.
 
     `accepted`: names of the body's fields, which are listed where one is unknown.
     """
-    first = error.errors()[0]
+    try:
+        first = (listed(error) if isinstance(error, ValidationError) else error.errors())[0]
+    except InvalidRequestError as refusal:
+        return refusal
     # Of a choice between literals pydantic names the one that it tried.
     parts = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     where = [part for index, part in enumerate(parts) if not (index and part.startswith("literal["))]

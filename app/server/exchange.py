@@ -32,6 +32,9 @@ from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
 
+# Errors of a body that are listed: each takes memory and time.
+MAX_ERRORS: Final = 1_000
+
 T = TypeVar("T")
 Waiting = Coroutine[Any, Any, object]
 
@@ -70,7 +73,8 @@ def is_json(headers: Headers) -> bool:
 def read_json(request: Request, body: bytes, model: type[BaseModel]) -> BaseModel:
     """Return `body` as a `model`.
 
-    Raises InvalidRequestError for a body that is not JSON, RequestValidationError for one that does not fit the model.
+    Raises InvalidRequestError for a body that is not JSON, or wrong in many ways, RequestValidationError for one that
+    does not fit the model.
     """
     if not body or not is_json(request.headers):
         raise InvalidRequestError("The body must be a JSON object sent with 'Content-Type: application/json'.")
@@ -83,7 +87,14 @@ def read_json(request: Request, body: bytes, model: type[BaseModel]) -> BaseMode
     try:
         return model.model_validate(found)
     except ValidationError as error:
-        raise RequestValidationError(error.errors()) from None
+        raise RequestValidationError(listed(error)) from None
+
+
+def listed(error: ValidationError) -> list[Any]:
+    """Return what is wrong with a body. Raises InvalidRequestError where that is more than MAX_ERRORS."""
+    if error.error_count() > MAX_ERRORS:
+        raise InvalidRequestError(f"The body has {error.error_count()} parameters or values that are not accepted.")
+    return error.errors()
 
 
 class ClientGoneError(Exception):

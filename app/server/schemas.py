@@ -5,7 +5,16 @@ from __future__ import annotations
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
 from app.audio.encoders import FORMATS
 from app.audio.subtitles import SUBTITLE_FORMATS
@@ -216,7 +225,9 @@ class DialogueLine(BaseModel):
 class DialogueBody(SpeechFields):
     """`POST /v1/audio/dialogue`: lines that several voices speak in turn. Unknown parameters are refused."""
 
-    inputs: Annotated[list[DialogueLine], Field(min_length=1, description="the lines, in order; at most 1,000")]
+    inputs: Annotated[
+        list[DialogueLine], Field(fail_fast=True, min_length=1, description="the lines in order, at most 1,000")
+    ]
 
 
 class PhonemesBody(LexiconFields):
@@ -444,7 +455,9 @@ class TranslateBody(OptionalFields):
         extra="forbid", json_schema_extra={"examples": [{"text": "Where is the train station?", "target": "fr"}]}
     )
 
-    text: Annotated[UnicodeText | list[UnicodeText], Field(description="one text, or several")]
+    text: Annotated[
+        UnicodeText | Annotated[list[UnicodeText], Field(fail_fast=True)], Field(description="one text, or several")
+    ]
     target: Annotated[UnicodeText, Field(description="FLORES-200 code, ISO 639 code, BCP-47 tag or English name")]
     source: Annotated[UnicodeText | None, Field(description="likewise; absent or 'auto': detected")] = None
     model: Annotated[UnicodeText | None, Field(description="a translation model of GET /v1/models")] = None

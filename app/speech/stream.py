@@ -21,7 +21,7 @@ from app import errors
 from app.audio.pcm import LEAD, Trimmer, amplify, first_audible, silence
 from app.audio.resample import Resampler
 from app.config import PauseKind
-from app.engine.admission import StreamAdmission
+from app.engine.admission import StreamAdmission, key_name
 from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.observability import metrics
@@ -452,7 +452,7 @@ class SpeechStream:
             results = self._best(sentence, verifier)
         if self._service.leveller is not None:
             voice = sentence.speech.model, sentence.speech.voice
-            results = self._service.leveller.level(results, voice, sentence.rate)
+            results = self._service.leveller.level(results, key_name(), voice, sentence.rate)
         async for chunk in results:
             if verifier is not None and not verifier.retries:
                 kept.append(chunk.pcm)

@@ -17,7 +17,9 @@ MAX_BYTES: Final = 2 << 20
 """Largest file."""
 
 _OPTION: Final = re.compile(r"#\s*(language|alphabet)\s*[:=]\s*(\S+)\s*", re.IGNORECASE)
-_COLUMNS: Final = re.compile(r"\s*\t\s*|\s+=\s+")
+_TAB: Final = "\t"
+_EQUALS: Final = re.compile(r"(?<=\s)=(?=\s)")
+_LANGUAGE: Final = re.compile(r"[A-Za-z0-9-]{1,35}")
 _DEPTH: Final = 8
 
 
@@ -55,11 +57,12 @@ def _read_lines(text: str, language: str | None) -> Lexicon:
         if option := _OPTION.fullmatch(line.strip()):
             if option.group(1).lower() == "language":
                 language = option.group(2)
+                _check_language(language)
             else:
                 alphabet = option.group(2)
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        columns = _COLUMNS.split(line.strip(), maxsplit=1)
+        columns = [column.strip() for column in _columns(line.strip())]
         try:
             if len(columns) != 2:
                 raise LexiconError("write a word, a tab, and /phonemes/ or other words")
@@ -67,6 +70,21 @@ def _read_lines(text: str, language: str | None) -> Lexicon:
         except LexiconError as error:
             raise LexiconError(f"line {number}: {error}") from None
     return Lexicon(entries, language)
+
+
+def _columns(line: str) -> list[str]:
+    """Return the parts of a line around its first tab or ` = `."""
+    equals = _EQUALS.search(line)
+    tab = line.find(_TAB)
+    if equals is not None and (tab < 0 or equals.start() < tab):
+        return [line[: equals.start()], line[equals.end() :]]
+    return line.split(_TAB, maxsplit=1)
+
+
+def _check_language(language: str | None) -> None:
+    """Raise LexiconError unless a language has the form of a BCP-47 tag."""
+    if language is not None and not _LANGUAGE.fullmatch(language):
+        raise LexiconError(f"the language is no tag such as en-us: '{language[:40]}'")
 
 
 class _PlsReader:
@@ -108,6 +126,7 @@ class _PlsReader:
                 raise LexiconError(f"the root of PLS is <lexicon>, not <{name[:40]}>")
             self._alphabet = attributes.get("alphabet", "ipa")
             self._language = attributes.get("xml:lang", self._language)
+            _check_language(self._language)
         if len(self._stack) >= _DEPTH:
             raise LexiconError("the PLS is nested too deep")
         self._stack.append(name)

@@ -33,7 +33,7 @@ _FINDER: Final = re.compile(
     re.IGNORECASE,
 )
 _SECONDS: Final = re.compile(r"\s*\+?(\d+(?:\.\d+)?|\.\d+)\s*(ms|s)\s*", re.IGNORECASE)
-_ATTRIBUTE: Final = re.compile(r"([A-Za-z][\w:.-]*)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_ATTRIBUTE: Final = re.compile(r"(?<![\w:.-])([A-Za-z][\w:.-]*)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _TAGS: Final = ("break", "phoneme", "/phoneme")
 _BEGUN: Final = "|".join(name[:count] for name in _TAGS for count in range(len(name), 0, -1))
 _UNFINISHED: Final = re.compile(

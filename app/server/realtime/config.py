@@ -106,7 +106,7 @@ class TranscriptionConfig(Part):
 
     type: Literal["transcription"] = "transcription"
     audio: Audio = Audio()
-    include: list[Literal["item.input_audio_transcription.logprobs"]] | None = None
+    include: Annotated[list[Literal["item.input_audio_transcription.logprobs"]], Field(max_length=100)] | None = None
 
     def changed(self, fields: dict[str, Any]) -> TranscriptionConfig:
         """Return the configuration with the fields that `fields` name. Raises InvalidRequestError."""

@@ -6,7 +6,6 @@ import re
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 from starlette.datastructures import FormData, UploadFile
 
@@ -54,7 +53,7 @@ def read_job_form(form: FormData) -> tuple[NewJob, UploadFile]:
         options = JobOptions.model_validate(found.model_dump(exclude={"file", "metadata"}))
         name = TypeAdapter(MetadataValue).validate_python(found.file.filename or "document")
     except ValidationError as error:
-        raise explain(RequestValidationError(error.errors()), sorted(JobForm.model_fields)) from None
+        raise explain(error, sorted(JobForm.model_fields)) from None
     return NewJob(name, options, found.metadata), found.file
 
 

@@ -10,7 +10,6 @@ import json
 import re
 from typing import Annotated, Any, Literal
 
-from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from starlette.datastructures import FormData, UploadFile
 
@@ -28,6 +27,8 @@ MAX_FIELD_BYTES = 65_536
 MAX_JSON_BYTES = 32 << 20
 # Characters of base64 that are decoded at once: a multiple of four.
 _BASE64_PIECE = 1 << 16
+# A JSON body may be large, as it has the recording; what else is in it is little.
+_MAX_CONTAINERS, _MAX_VALUES = 1_000, 20_000
 _MOST_MILLISECONDS = 60_000
 _NAME = re.compile(r"(\w{1,40})(?:\[(\w{0,40})\])?", re.ASCII)
 _SPEAKERS = "Speakers are not told apart here"
@@ -140,19 +141,23 @@ class TranscriptionForm(TranslationForm):
         default_factory=list
     )
     timestamp_granularities: Annotated[
-        list[Literal["word", "segment"]], Field(description="what has times in `verbose_json`; default: segment")
+        list[Literal["word", "segment"]],
+        Field(max_length=100, description="what has times in `verbose_json`; default: segment"),
     ] = Field(default_factory=list)
     include: Annotated[
-        list[Literal["logprobs"]], Field(description="`logprobs`: those of the tokens, with the format `json`")
+        list[Literal["logprobs"]],
+        Field(max_length=100, description="`logprobs`: those of the tokens, with the format `json`"),
     ] = Field(default_factory=list)
     stream: Annotated[bool, Field(description="server-sent events, segment by segment")] = False
     chunking_strategy: Annotated[
         _Chunking | None, BeforeValidator(_chunking), WithJsonSchema(_CHUNKING_SCHEMA, mode="validation")
     ] = None
-    known_speaker_names: Annotated[list[str], Field(description="refused: speakers are not told apart")] = Field(
+    known_speaker_names: Annotated[
+        list[str], Field(max_length=100, description="refused: speakers are not told apart")
+    ] = Field(default_factory=list)
+    known_speaker_references: Annotated[list[str], Field(max_length=100, description="refused likewise")] = Field(
         default_factory=list
     )
-    known_speaker_references: Annotated[list[str], Field(description="refused likewise")] = Field(default_factory=list)
 
     @property
     def streamed(self) -> bool:
@@ -222,7 +227,7 @@ def read_fields(form: FormData, task: RecognitionTask) -> TranslationForm:
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
-        raise explain(RequestValidationError(error.errors())) from None
+        raise explain(error) from None
 
 
 class _InputAudio(BaseModel):
@@ -245,6 +250,10 @@ class _JsonBody(BaseModel):
 def read_json_fields(body: bytes, task: RecognitionTask) -> TranslationForm:
     """Return the checked fields of a JSON body; `file` is the recording, as bytes. Raises InvalidRequestError."""
     kind = _FORMS[task]
+    if body.count(b"{") + body.count(b"[") > _MAX_CONTAINERS or body.count(b",") > _MAX_VALUES:
+        raise InvalidRequestError(
+            f"The body has more than {_MAX_CONTAINERS} lists and objects or {_MAX_VALUES} values."
+        )
     try:
         found = _JsonBody.model_validate_json(body)
         fields = {key: value for key, value in (found.model_extra or {}).items() if value != ""}
@@ -252,7 +261,7 @@ def read_json_fields(body: bytes, task: RecognitionTask) -> TranslationForm:
             raise InvalidRequestError("A JSON body has 'input_audio' in place of 'file'.", param="file")
         return kind.model_validate(fields | {"file": _from_base64(found.input_audio.data)})
     except ValidationError as error:
-        raise explain(RequestValidationError(error.errors())) from None
+        raise explain(error) from None
 
 
 def _from_base64(text: str) -> bytes:

@@ -148,7 +148,9 @@ class TextToDialogueBody(_Lenient):
         json_schema_extra={"examples": [{"inputs": [{"text": "Shall we go?", "voice_id": "rms"}]}]}
     )
 
-    inputs: Annotated[list[DialogueInput], Field(min_length=1, description="the lines, in order; at most 1,000")]
+    inputs: Annotated[
+        list[DialogueInput], Field(fail_fast=True, min_length=1, description="the lines in order, at most 1,000")
+    ]
     model_id: Annotated[
         UnicodeText | None, Field(description="a name of GET /v1/models; eleven_... means the default")
     ] = None
@@ -218,7 +220,7 @@ class DictionaryRules(_Lenient):
     """Body of `POST /v1/pronunciation-dictionaries/add-from-rules`."""
 
     name: UnicodeText
-    rules: Annotated[list[DictionaryRule], Field(min_length=1, max_length=20_000)]
+    rules: Annotated[list[DictionaryRule], Field(fail_fast=True, min_length=1, max_length=20_000)]
 
 
 class ElevenDictionary(BaseModel):

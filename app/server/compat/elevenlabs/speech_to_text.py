@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.responses import Response
@@ -219,7 +218,7 @@ def read_fields(form: FormData) -> SpeechToTextForm:
     try:
         found = SpeechToTextForm.model_validate(fields)
     except ValidationError as error:
-        raise explain(RequestValidationError(error.errors())) from None
+        raise explain(error) from None
     for export in found.additional_formats:
         if export.format not in ("srt", "txt"):
             message = f"A transcript is not written as '{export.format}'; accepted are srt and txt."

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, WebSocket
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import QueryParams
 
@@ -128,7 +127,7 @@ def parse_query(query: QueryParams) -> RealtimeQuery:
     try:
         return RealtimeQuery.model_validate(fields)
     except ValidationError as error:
-        raise explain(RequestValidationError(error.errors())) from None
+        raise explain(error) from None
 
 
 def parse_chunk(frame: str | bytes, most: int, rate: int) -> Chunk:
