@@ -37,6 +37,8 @@ from models.timeline import Stage, Timeline
 
 # Sentences in work besides the one being sent.
 AHEAD = 2
+# Phonemes that a character of a text has at most on average: what a lexicon makes longer costs more.
+PHONEMES = 2
 # Seconds that the model's thread has to begin before the next sentence is planned.
 GIVE_WAY = 0.001
 
@@ -361,6 +363,8 @@ class SpeechStream:
                 else:  # others had their turn
                     self._room.release()
             else:
+                if speech.lexicons:
+                    self._charge(len(segment.phonemes) // PHONEMES - len(segment.text))
                 sentence = await self._submit(segment, origin, speech)
                 while bookmarks and bookmarks[0].position <= segment.char_end:
                     sentence.bookmarks.append(bookmarks.popleft())
@@ -369,6 +373,13 @@ class SpeechStream:
                 if not isinstance(sentence.results, CachedSentence):
                     # The model's thread goes first: nobody waits for the next plans, and both need Python's lock.
                     await asyncio.sleep(GIVE_WAY)
+
+    def _charge(self, characters: int) -> None:
+        """Pay for words that a lexicon says in place of shorter ones. Raises QuotaExceededError."""
+        if characters > 0 and self._admission is not None:
+            self._admission.charge(characters)
+        elif characters > 0:
+            self._service.admission.charge_client(characters)
 
     async def _submit(self, utterance: Utterance, origin: Origin, speech: PreparedSpeech) -> Sentence:
         priority, self._priority = self._priority, self._priority.after_first()

@@ -18,6 +18,7 @@ from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
 from app.speech.sentence import SpokenChunk
 from app.text import marks
 from app.text.errors import MarkupError, TextError
+from app.text.lexicon_files import read_lexicon
 from app.text.planner import TextPlanner, get_phonemizer
 from app.text.sentence_buffer import SentenceBuffer
 from app.translation.text.document import Document, Format
@@ -127,6 +128,11 @@ def _marks(text: str) -> None:
         marks.hide(text, marks.parse(text))
 
 
+def _lexicon(text: str) -> None:
+    with suppress(TextError):
+        read_lexicon(f"a{text}b")
+
+
 def _subtitles(text: str) -> None:
     import numpy as np
 
@@ -153,18 +159,20 @@ STEPS: Final[dict[str, Step]] = {
     "Spanish": _phonemize("es"),
     "read by the model": _read,
     "marks": _marks,
+    "a mark": lambda text: _marks(f"a <break {text}/> b"),
+    "lexicon": _lexicon,
     "subtitles": _subtitles,
 }
 
 # Fragments that were, or may be, slow in some step. The short test uses these.
 FRAGMENTS: Final = (
-    "\n", "https://a1 ", "[a](/a/)", "[", "[a](", "![", "*a ", "`a", "|-", "<a ", "<a b='", "<!--", "&a",
+    "\n", " ", "https://a1 ", "[a](/a/)", "[", "[a](", "![", "*a ", "`a", "|-", "<a ", "<a b='", "<!--", "&a",
     "(a, ", "'a' ", "a.", "1,", "%", "x", "—", "中。", "e\u0301", "😀", "।", "http://www.a.b/c( ",
     "<think>", "</think>\n", "\n|", "\n```", "<|start|>a", "](http://a(", "\n[^1]:", "<details type",
 )  # fmt: skip
 # Fragments of the random texts of the long test.
 MORE: Final = (
-    *FRAGMENTS, " ", "\t", "\n\n", "\r\n", "  \n", "\u2028", "\x00", "\u00ad", "\u200d", "\ufeff", "]", "](",
+    *FRAGMENTS, "\t", "\n\n", "\r\n", "  \n", "\u2028", "\x00", "\u00ad", "\u200d", "\ufeff", "]", "](",
     "](/", ")", "))", "]]", "[[", "[^1]", "[^", "[a]: /b\n", "[a][b]", "[pause:1s]", "[pause:", "``", "``` ",
     "`", "**", "***", "_a_", "__", "~~", "==", "- ", "1. ", "> ", "# ", "---\n", "===\n", "a|b\n", "|-|-|\n",
     "    a\n", "- a\n", "<b>x", "</b>", "<p>a", "<code>", "<pre>", "<script>", "<think>", "<br>", "<td>", "<?",

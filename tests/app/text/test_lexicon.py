@@ -62,6 +62,8 @@ def test_pls() -> None:
         ("<lexicon>\n<lexeme><grapheme>a</grapheme></lexeme></lexicon>", "line 2.*<phoneme>"),
         ("<lexicon alphabet='nope'><lexeme><grapheme>a</grapheme><phoneme>a</phoneme></lexeme></lexicon>", "x-sampa"),
         ("<lexicon>" + "<a>" * 20, "deep"),
+        (f"# language: {'x' * 36}\na\tb", "the language is no tag"),
+        (f"<lexicon xml:lang='{'x' * 5_000}'/>", "the language is no tag"),
         (b"a\tb\xff", "UTF-8"),
         (b"a" * (MAX_BYTES + 1), "bytes"),
     ],

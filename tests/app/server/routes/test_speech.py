@@ -7,6 +7,7 @@ import re
 import socket
 import threading
 import wave
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from app.audio.loudness import LoudnessMeter
 from tests.app.server.streams import say, session
 
 SPEECH = "/v1/audio/speech"
+TRANSCRIPTIONS = "/v1/audio/transcriptions"
 LONG = "This is the first sentence. Here comes the second one. And this is the third of them. Now the fourth one."
 
 
@@ -127,6 +129,19 @@ def test_every_voice_has_the_loudness_of_the_setting(start_server: Any, monkeypa
         assert meter.loudness == pytest.approx(-19.0, abs=0.3)
 
 
+def test_a_lexicon_costs_the_words_that_it_says(start_server: Any, tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text(
+        '[ann]\nkey = "0123456789abcdef0123456789abcdef"\ncharacters_per_minute = 100\n'
+    )
+    server = start_server(keys_file=str(tmp_path / "keys.toml"))
+    headers = {"authorization": "Bearer 0123456789abcdef0123456789abcdef"}
+    answers = []
+    for alias in ("word", "word " * 80):
+        body = {"input": "A. A. A. A.", "lexicon": {"A": alias}}
+        answers.append(httpx.post(server.url + SPEECH, json=body, headers=headers).status_code)
+    assert (answers, len(server.tone.begun)) == ([200, 429], 1)
+
+
 def test_markup_is_text_where_the_client_says_so(server: Any) -> None:
     assert post(server, input="<speak>Stop. Go.</b>", input_type="text").status_code == 200
 
@@ -193,6 +208,31 @@ def test_errors_have_openai_s_shape(
         (("POST", SPEECH), b'{"input": "Hi", "speed": NaN}', (400, "invalid_request", "speed")),
         (("POST", SPEECH), b'{"input": "Hi", "speed": 1e999}', (400, "invalid_request", "speed")),
         (("POST", SPEECH), b'{"input": "Hi", "seed": ' + b"9" * 5_000 + b"}", (400, "invalid_request", "")),
+        (
+            ("POST", "/v1/phonemes"),
+            json.dumps({"input": "Hi"} | dict.fromkeys(map(str, range(2_000)))).encode(),
+            (400, "invalid_request", "2000 param"),
+        ),
+        (
+            ("POST", "/v1/audio/dialogue"),
+            b'{"inputs": [' + b"0," * 30_000 + b"0]}",
+            (400, "invalid_request", "'inputs.0'"),
+        ),
+        (
+            ("POST", "/v1/translate"),
+            b'{"text": [' + b"0," * 30_000 + b'0], "target": "fr"}',
+            (400, "invalid_request", "text"),
+        ),
+        (
+            ("POST", TRANSCRIPTIONS),
+            b'{"input_audio": {"data": ""}, "include": [0, 0]}',
+            (400, "invalid_request", "include"),
+        ),
+        (
+            ("POST", TRANSCRIPTIONS),
+            b'{"x": [' + b"{}," * 1_000 + b"{}]}",
+            (400, "invalid_request", "more than 1000 lists"),
+        ),
         (("GET", "/v1/models/hal"), b"", (404, "model_not_found", "hal")),
         (("GET", "/v1/audio/voices?model=hal"), b"", (404, "model_not_found", "hal")),
         (("GET", "/v1/audio/voices?model=absent"), b"", (503, "model_not_installed", "models pull")),
