@@ -209,9 +209,9 @@ def test_errors_have_openai_s_shape(
         (("POST", SPEECH), b'{"input": "Hi", "speed": 1e999}', (400, "invalid_request", "speed")),
         (("POST", SPEECH), b'{"input": "Hi", "seed": ' + b"9" * 5_000 + b"}", (400, "invalid_request", "")),
         (
-            ("POST", "/v1/phonemes"),
-            json.dumps({"input": "Hi"} | dict.fromkeys(map(str, range(2_000)), 1)).encode(),
-            (400, "invalid_request", "2000 param"),
+            ("POST", "/v1/audio/dialogue"),
+            json.dumps({"inputs": []} | dict.fromkeys(map(str, range(2_000)), 1)).encode(),
+            (400, "invalid_request", "2001 param"),
         ),
         (
             ("POST", "/v1/audio/dialogue"),
