@@ -14,7 +14,7 @@ from app.llm_text.policy import BoundaryPolicy
 from tests.app.text.growth import grows
 
 ROWS = [
-    tuple(row.replace("⏎", "\n").split("\t"))
+    tuple(row.replace("⏎", "\n").replace("␍", "\r").replace("␥", "Ab/+" * 500).split("\t"))
     for row in Path(__file__).with_name("hidden.tsv").read_text(encoding="utf-8").splitlines()[1:]
 ]
 
@@ -43,9 +43,10 @@ def test_parts_are_covered_however_the_text_is_cut(text: str, left: str) -> None
 
 
 def test_what_only_a_whole_text_tells() -> None:
-    assert visible(hide("I plan.\n</think>\n\nHello.")) == "Hello."
+    for thought in ("I plan.\n</think>", "I plan. I do.</think>", "Do.[/THINK] "):
+        assert visible(hide(thought + "\n\nHello.")) == "Hello."
     assert hide("Hi. <think>is a tag that nothing closes") == "Hi. <think>is a tag that nothing closes"
-    for text in ("<think>cut off", "[THINK]cut off", "<think>\ncut off"):
+    for text in ("<think>cut off", "[THINK]cut off", "<think>\ncut off", "<think>**Cut", "<think>", "<|channel>thought"):
         assert not hide(text).strip()
     for text in ("```\nnever closed", "<Reflection> is a song.", "<think> tags are read.", "Hi.\n```sh\nls"):
         assert hide(text) == text
