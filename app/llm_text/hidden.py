@@ -83,7 +83,7 @@ _BEGUN_MARKDOWN: Final = r"""
     | (?<=\n)[ \t>]{0,8}(?:(?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(?:`{1,9}[^`\n]{0,200}|~{1,9}[^\n]{0,200})\Z
     | (?<=\n)[ \t]{0,8}(?:\|[^\n]{0,1000}|\[[^\]\n]{0,80}(?:\](?::[^\n]{0,1000})?)?)\Z
     | \](?:\([^\s()]{0,800}(?:\([^\s()]{0,99}\)?[^\s()]{0,99}){0,2}(?:[ \t](?:["'][^"'\n]{0,99}["']?)?)?)?\Z
-    | \[\^[^\]\s]{0,40}\Z | (?<![\w!?.)\]"'”’])!(?:\[[^\[\]\n]{0,200}\]?)?\Z | \]\[\d{0,3}\Z
+    | \[\^[^\]\s]{0,40}\Z | (?<![\w!?.)\]"'”’])!(?:\[[^\[\]\n]{0,200}\]?)?\Z | (?<=\])\[\d{0,3}\Z
 """
 _FLAGS: Final = re.VERBOSE | re.IGNORECASE
 _PARTS: Final = {False: re.compile(_ANYWHERE, _FLAGS), True: re.compile(_ANYWHERE + _MARKDOWN, _FLAGS)}
@@ -149,7 +149,7 @@ class HiddenParts:
             hiding = self._end is not None
             shown, going = self._read(final) if self._end is None else self._skip(self._end, final)
             self.covered += len(shown) if hiding else 0
-            self._spoken = self._spoken or not shown.isspace()
+            self._spoken = self._spoken or bool(shown.strip())
             self._at += len(shown)
             out.append(shown)
         kept = max(0, self._at - _CONTEXT)

@@ -51,6 +51,7 @@ def test_a_code_block_can_be_announced() -> None:
 def test_a_destination_that_is_never_closed_ends_with_the_line_or_after_2048_characters() -> None:
     text = "See [this](" + "x" * 2048 + " and that."
     assert clean(text) == clean(*text) == "See this and that."
+    assert clean(text.replace(" and", "x" * 999 + ") and")) == "See this and that."
     assert clean("See [this](x(y\nand that.") == "See this\nand that."
 
 
@@ -58,7 +59,8 @@ _snippets = st.sampled_from(
     [*"aB1 \t\n.,!?*_~`[](){}<>&\\$|#-+=>:;/\"'😀\u200d\ufe0f→é。\r", "**", "```", "\n```", "~~~\n", "\n\n", "\n- ",
      "\n# ", "\n| a | ", "|--", "\n1. ", "[a](b)", "![", "](", "https://", "www.", "a.b/c", "<b>", "</think>",
      "<think>", "<!--", "-->", "&amp;", "&#", "\\frac", "$x", "$$",
-     "\\(", "[1]", "[^", "- [x] ", "---", "word ", " <a href=\"x", "\n> "]
+     "\\(", "[1]", "[^", "- [x] ", "---", "word ", " <a href=\"x", "\n> ",
+     "^\\circ", "$5", "$1+", "\\text{", "<sup>", "2</sup>", "<Key>"]
 )  # fmt: skip
 
 

@@ -42,11 +42,19 @@ def test_parts_are_covered_however_the_text_is_cut(text: str, left: str) -> None
         assert in_fragments(text, parts, seed) == shown
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_parts_of_them_may_be_cut_anywhere(seed: int) -> None:
+    rng, parts = random.Random(seed), HiddenParts(markdown=seed % 2 > 0)
+    for _ in range(9):
+        text = "".join(rng.choice(ROWS)[0][: rng.randint(1, 40)] for _ in range(4))
+        assert in_fragments(text, parts, seed) == parts.feed(text) + parts.flush()
+
+
 def test_what_only_a_whole_text_tells() -> None:
     for thought in ("I plan.\n</think>", "I plan. I do.</think>", "Do.[/THINK] "):
         assert visible(hide(thought + "\n\nHello.")) == "Hello."
     assert hide("Hi. <think>is a tag that nothing closes") == "Hi. <think>is a tag that nothing closes"
-    for text in ("<think>cut off", "[THINK]cut off", "<think>\ncut off", "<think>**Cut", "<think>", "<|channel>thought"):
+    for text in ("<think>cut off", "[THINK]cut off", "<think>\ncut off", "<think>**Cut", "<|channel>thought"):
         assert not hide(text).strip()
     for text in ("```\nnever closed", "<Reflection> is a song.", "<think> tags are read.", "Hi.\n```sh\nls"):
         assert hide(text) == text
