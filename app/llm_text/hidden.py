@@ -54,7 +54,7 @@ _ANYWHERE: Final = rf"""
     | (?P<special><[|｜][\w▁.:/-]{{1,60}}[|｜]?>|<[\w▁.:/-]{{1,60}}[|｜]>|<</?SYS>>|(?-i:\[/?(?:[gs]MASK|INST)\])
         |</?(?:(?:start|end)_of_(?:turn|text|image|audio)|[be]os|pad|unk|eo[pt]|sop)>)
     | (?P<citation>【[^【】†\n]{{0,30}}†[^【】\n]{{0,80}}】|\ue200(?!entity)[^\ue200\ue201\n]{{0,300}}\ue201
-        |:contentReference\[oaicite:[^\]\s]{{1,20}}\](?:\{{index=\d{{1,4}}\}})?)
+        |(?<=:)contentReference\[oaicite:[^\]\s]{{1,20}}\](?:\{{index=\d{{1,4}}\}})?)
     | (?P<data><[a-z]\w{{0,20}}[ \t][^<>\n]{{0,200}}?=[ \t]?["']?(?:data:|[^\s<>"']{{300}}))
 """
 _MARKDOWN: Final = rf"""
@@ -63,7 +63,6 @@ _MARKDOWN: Final = rf"""
     | (?P<row>(?<=\n)[ \t]{{0,8}}\|[^\n]{{0,1000}}\|[ \t]{{0,8}}(?:\n|\Z))
     | (?P<link>{_LINK})
     | (?P<address>(?<=\])\(<?[^\s()]{{800}})
-    | (?P<image>(?<![\w!?.)\]"'”’])!(?=\[[^\[\]\n]{{0,200}}\]\())
     | (?P<quote>(?<=\n)[ \t]{{0,2}}(?:>[ \t]?){{1,3}}(?=[^\W\d_]|(?<=[ \t])[^\s\w<=>]))
     | (?P<box>(?<=[-*+•][ \t])\[x\](?=[ \t]))
     | (?P<reference>(?<=[^\W\d_][^\W\d_]\])\[\d{{0,3}}\])
@@ -76,19 +75,19 @@ _BEGUN: Final = rf"""
     (?:{_TURN}|<\|start_header_id\|>)\w{{0,20}}(?:<[|\w]{{0,20}})?\Z
     | (?:{_HEADER}){{0,4}}<{{1,2}}(?:[a-zA-Z|｜/][^<>\n]{{0,700}}>{{0,2}})?\Z | (?:{_HEADER}){{1,4}}\Z
     | ◁[^▷\s]{{0,8}}▷?\Z | \[/?[A-Z_]{{0,16}}\]?\Z | 【[^【】†\n]{{0,30}}(?:†[^【】\n]{{0,80}})?\Z
-    | \ue200[^\ue200\ue201\n]{{0,300}}\Z | :(?:c[a-z]{{0,15}}(?:\[[^\]\s]{{0,30}}(?:\](?:\{{[^}}\s]{{0,12}})?)?)?)?\Z
+    | \ue200[^\ue200\ue201\n]{{0,300}}\Z | (?<=:)c[a-z]{{0,15}}(?:\[[^\]\s]{{0,30}}(?:\](?:\{{[^}}\s]{{0,12}})?)?)?\Z
 """
 _BEGUN_MARKDOWN: Final = r"""
     | (?<=\n)[ \t>]{0,8}(?:[-*+]|\d{1,3}[.)]?)?[ \t]{0,4}(?<!\n)\Z
     | (?<=\n)[ \t>]{0,8}(?:(?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(?:`{1,9}[^`\n]{0,200}|~{1,9}[^\n]{0,200})\Z
     | (?<=\n)[ \t]{0,8}(?:\|[^\n]{0,1000}|\[[^\]\n]{0,80}(?:\](?::[^\n]{0,1000})?)?)\Z
     | \](?:\([^\s()]{0,800}(?:\([^\s()]{0,99}\)?[^\s()]{0,99}){0,2}(?:[ \t](?:["'][^"'\n]{0,99}["']?)?)?)?\Z
-    | \[\^[^\]\s]{0,40}\Z | (?<![\w!?.)\]"'”’])!(?:\[[^\[\]\n]{0,200}\]?)?\Z | (?<=\])\[\d{0,3}\Z
+    | \[\^[^\]\s]{0,40}\Z | (?<=\])\[\d{0,3}\Z
 """
 _FLAGS: Final = re.VERBOSE | re.IGNORECASE
 _PARTS: Final = {False: re.compile(_ANYWHERE, _FLAGS), True: re.compile(_ANYWHERE + _MARKDOWN, _FLAGS)}
 _UNFINISHED: Final = {False: re.compile(_BEGUN, _FLAGS), True: re.compile(_BEGUN + _BEGUN_MARKDOWN, _FLAGS)}
-_SIGNS: Final = re.compile(r"[<>◁\[\]`~|【\ue200]|:c|[:!]\Z|\n[ \t>\d.)*+-]+\Z")
+_SIGNS: Final = re.compile(r"[<>◁\[\]`~|【\ue200]|:c|\n[ \t>\d.)*+-]+\Z")
 # The end of a thought that the template of a prompt has begun.
 _CLOSING: Final = re.compile(
     rf"(?:^[^\S\n]*|[.!?…][\"'”’»)*_]{{0,3}})(?:</(?:{_THOUGHTS})>|◁/think▷|\[/THINK\])", re.IGNORECASE | re.MULTILINE

@@ -16,7 +16,7 @@ _SIGNS: Final = {
 # Mathematics up to its closing sign: a number or letter alone, or no words and a sign. "$5 and $10" are prices.
 _WORDS: Final = r"\\(?:text|math|mbox|operator)[a-zA-Z]{0,20}+\{[^{}$\n]{0,60}"
 _COMMAND: Final = rf"{_WORDS}\}}|\\(?:(?!text|math|mbox|operator)[a-zA-Z]{{1,31}}+|[^\na-zA-Z])"
-_PART: Final = rf"(?:{_COMMAND}|[a-zA-Z]{{1,2}}(?![a-zA-Z])|[^$\n\\a-zA-Z])"
+_PART: Final = rf"(?:{_COMMAND}|[a-zA-Z]{{1,2}}(?![a-zA-Z])|\.(?!\s)|[^$\n\\a-zA-Z.?])"
 _SOLE: Final = r"\d(?:[\d.,]{0,30}\d)?[^\W\d_]?|[^\W\d_]"
 _SIGN: Final = r"[^$\n]{0,200}?(?:(?<!\*)\*(?!\*)|[-+/=<>|(\[^_\\×·÷±−–≤≥≠≈])"
 _CLOSED: Final = rf"(?:(?:{_SOLE})|(?={_SIGN})(?!\s){_PART}{{1,200}}+(?<!\s))\$(?!\d)"

@@ -119,6 +119,7 @@ def test_plain_words_are_given_out_at_once() -> None:
     cleaner = Cleaner()
     assert cleaner.feed("Good") == [CleanText("Good", 0, 4)]
     assert cleaner.feed(" morning.") == [CleanText(" morning.", 4, 13)]
+    assert "".join(piece.text for piece in Cleaner().feed("It is $5 million, or $5. I")) == "It is $5 million, or $5. I"
     assert cleaner.feed(" **He") == [CleanText(" ", 13, 14), CleanText("He", 16, 18)]
     assert cleaner.feed("llo** [wor") == [CleanText("llo", 18, 21), CleanText(" ", 23, 24), CleanText("wor", 25, 28)]
     assert cleaner.feed("ld](htt") == [CleanText("ld", 28, 30)]

@@ -68,6 +68,7 @@ def test_lines_before_a_tag_take_linear_time() -> None:
 def test_little_is_held_back() -> None:
     parts = HiddenParts()
     assert parts.feed("Two < three, [one] and ") == "Two < three, [one] and "
+    assert parts.feed("Voilà !") == "Voilà !" and parts.feed(" I look:") == " I look:"
     assert parts.feed("<" + "a " * 5_000)[:4] == "<a a"
     assert len(parts.feed("<think>" + "x" * 5_000)) > 4_000
 
