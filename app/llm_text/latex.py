@@ -21,6 +21,8 @@ _SOLE: Final = r"\d(?:[\d.,]{0,30}\d)?[^\W\d_]?|[^\W\d_]"
 _SIGN: Final = r"[^$\n]{0,200}?(?:(?<!\*)\*(?!\*)|[-+/=<>|(\[^_\\×·÷±−–≤≥≠≈])"
 _CLOSED: Final = rf"(?:(?:{_SOLE})|(?={_SIGN})(?!\s){_PART}{{1,200}}+(?<!\s))\$(?!\d)"
 _CLOSED_BEGUN: Final = rf"(?!\s){_PART}{{0,200}}+(?:{_WORDS}|\\[a-zA-Z]{{0,31}}|\$)?"
+# A sign that is raised or lowered may follow a word: "CO$_2$".
+_OPEN: Final = rf"(?:{NOT_AFTER_WORD}|(?=\$[\\^_]))\$"
 
 LATEX_RULES: Final = (
     Rule(r"\\\(", change(math="inline"), r"\\"),
@@ -29,12 +31,7 @@ LATEX_RULES: Final = (
     Rule(r"\$\$", change(math="display"), r"\$.?"),
     # A capital letter alone is a variable; "$5" and "$PATH" are none.
     Rule(rf"{NOT_AFTER_WORD}\$(?=\\|[a-zα-ω]|[^\W\d_](?![^\W_]))", change(math="inline")),
-    # A sign that is raised or lowered may follow a word: "CO$_2$".
-    Rule(
-        rf"(?:{NOT_AFTER_WORD}|(?=\$[\\^_]))\$(?={_CLOSED})",
-        change(math="inline"),
-        rf"(?:{NOT_AFTER_WORD}|(?=\$[\\^_]))\${_CLOSED_BEGUN}",
-    ),
+    Rule(rf"{_OPEN}(?={_CLOSED})", change(math="inline"), _OPEN + _CLOSED_BEGUN),
     Rule(r"\\(?=\n)", drop),
     Rule(r"\\[!-/:-@\[-`{-~]", say_as(lambda token: token[1])),
 )
