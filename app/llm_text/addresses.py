@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.llm_text.scanner import NOT_AFTER_WORD, Mode, Rule, State, beginnings, change, drop, say
+from app.llm_text.scanner import NOT_AFTER_WORD, Mode, Rule, State, beginnings, change, drop, say, space
 
 _PART: Final = r"[^\s<>\[\]()\"'.,;:!?*|`。，！？、]+"
-# Characters of a destination without its end, after which text is spoken again.
+# Characters of a destination without its end, after which the text behind a space is spoken again.
 _LONGEST_DESTINATION: Final = 2048
 
 
@@ -20,7 +20,8 @@ def _count_parenthesis(state: State, token: re.Match[str]) -> None:
 
 def _skip(state: State, token: re.Match[str]) -> None:
     state.length += 1
-    if state.length == _LONGEST_DESTINATION:
+    if state.length > _LONGEST_DESTINATION and token.group().isspace():
+        space(state, token)
         state.context = "text"
 
 

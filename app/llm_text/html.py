@@ -5,21 +5,37 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.llm_text.scanner import SILENT, Mode, Rule, State, beginnings, change, drop
-from app.text.markup import ENTITY, ENTITY_START, TAG, TAG_START, decode
+from app.llm_text.scanner import SILENT, Mode, Rule, State, beginnings, change, drop, say_as
+from app.text.markup import ENTITY, ENTITY_START, TAG, TAG_START, decode, visible_text
 
 _BREAKING: Final = re.compile(r"(?:br|p|div|li|ul|ol|tr|table|h[1-6]|hr|blockquote|section)", re.IGNORECASE)
+_SUP: Final = r"<sup(?:[ \t]+[a-z]{1,20}=\"[^\"<>]{0,60}\")?>[ \t]*[-−]?"
 _SILENT_ELEMENTS: Final = ("script", "style")
+
+
+def _visible(text: str) -> str:
+    visible = visible_text(text, language="", name_emoji=False)
+    return text if visible is None else visible.text.strip()
 
 
 def _read_tag(state: State, token: re.Match[str]) -> None:
     tag = token.group()
+    start, end = token.span()
+    before, after = token.string[start - 1], token.string[end : end + 1]
+    if _visible(tag) == tag and (tag[1].isupper() or not (after.isalnum() or (before == "\n" and after in "\r\n"))):
+        # A word, such as the name of a key
+        if before.isalnum():
+            state.out.space(start, start + 1)
+        state.out.give(tag[1:-1].strip(), start + 1, end - 1)
+        if after.isalnum():
+            state.out.space(end - 1, end)
+        return
     name = re.split(r"[^\w:-]+", tag)[1].lower()
     opens = tag[1] != "/" and tag[-2] != "/"
-    if name in _SILENT_ELEMENTS and opens and token.string[token.start() - 1] == "\n":
+    if name in _SILENT_ELEMENTS and opens and before == "\n":
         state.context = f"</{name}>"
     elif _BREAKING.fullmatch(name):
-        state.break_block(token.start())
+        state.break_block(start)
 
 
 def _skip_to(end: str) -> Mode:
@@ -46,6 +62,7 @@ def _decode(state: State, token: re.Match[str]) -> None:
 
 HTML_RULES: Final = (
     Rule(r"<!--", change(context="-->")),
-    Rule(TAG.pattern, _read_tag, TAG_START.pattern),
+    Rule(rf"{_SUP}[0-9]{{1,4}}[ \t]*</sup>", say_as(_visible), rf"{_SUP}[0-9]{{0,4}}[ \t]*(?:<(?:/(?:s(?:up?)?)?)?)?"),
+    Rule(TAG.pattern, _read_tag, f"{TAG_START.pattern}|{TAG.pattern}"),
     Rule(ENTITY.pattern, _decode, ENTITY_START.pattern),
 )

@@ -76,7 +76,7 @@ _LINE: Final = Mode(
     Rule(r"(?:[^\S\n]|>)+", drop),
     # Fences of code
     Rule(
-        r"(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})[^\n]*(?:\n|\Z)",
+        r"(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,7}(?!~))[^\n]*(?:\n|\Z)",
         _open_fence,
         r"`{1,2}|`{3,}[^`\n]*|~{1,2}|~{3,}[^\n]*",
     ),
@@ -85,9 +85,9 @@ _LINE: Final = Mode(
     Rule(r"\|[| \t]*", _begin("row")),
     # Thematic breaks, underlines of headings
     Rule(
-        r"(?P<mark>[-*_=])(?:[ \t]*(?P=mark)){2,}[ \t]*(?=[\r\n]|\Z)",
+        r"(?P<mark>[-*_=~])(?:[ \t]*(?P=mark)){2,}[ \t]*(?=[\r\n]|\Z)",
         break_block,
-        r"(?P<begun>[-*_=])(?:[ \t]*(?P=begun))*[ \t]*",
+        r"(?P<begun>[-*_=~])(?:[ \t]*(?P=begun))*[ \t]*",
     ),
     # Items of lists, with a box to tick or without; headings; numbered items
     Rule(rf"{_BULLET}[ \t]+(?:\[[ xX]\][ \t])?", break_block, rf"{_BULLET}(?:[ \t]+(?:\[(?:[ xX]\]?)?)?)?"),

@@ -51,6 +51,7 @@ def test_a_code_block_can_be_announced() -> None:
 def test_a_destination_that_is_never_closed_ends_with_the_line_or_after_2048_characters() -> None:
     text = "See [this](" + "x" * 2048 + " and that."
     assert clean(text) == clean(*text) == "See this and that."
+    assert clean(text.replace(" and", "x" * 999 + ") and")) == "See this and that."
     assert clean("See [this](x(y\nand that.") == "See this\nand that."
 
 
@@ -58,7 +59,8 @@ _snippets = st.sampled_from(
     [*"aB1 \t\n.,!?*_~`[](){}<>&\\$|#-+=>:;/\"'😀\u200d\ufe0f→é。\r", "**", "```", "\n```", "~~~\n", "\n\n", "\n- ",
      "\n# ", "\n| a | ", "|--", "\n1. ", "[a](b)", "![", "](", "https://", "www.", "a.b/c", "<b>", "</think>",
      "<think>", "<!--", "-->", "&amp;", "&#", "\\frac", "$x", "$$",
-     "\\(", "[1]", "[^", "- [x] ", "---", "word ", " <a href=\"x", "\n> "]
+     "\\(", "[1]", "[^", "- [x] ", "---", "word ", " <a href=\"x", "\n> ",
+     "^\\circ", "$5", "$1+", "\\text{", "<sup>", "2</sup>", "<Key>"]
 )  # fmt: skip
 
 
@@ -117,6 +119,7 @@ def test_plain_words_are_given_out_at_once() -> None:
     cleaner = Cleaner()
     assert cleaner.feed("Good") == [CleanText("Good", 0, 4)]
     assert cleaner.feed(" morning.") == [CleanText(" morning.", 4, 13)]
+    assert "".join(piece.text for piece in Cleaner().feed("It is $5 million, or $5. I")) == "It is $5 million, or $5. I"
     assert cleaner.feed(" **He") == [CleanText(" ", 13, 14), CleanText("He", 16, 18)]
     assert cleaner.feed("llo** [wor") == [CleanText("llo", 18, 21), CleanText(" ", 23, 24), CleanText("wor", 25, 28)]
     assert cleaner.feed("ld](htt") == [CleanText("ld", 28, 30)]

@@ -14,7 +14,7 @@ from app.llm_text.policy import BoundaryPolicy
 from tests.app.text.growth import grows
 
 ROWS = [
-    tuple(row.replace("⏎", "\n").split("\t"))
+    tuple(row.replace("⏎", "\n").replace("␍", "\r").replace("␥", "Ab/+" * 500).split("\t"))
     for row in Path(__file__).with_name("hidden.tsv").read_text(encoding="utf-8").splitlines()[1:]
 ]
 
@@ -42,10 +42,19 @@ def test_parts_are_covered_however_the_text_is_cut(text: str, left: str) -> None
         assert in_fragments(text, parts, seed) == shown
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_parts_of_them_may_be_cut_anywhere(seed: int) -> None:
+    rng, parts = random.Random(seed), HiddenParts(markdown=seed % 2 > 0)
+    for _ in range(9):
+        text = "".join(rng.choice(ROWS)[0][: rng.randint(1, 40)] for _ in range(4))
+        assert in_fragments(text, parts, seed) == parts.feed(text) + parts.flush()
+
+
 def test_what_only_a_whole_text_tells() -> None:
-    assert visible(hide("I plan.\n</think>\n\nHello.")) == "Hello."
+    for thought in ("I plan.\n</think>", "I plan. I do.</think>", "Do.[/THINK] "):
+        assert visible(hide(thought + "\n\nHello.")) == "Hello."
     assert hide("Hi. <think>is a tag that nothing closes") == "Hi. <think>is a tag that nothing closes"
-    for text in ("<think>cut off", "[THINK]cut off", "<think>\ncut off"):
+    for text in ("<think>cut off", "[THINK]cut off", "<think>\ncut off", "<think>**Cut", "<|channel>thought"):
         assert not hide(text).strip()
     for text in ("```\nnever closed", "<Reflection> is a song.", "<think> tags are read.", "Hi.\n```sh\nls"):
         assert hide(text) == text
@@ -59,6 +68,7 @@ def test_lines_before_a_tag_take_linear_time() -> None:
 def test_little_is_held_back() -> None:
     parts = HiddenParts()
     assert parts.feed("Two < three, [one] and ") == "Two < three, [one] and "
+    assert parts.feed("Voilà !") == "Voilà !" and parts.feed(" I look:") == " I look:"
     assert parts.feed("<" + "a " * 5_000)[:4] == "<a a"
     assert len(parts.feed("<think>" + "x" * 5_000)) > 4_000
 

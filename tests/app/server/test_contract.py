@@ -106,7 +106,7 @@ def test_an_answer_is_counted_once(hearing: Any, surface: Surface) -> None:
 @surfaces("speech", rule="hidden")
 def test_what_a_language_model_writes_for_machines_is_not_spoken(hearing: Any, surface: Surface) -> None:
     call = '<tool_call>{"name": "get"}</tool_call>'
-    text = f"<think>This is\n\nno speech.</think>\nThis is the first sentence. {call} Here comes the second one."
+    text = f"<think> This is\n\nno speech.</think>\nThis is the first sentence. {call} Here comes the second one."
     hearing.tone.computed.clear()
     with surface.ask(hearing, text=text) as conversation:
         assert conversation.answer()

@@ -169,6 +169,7 @@ FRAGMENTS: Final = (
     "\n", " ", "https://a1 ", "[a](/a/)", "[", "[a](", "![", "*a ", "`a", "|-", "<a ", "<a b='", "<!--", "&a",
     "(a, ", "'a' ", "a.", "1,", "%", "x", "—", "中。", "e\u0301", "😀", "।", "http://www.a.b/c( ",
     "<think>", "</think>\n", "\n|", "\n```", "<|start|>a", "](http://a(", "\n[^1]:", "<details type",
+    "<answer>", "</answer>", "<|tool>", "【1", "\ue200", ":c", "<a =", "](a", "\n> ", "$5", "$1+a", "<sup>1",
 )  # fmt: skip
 # Fragments of the random texts of the long test.
 MORE: Final = (
