@@ -247,7 +247,8 @@ def read_first(context: NormalizerContext, text: str, start: int, end: int) -> N
 def read_range(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a range, years, shares, or a number with a hyphen: `5-10`."""
     left, right = re.split(r"\s?[–-]\s?", text)
-    if dates.read_days(context, [left, right], "to", start, end):
+    days = [left, right]
+    if dates.read_days(context, days, "to", start, end) or dates.read_day_before_month(context, days, start, end):
         return
     years = all(_YEAR.fullmatch(side) and (side[1] != "0" or int(side) % 10) for side in (left, right)) or (
         _YEAR.fullmatch(left) and re.fullmatch(r"20\d\d|\d\d", right)
@@ -277,7 +278,7 @@ def _year_or_tail(context: NormalizerContext, digits: str) -> list[str]:
 def read_number(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a plain number: cardinal, year, hour, code: `1,234`."""
     read_minus(context, start)
-    if dates.read_days(context, [text], "", start, end) or dates.read_day_before_month(context, text, start, end):
+    if dates.read_days(context, [text], "", start, end) or dates.read_day_before_month(context, [text], start, end):
         return
     if codes.read_named_number(context, text, start, end):
         return
