@@ -12,13 +12,13 @@ from app.text.word_sets import word_set
 # Words before "90s" that make it seconds instead of a decade, if no noun follows: beside it, and anywhere before it.
 _LASTING: Final = re.compile(
     r"\b(?:[Aa]fter|[Ff]or|[Ww]ithin|[Ee]very|[Tt]akes|[Tt]ook|[Ww]ait|[Ww]aits|[Ww]aited|[Tt]imeout|[Uu]nder|[Ii]n|[Ll]asts"
-    r"|[Ll]asted|[Ss]leep|[Rr]est|[Hh]old|[Aa]bout|[Bb]etween|[Pp]er|[Ll]asting|[Aa]nother|(?:than|at (?:least|most)|up to)"
-    r"|first|last|next|final)(?:\s(?:of|about|only|just|around|roughly|exactly|nearly|almost|approximately))?:?\s$"
+    r"|[Ll]asted|[Ss]leep|[Rr]est|[Hh]old|[Aa]bout|[Bb]etween|[Pp]er|[Ll]asting|[Aa]nother|than|at (?:least|most)"
+    r"|up to|first|last|next|final)(?:\s(?:of|about|only|just|around|roughly|exactly|nearly|almost))?:?\s$"
     r"|\d\s?[-–]\s?$"
 )
 _TIMED_BEFORE: Final = re.compile(
-    r"\b(?:time-?outs?|delay\w*|intervals?|latenc(?:y|ies)|durations?|(?:response|run|wait|load|start|cycle|lap|rest|idle) ?times?"
-    r"|wait(?:s|ed|ing)?|sleeps?|paus(?:es?|ed)|cool-?downs?|countdowns?|timers?|TTL|retr(?:y|ies|ied)|heartbeats?|polls?"
+    r"\b(?:time-?outs?|delay\w*|intervals?|latenc(?:y|ies)|durations?|(?:response|run|load|start|cycle|lap|idle) ?"
+    r"times?|wait(?:s|ed|ing)?|sleeps?|paus(?:es?|ed)|cool-?downs?|countdowns?|timers?|TTL|retr(?:y|ies|ied)|heartbeats?|polls?"
     r"|polled|polling|debounced?|throttled?|back-?off|takes?|took|lasts?|lasted|exposures?|seconds|requests?|repeats?"
     r"|refresh\w*|expir\w+|hold|plank|rest|every|after|within)\b[^.!?;]*\s[\"'(]?$",
     re.IGNORECASE,
@@ -30,14 +30,14 @@ _DECADE_BEFORE: Final = re.compile(
 _LIST_AFTER: Final = re.compile(r"(?:(?:,|,?\s(?:and|or|to|not|but|then))\s'?\d0s(?!\w))*")
 _TIMED_AFTER: Final = re.compile(
     r"(?:-|\s)(?:timers?|delays?|timeouts?|countdowns?|clips?|intervals?|pauses?|windows?|limits?|marks?|breaks?|rests?|holds?"
-    r"|rule|videos?|ads?|cooldowns?|laps?|sprints?|waits?|bursts?|loops?|samples?|exposures?|runs?|gaps?|spots?|tracks?|penalt(?:y|ies)|long|later|ago|each"
-    r"|per|apart|to (?:complete|finish|load|start|boot|respond)|of (?:silence|audio|video|footage|inactivity|speech|idle))\b"
+    r"|rule|videos?|ads?|cooldowns?|laps?|sprints?|waits?|bursts?|loops?|samples?|exposures?|runs?|gaps?|spots?|tracks?|penalt(?:y|ies)|long|later|ago|each|per"
+    r"|apart|to (?:complete|finish|load|start|boot|respond)|of (?:silence|audio|video|footage|speech|idle))\b"
 )
 # Numbers in the plural: what stands before and after them, and numbers that are names.
 _COUNTS_BEFORE: Final = re.compile(
     r"\b(?:the|both|all|these|those|some|any|many|few|more|no|two|three|four|five|six|seven|eight|nine|ten|twelve|double"
-    r"|(?:pairs?|row|sets?|deck|series|strings?|lots?|plenty|groups?|counts?|numbers?|bunch) of|triple|roll(?:s|ed|ing)?|sizes?|pocket|straight|his"
-    r"|her|my|your|their|our|models?|types?|series|class|grade|year)\s$",
+    r"|(?:pairs?|row|sets?|deck|series|strings?|lots?|plenty|groups?|counts?|numbers?|bunch) of"
+    r"|triple|roll(?:s|ed|ing)?|sizes?|pocket|straight|his|her|my|your|their|our|models?|types?|series|class|grade|year)\s$",
     re.IGNORECASE,
 )
 _NO_NOUN_AFTER_PLURAL: Final = re.compile(

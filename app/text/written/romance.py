@@ -60,6 +60,7 @@ _FOLDERS: Final = (
     "pasta diretório repositório"
 )
 """Nouns before a path."""
+_BEFORE_DECADES: Final = "los os nos dos les años anos anni années"
 _BARE: Final = word_set(
     "kg km cm mm mg ml cl dl hl hg kW kWh MW MWh GW GHz MHz kHz Hz kB KB MB GB TB Go Mo To dB kcal km² m² m³ cm² °C °F"
 )
@@ -93,7 +94,7 @@ class RomanceForms(AbbreviationForms):
         before_months = "|".join(rf"(?<=\b(?i:{word})\s)" for word in _BEFORE_MONTHS.split())
         before_days = "|".join(rf"(?<=\b(?i:{word}) )" for word in _BEFORE_DAYS.split())
         in_folder = "|".join(rf"(?<=\b{word}\s)" for word in _FOLDERS.split())
-        in_decades = "|".join(rf"(?<=\b(?i:{word})\s)" for word in "los os nos dos les años anos anni années".split())
+        in_decades = "|".join(rf"(?<=\b(?i:{word})\s)" for word in _BEFORE_DECADES.split())
         bare = either(unit for unit in words.units if unit in _BARE)
         befores = "|".join(rf"(?<=\b{word}\s)" for word in sorted(_ONE_UNIT | _MANY_UNITS))
         base = super()._groups()
@@ -209,7 +210,7 @@ class RomanceForms(AbbreviationForms):
             "less": r"(?P<le>(?:(?<=\bJ)-(?=\d)|(?<=\b[a-z])-(?=\d)|(?<=\b[a-z]\s)-(?=\s\d)|(?<=[²³]\s)-(?=\s)))",
             "divided": r"(?<=\d)\s(?P<dv>:)\s(?=\d+\s?=)",
             "decade": rf"(?<=\s)(?=['’\d])(?:{in_decades})['’]?(?P<de>(?:1[5-9]|20)?[2-9]0)['’]?s"
-            r"(?:(?P<dl>,?\s(?:y|e|et|ed|a|al)\s(?:l?os\s)?)['’]?(?P<de2>[2-9]0)['’]?s)?(?!\w)",
+            r"(?:(?P<dei>,?\s(?:y|e|et|ed|a|al)\s(?:l?os\s)?)['’]?(?P<de2>[2-9]0)['’]?s)?(?!\w)",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})[xX](?=\s[a-zà-ÿ])",
             "meridiem": r"(?<![\w:.,])(?P<mh>1[0-2]|[1-9])\s?(?P<ma>[ap])m(?!\w)",
             "minutes": r"(?<![\w.,'])(?P<mq>\d{1,3})(?:['′]\s?(?P<sq>[0-5]?\d)(?:[\"″]|'')|′|'(?=[\s,.;)]|$))",

@@ -263,7 +263,7 @@ class QuantityForms(TimeForms):
 
     def _decade(self, match: re.Match[str]) -> str:
         first = self._numbers.cardinal(int(match["de"]))
-        return first if match["dl"] is None else first + match["dl"] + self._numbers.cardinal(int(match["de2"]))
+        return first if match["dei"] is None else first + match["dei"] + self._numbers.cardinal(int(match["de2"]))
 
     def _times(self, match: re.Match[str]) -> str:
         value = int(match["t"])
