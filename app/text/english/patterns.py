@@ -22,6 +22,7 @@ _INT: Final = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
 MERIDIEM: Final = r"(?:[aApP]\.[mM]\.|[aApP][mM](?![\w]))"
 # Digits that are not decimal digits: superscripts, fractions, Roman, circled.
 _NUMERALS: Final = "\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2089\u2150-\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793"
+_POWERS: Final = "\u00b2\u00b3\u00b9\u2070\u2074-\u2079"
 # A run of letters with their marks. The two kinds of character exclude each other, so that matching stays linear.
 _RUN: Final = rf"[^\W\d_{_NUMERALS}](?:[^\W\d_{_NUMERALS}]|(?!\w)[{COMBINING}])*"
 _LETTERS: Final = rf"{_RUN}(?:'{_RUN})*"
@@ -100,7 +101,7 @@ _KINDS: Final = {
     "index": r"[\u2080-\u2089]+",
     "ten_power": r"(?<=\d)\s?x\s?(?=10(?:\^|[-−⁻]?[\u00b9\u00b2\u00b3\u2070-\u2079]))",
     "operator": r"(?<=[\w\])] )[-+*]=(?=\s?[\w\"'(-])|[<>!=]=|->|<-|=>|&&|\|\|",
-    "mixed": rf"(?:{_RUN})?\d+{_RUN}[^\W_]*|{_RUN}\d[^\W_]*",
+    "mixed": rf"(?:{_RUN})?\d+{_RUN}[^\W_{_POWERS}]*|{_RUN}\d[^\W_{_POWERS}]*",
     "number": rf"(?:{NUM})",
     "word": rf"(?<!\w)'(?:tis|twas|em|til|cause|bout|n)\b|{_LETTERS}(?:-{_LETTERS})*",
     "ellipsis": r"\.{2,}|…",

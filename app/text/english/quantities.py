@@ -30,7 +30,7 @@ _BOOK_NUMBER: Final = re.compile(
 _TO_ORDINAL: Final = re.compile(r"\s?(?P<dash>[-–])\s?(?=\d{1,3}(?:st|nd|rd|th)\b)")
 _MILITARY: Final = re.compile(r"\b(?:at|by|until|till|before|after|from|to)\s+$")
 _HOUR_NOUN: Final = re.compile(r"\s(?:hours|briefing|meeting|flight|train|watch|shift|start|departure|call|muster)\b")
-_EQUALS: Final = re.compile(r"[=<>≤≥]\s?$")
+_EQUALS: Final = re.compile(r"(?:[=<>≤≥+−]|[²³)]\s-)\s?$")
 _AIRLINER: Final = re.compile(r"7[0-8]7-(?:[1-9]00|[89]|10)")
 _HOURS: Final = re.compile(r"0\d[0-5]\d")
 _UNIT_AFTER: Final = re.compile(rf"\s?(?:{UNIT})(?!\w)")
