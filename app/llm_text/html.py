@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.llm_text.scanner import SILENT, Mode, Rule, State, beginnings, change, drop
-from app.text.markup import ENTITY, ENTITY_START, TAG, TAG_START, decode
+from app.llm_text.scanner import SILENT, Mode, Rule, State, beginnings, change, drop, say_as
+from app.text.markup import ENTITY, ENTITY_START, SUPERSCRIPTS, TAG, TAG_START, decode
 
 _BREAKING: Final = re.compile(r"(?:br|p|div|li|ul|ol|tr|table|h[1-6]|hr|blockquote|section)", re.IGNORECASE)
 _SILENT_ELEMENTS: Final = ("script", "style")
@@ -44,8 +44,19 @@ def _decode(state: State, token: re.Match[str]) -> None:
         state.out.give(decoded, start, end)
 
 
+def _raise(tag: str) -> str:
+    raised = re.split("[<>]", tag)[2].strip()
+    return f"^{raised}" if raised.isalpha() else raised.translate(SUPERSCRIPTS)
+
+
+_SUP: Final = r"<(?i:sup)(?:\s[^<>\n]{0,60})?>\s{0,3}"
 HTML_RULES: Final = (
     Rule(r"<!--", change(context="-->")),
+    Rule(
+        rf"{_SUP}(?:[-−]?[0-9]{{1,4}}|[nxky])\s{{0,3}}</(?i:sup)>",
+        say_as(_raise),
+        rf"{_SUP}(?:[-−]?[0-9]{{0,4}}|[nxky])\s{{0,3}}(?:<(?:/(?i:s|su|sup)?)?)?",
+    ),
     Rule(TAG.pattern, _read_tag, TAG_START.pattern),
     Rule(ENTITY.pattern, _decode, ENTITY_START.pattern),
 )

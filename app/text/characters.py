@@ -122,7 +122,10 @@ _PART: Final = re.compile(
     rf"(?P<letters>(?<=[\w)])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
     r"|(?P<isotope>(?<![\w.,;:!?)])(?:[¹²³⁴-⁹][⁰¹²³⁴-⁹]{1,2}(?=[A-Z][a-z]?(?![^\W\d_]))|[²³⁴]H(?=e?(?![^\W\d_]))))"
     rf"|(?P<note>[{_RAISED}]++(?:(?:[,⁻–-] ?| )[{_RAISED}]++)*+)"
-    rf"|(?P<grouped>(?<![\w.,+-])(?<![0-9][{_GAP}])[1-9][0-9]{{0,2}}(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9]))"
+    rf"|(?P<grouped>(?<![\w.,+])(?<!\w-)(?<![0-9][{_GAP}])[1-9][0-9]{{0,2}}"
+    rf"(?:(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9])|(?:['’][0-9]{{3}})++(?!['’]?\w)))"
+    rf"|(?P<gap>(?<=[^\W\d_]\.)[{_GAP}](?=[^\W\d_]{{1,4}}\.)|(?<=[0-9])[{_GAP}](?=[^\W\d_]|[°%‰€$£])"
+    rf"|(?<=[^\W\d_])[{_GAP}]/[{_GAP}](?=[^\W\d_])|(?<![\w)\]])(?<![\w)\]][\s{_GAP}])−[{_GAP}](?=[0-9]))"
     r"|(?P<padded>(?<![\w.,:/+])0[0-9]{1,3}(?!\w|[.,:/]\w|[-–][0-9]+[-–./]\w| [0-9]{3}))"
     r"|(?P<divided>(?<![^\W\d_])(?P<first>[^\W\d_]{1,40}+(?:-[^\W\d_]{1,40}+)?)[-‐][^\S\n]*+\n[^\S\n]*+"
     r"(?P<second>[^\W_]{1,40})(?P<more>-?))"
@@ -254,8 +257,17 @@ def _grouped(match: re.Match[str], language: str) -> Iterator[_Found]:
     following = match.string[match.end() : match.end() + 2]
     if following[:1] == mark and following[1:].isdecimal():  # a decimal comma
         mark = ""
-    for gap in re.finditer(f"[{_GAP}]", match.group()):
+    for gap in re.finditer(f"[{_GAP}'’]", match.group()):
+        if gap.group() in "'’" and mark != ",":  # a decimal point follows
+            mark = ""
         yield match.start() + gap.start(), match.start() + gap.end(), mark
+
+
+def _gap(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write a plain space between the letters of an abbreviation and before a unit, none beside a sign."""
+    joined = language == "en" and match.string[match.start() - 1] == "."
+    signs = match.group().strip()
+    yield *match.span(), signs or ("" if joined else " ")
 
 
 # Things that are counted, in English, German, French, Spanish, Italian and Portuguese.
@@ -323,6 +335,6 @@ def _angle(match: re.Match[str], language: str) -> Iterator[_Found]:
 _READERS: Final[dict[str, Callable[[re.Match[str], str], Iterator[_Found]]]] = {
     "invisible": _invisible, "unit": _unit, "degree": _degree,
     "ordinal": _degree, "letters": _letters, "isotope": _isotope,
-    "note": _note, "grouped": _grouped, "padded": _padded, "divided": _divided, "signs": _blank,
+    "note": _note, "grouped": _grouped, "gap": _gap, "padded": _padded, "divided": _divided, "signs": _blank,
     "marked": _marked, "heading": _heading, "angle": _angle,
 }  # fmt: skip
