@@ -9,7 +9,7 @@ from app.text.english import numbers, quantities, tables, units
 from app.text.english.normalize import NormalizerContext, Reader
 from app.text.english.patterns import NUM, SCALE_WORD, SIGN
 
-_AMOUNT: Final = rf"\d+,\d\d(?!\d|,\d)|{NUM}"
+_AMOUNT: Final = rf"\d+,\d\d?(?!\d|,\d)|{NUM}"
 _MONEY: Final = re.compile(rf"(-?)({SIGN})(\s?)(-?)({_AMOUNT})(\s?)(.*)")
 _MONEY_CODE: Final = re.compile(rf"([^\W\d]+)\.?\s?({_AMOUNT})\s?(\w*)")
 _MONEY_AFTER: Final = re.compile(rf"({_AMOUNT})\s?({SCALE_WORD}|(?:bn|mn|tn|[kKmMbB])\b)?\s?(\D+)$")
@@ -93,7 +93,7 @@ def _amount(
     context: NormalizerContext, digits: str, unit: str, scale: str, *, start: int, number_end: int, end: int
 ) -> None:
     one, many, cent, cents = units.CURRENCIES[unit]
-    if re.fullmatch(r"-?\d+,\d\d", digits):
+    if re.fullmatch(r"-?\d+,\d\d?", digits):
         digits = digits.replace(",", ".")
     if context.describes_noun(start, end):
         many, cents = one, cent

@@ -27,6 +27,8 @@ _POWERS: Final = "\u00b2\u00b3\u00b9\u2070\u2074-\u2079"
 _RUN: Final = rf"[^\W\d_{_NUMERALS}](?:[^\W\d_{_NUMERALS}]|(?!\w)[{COMBINING}])*"
 _LETTERS: Final = rf"{_RUN}(?:'{_RUN})*"
 SCALE_WORD: Final = r"thousand|million|billion|trillion|lakh|crore"
+# After the comma: "€1,5m".
+_TENTH: Final = rf"\d(?=(?:bn|mn|tn|[kKmMbB]|\s(?:{SCALE_WORD}))\b)"
 SIGN: Final = r"(?<![A-Za-z])(?:[Uu][Ss]|AU|CA|HK|MX|NT|NZ|[ACRS])\$|[$£€¥₹₩₽₿₴₺]"
 _SMALL_CODES: Final = frozenset(("zł", "kr"))
 _CODE: Final = _one_of(
@@ -74,7 +76,7 @@ _KINDS: Final = {
     r"|(?<![\w-])[\da-fA-F]{8}-(?:[\da-fA-F]{4}-){3}[\da-fA-F]{12}(?![\w-])",
     "version": r"(?<![\w.-])[vV]\d+(?:\.\d+)+(?!\w)",
     "digits": "",  # the kinds of `_DIGITS` stand here
-    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,\d\d(?!\d|,\d)|{NUM})"
+    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,(?:\d\d(?!\d|,\d)|{_TENTH})|{NUM})"
     rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbBT])\b)?",
     "money_code": rf"(?<!\w)(?:{_CODE}|Rs\.?)\s?(?:\d+,\d\d(?!\d|,\d)|{NUM})"
     rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?(?!\w)",
@@ -156,7 +158,7 @@ _DIGITS: Final = {
     "grouped": r"(?<![\w.,/+-])(?<!\d )[1-9]\d{0,2}"
     r"(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
     "scaled": rf"(?<![\w.])(?!401k)(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)"
-    rf"|[KMBT](?=\s+(?:{PLURAL}|[A-Z]{{3,}}S\b))|m(?=\s+{CROWD}))",
+    rf"|[KMB](?=\+(?!\w))|[KMBT](?=\s+(?:{PLURAL}|[A-Z]{{3,}}S\b))|m(?=\s+{CROWD}))",
     "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])"
     r"|(?<![\d.,/-])\d{1,2}-[1-9]\d?/(?:2|3|4|8|16|32)(?![\d/.])",
     "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?:(?:rds?|ths?|nds)(?!\w))?(?![\d/]|\.\d)",

@@ -119,6 +119,14 @@ _COUNTED_BEFORE: Final = re.compile(
     r"(?!.*\b(?:an?|the)\s$)[^.!?\d]{0,25}$",
     re.IGNORECASE,
 )
+_PAID_BEFORE: Final = re.compile(
+    r"\b(?:pa(?:y|ys|id)|costs?|spen[dt]|raised|earned|owe[sd]?|worth|invest(?:ed)?|donated|bid|offer(?:ed|s)?|lost|save[sd]?)"
+    r"\s(?:(?:about|over|nearly|almost|around|roughly|just|up to|him|her|them|us|me)\s){0,2}$"
+)
+_PRICED_AFTER: Final = re.compile(
+    r"\s(?:budget|deal|fee|fine|loan|grant|investment|contract|bid|offer|transfer|settlement|mortgage|donation|bonus|prize"
+    r"|lawsuit|fund|funding|valuation|payout|payment|salary|euro|dollar|pound)\b"
+)
 _COUNT_ENDS: Final = re.compile(
     r"\s*(?:[^\w\s]|$)|\s(?:to|and|or|in|by|from|a|per|this|last|over|after|then|vs|versus|at|on|for)\b"
 )
@@ -141,9 +149,12 @@ def is_million(context: NormalizerContext, start: int, end: int) -> bool:
         thousands = _THOUSANDS.search(before, 0, link.start()) is not None
         if thousands or any(piece.end == place and piece.text in _SCALES for piece in context.pieces[-3:]):
             return True
-    if _SCALED_AFTER.match(context.text, end):
+    if _SCALED_AFTER.match(context.text, end) or _PRICED_AFTER.match(context.text, end):
         return True
-    return _COUNTED_BEFORE.search(before) is not None and _COUNT_ENDS.match(context.text, end) is not None
+    return (
+        bool(_COUNTED_BEFORE.search(before) or _PAID_BEFORE.search(before))
+        and _COUNT_ENDS.match(context.text, end) is not None
+    )
 
 
 def read_round(context: NormalizerContext, text: str, start: int, end: int) -> None:

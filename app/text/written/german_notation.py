@@ -44,7 +44,8 @@ def patterns(words: Words) -> dict[str, str]:
         rf"(?:[\s-]?(?P<du>{units})(?!\w))?(?!\w)",
         "salt": r"(?<![\w-])(?:(?:Na|Ca|Mg|Ag|Li)(?:Cl|Br|OH|[OF])|HCl|KCl|KBr|KOH|HBr)(?!\w)",
         "formula": r"(?<![\w.,])(?!Nr\d)(?=[A-Za-zÄÖÜ]{1,12}[\d₀-₉])(?:[A-ZÄÖÜ][a-z]?[\d₀-₉]{0,4}){1,8}(?![^\W_])",
-        "capitals": rf"(?<![\w.,-])(?P<an>\d{{1,3}})(?!(?:{units}|{money})(?!\w))(?P<al>[A-Z]{{1,2}})(?![^\W_])",
+        "capitals": rf"(?<![\w.,-])(?P<an>\d{{1,3}})(?!(?:{units}|{money})(?!\w)|[KM](?:\+|\s{german_words.CROWD}))"
+        r"(?P<al>[A-Z]{1,2})(?![^\W_])",
         "power": rf"(?:(?<![\w.,])(?P<pb>\d{{1,9}}(?:,\d+)?)|(?<=[A-Za-z)]))"
         rf"(?:(?P<pw>{high})(?![^\W_])|\^(?P<ce>[-−]?\d{{1,4}}(?!\d)|\([-−]?\d{{1,4}}\)|[-−]?[a-z](?!\w)))"
         rf"(?:\s(?P<pu>{units})(?!\w))?",

@@ -60,6 +60,12 @@ _FOLDERS: Final = (
     "pasta diretório repositório"
 )
 """Nouns before a path."""
+_CROWD: Final = (
+    r"\s(?:de\s|di\s|d['’])(?:vistas|vues|views|visualiza\w+|visualizzazioni|reproduc\w+|seguidor\w+|followers?|abonn\w+"
+    r"|usu[aá]rios|utilisateurs|utenti|iscritti|suscriptores|inscritos|d[oó]lares|dollars|dollari|euros?|personas|pessoas"
+    r"|personnes|persone|habitant\w+|abitanti|descargas|t[ée]l[ée]chargements|downloads?)\b"
+)
+"""What is counted in millions."""
 _BEFORE_DECADES: Final = "los os nos dos les años anos anni années"
 _BARE: Final = word_set(
     "kg km cm mm mg ml cl dl hl hg kW kWh MW MWh GW GHz MHz kHz Hz kB KB MB GB TB Go Mo To dB kcal km² m² m³ cm² °C °F"
@@ -197,7 +203,8 @@ class RomanceForms(AbbreviationForms):
             rf"(?![\w/]|[.,]\d)(?:\s?(?P<mu2>{units})(?!\w)|\s(?P<mx>[a-zà-ÿ]{{3,20}}))?",
             "pages": r"(?<![\w.,])(?P<pgn>\d{1,3}(?:\.\d{3})?)\s(?:pp?|págs?|pagg?)\.(?!\s?\d|\s?m\.)",
             "per_thousand": rf"(?<![\w.,])(?P<pt2>{NUMBER})\s?‰",
-            "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)(?:k|(?<=\d\d)K|(?P<km>M))(?![\w/€$£])"
+            "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)"
+            rf"(?:k|(?<=\d\d)K|(?P<km>M|m(?={_CROWD})))(?![\w/€$£])"
             rf"|(?<![\w.,])(?P<kp>{NUMBER})\s?(?P<ks>{either(words.scales)})\.?(?=\s(?:de\s|di\s|d['’])(?!{money}))",
             "years": r"(?<![\w.,/-])(?P<y1>1[5-9]\d\d|20\d\d)(?P<ys>[-–])(?P<y3>\d\d)(?![\w/-]|[.,]\d)",
             "height": rf"(?<![\w.,])(?P<hm>\d{{1,4}})(?P<hu>m|{money})(?P<hc>\d\d)(?!\w|[.,]\d)",
