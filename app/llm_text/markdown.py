@@ -138,7 +138,9 @@ _MORE_WORDS: Final = rf"(?:(?:[,.;:'’-] ?| )(?![hHwWfF]){WORD})*"
 _CITATION: Final = r"\[(?:\d{1,3}|\^[^\]\n]{0,40})\]"
 _CITATION_BEGUN: Final = r"\[(?:\d{0,3}|\^[^\]\n]{0,40})\]?"
 _IMAGE: Final = rf"{NOT_AFTER_WORD}(?<![!?.)\]\"'”’])!"
+_GAP: Final = r"[\u00a0\u2007\u2009\u202f]"  # a space between groups of digits, behind a minus, around a slash of units
 _ALSO_IN_CODE: Final = (
+    Rule(rf"(?<=[\d−]){_GAP}(?=\d)|(?<=\w){_GAP}(?=/)|(?<=/){_GAP}(?=\w)", say, rf"(?<=[\w−/]){_GAP}"),
     Rule(r"[^\S\n]+", space),
     Rule(r"\n", _end_line),
     Rule(r"`+", _read_backticks, r"`+"),

@@ -116,9 +116,16 @@ def _degree(match: re.Match[str], language: str) -> Iterator[_Found]:
 
 _RAISED: Final = "⁰¹²³⁴-⁹"
 _SIGN: Final = r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+_EXPONENT: Final = "ⁿˣʸᵏᵐⁱ"
+_LETTERS: Final = f"{_EXPONENT}ᵃᵇᶜᵈᵉᶠᵍˡᵒᵖʳˢᵗᵘᵛᶻ"
 _PART: Final = re.compile(
-    rf"(?P<note>[{_RAISED}]++(?:(?:[,⁻–-] ?| )[{_RAISED}]++)*+)"
-    rf"|(?P<grouped>(?<![\w.,+-])(?<![0-9][{_GAP}])[1-9][0-9]{{0,2}}(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9]))"
+    rf"(?P<letters>(?<=[\w)])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
+    r"|(?P<isotope>(?<![\w.,;:!?)])(?:[¹²³⁴-⁹][⁰¹²³⁴-⁹]{1,2}(?=[A-Z][a-z]?(?![^\W\d_]))|[²³⁴]H(?=e?(?![^\W\d_]))))"
+    rf"|(?P<note>[{_RAISED}]++(?:(?:[,⁻–-] ?| )[{_RAISED}]++)*+)"
+    rf"|(?P<grouped>(?<![\w.,+])(?<!\w-)(?<![0-9][{_GAP}])[1-9][0-9]{{0,2}}"
+    rf"(?:(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9])|(?:['’][0-9]{{3}})++(?!['’]?\w)))"
+    rf"|(?P<gap>(?<=[^\W\d_]\.)[{_GAP}](?=[^\W\d_]{{1,4}}\.)|(?<=[0-9])[{_GAP}](?=[^\W\d_]|[°%‰€$£])"
+    rf"|(?<=[^\W\d_])[{_GAP}]/[{_GAP}](?=[^\W\d_])|(?<![\w)\]])(?<![\w)\]][\s{_GAP}])−[{_GAP}](?=[0-9]))"
     r"|(?P<padded>(?<![\w.,:/+])0[0-9]{1,3}(?!\w|[.,:/]\w|[-–][0-9]+[-–./]\w| [0-9]{3}))"
     r"|(?P<divided>(?<![^\W\d_])(?P<first>[^\W\d_]{1,40}+(?:-[^\W\d_]{1,40}+)?)[-‐][^\S\n]*+\n[^\S\n]*+"
     r"(?P<second>[^\W_]{1,40})(?P<more>-?))"
@@ -158,6 +165,26 @@ def _heading(match: re.Match[str], language: str) -> Iterator[_Found]:
         yield start + len(line) - after, start + len(line), " " * after
 
 
+_POWER: Final = re.compile(rf"[⁺⁻]?[{_RAISED}]*[{_EXPONENT}](?:[⁺⁻][{_RAISED}]+|[⁺⁻][{_EXPONENT}])?")
+
+
+def _letters(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write raised letters as an exponent, "xⁿ" as "x^n", or as those of an abbreviation: "XXᵉ" as "XXe"."""
+    text, (start, end) = match.string, match.span()
+    plain = unicodedata.normalize("NFKC", match.group()).replace("−", "-")
+    variable = not text[start - 1].isalpha() or not text[max(0, start - 2) : start - 1].isalpha()
+    if _POWER.fullmatch(match.group()) and variable:
+        plain = "^" + plain[0] + re.sub("([+-])", r" \1 ", plain[1:]).replace(" - ", " − ")
+    elif plain == "o" and text[start - 1] in "nN":
+        plain = "°"
+    yield start, end, plain
+
+
+def _isotope(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write the number of an isotope on the line: "¹⁴C" as "14C"."""
+    yield *match.span(), unicodedata.normalize("NFKC", match.group())
+
+
 def _note(match: re.Match[str], language: str) -> Iterator[_Found]:
     """Leave out the raised number of a note: "slept.⁴ Then", but not that of "mc²"."""
     text, (start, end) = match.string, match.span()
@@ -168,7 +195,8 @@ def _note(match: re.Match[str], language: str) -> Iterator[_Found]:
     if last in ".,;:!?…“”’«»‹›\"'。，」！？\n%™®":
         is_note = after.isspace() or (last != "\n" and not (spaced and after))
     else:
-        is_note = _follows_word(text, start, end, match.group())
+        follows = _follows_number if last.isdecimal() else _follows_word
+        is_note = follows(text, start, end, match.group())
     if is_note and not after.isalnum() and after not in tuple("⁺⁻+−/"):
         yield start, end, ""
 
@@ -183,6 +211,22 @@ _POWERS: Final = re.compile(
 )
 """Words that have powers: units, functions and Greek letters."""
 _SHORT_WORDS: Final = word_set("it he me us we to do go no is of or by my if so up on")
+
+
+_MARKED_NUMBER: Final = re.compile(
+    rf"(?P<before>[^\s\d][\s({_GAP}]{{0,2}}|)(?<![\w.,^])(?:(?P<year>1[5-9]\d\d|20\d\d)|(?P<large>\d{{1,3}}(?:[.,'’{_GAP}]\d{{3}})+)"
+    r"|(?P<small>\d+(?:\.\d+)*))$"
+)
+
+
+def _follows_number(text: str, start: int, end: int, raised: str) -> bool:
+    """Return whether a raised number is that of a note: behind a year or a large number outside a formula, or a one."""
+    found = _MARKED_NUMBER.search(text, max(0, start - 24), start)
+    formula = text[end : end + 2].lstrip()[:1] in (*_OPERATORS, "-", ")")
+    if found is None or formula or found["before"][:1] in _OPERATORS or "⁻" in raised:
+        return False
+    one = raised == "¹" and found["small"] != "10"
+    return one or found["year"] is not None or found["large"] is not None
 
 
 def _follows_word(text: str, start: int, end: int, raised: str) -> bool:
@@ -213,8 +257,17 @@ def _grouped(match: re.Match[str], language: str) -> Iterator[_Found]:
     following = match.string[match.end() : match.end() + 2]
     if following[:1] == mark and following[1:].isdecimal():  # a decimal comma
         mark = ""
-    for gap in re.finditer(f"[{_GAP}]", match.group()):
+    for gap in re.finditer(f"[{_GAP}'’]", match.group()):
+        if gap.group() in "'’" and mark != ",":  # a decimal point follows
+            mark = ""
         yield match.start() + gap.start(), match.start() + gap.end(), mark
+
+
+def _gap(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write a plain space between the letters of an abbreviation and before a unit, none beside a sign."""
+    joined = language == "en" and match.string[match.start() - 1] == "."
+    signs = match.group().strip()
+    yield *match.span(), signs or ("" if joined else " ")
 
 
 # Things that are counted, in English, German, French, Spanish, Italian and Portuguese.
@@ -281,6 +334,7 @@ def _angle(match: re.Match[str], language: str) -> Iterator[_Found]:
 
 _READERS: Final[dict[str, Callable[[re.Match[str], str], Iterator[_Found]]]] = {
     "invisible": _invisible, "unit": _unit, "degree": _degree,
-    "ordinal": _degree, "note": _note, "grouped": _grouped, "padded": _padded, "divided": _divided, "signs": _blank,
+    "ordinal": _degree, "letters": _letters, "isotope": _isotope,
+    "note": _note, "grouped": _grouped, "gap": _gap, "padded": _padded, "divided": _divided, "signs": _blank,
     "marked": _marked, "heading": _heading, "angle": _angle,
 }  # fmt: skip

@@ -40,9 +40,9 @@ _HEART: Final = r"(?:[❤♥💕💖💗💓💘💙💚💛💜🧡🤍🖤🤎
 _LOVE: Final = re.compile(rf"(?:(?<=\bI )|(?<=\b[Ww]e )|(?<=\b[Yy]ou )|(?<=\b[Tt]hey )){_HEART}(?= ?\w)")
 # "love you <3" compares no number.
 _HEART_AFTER: Final = re.compile(r"(?:(?<=[Yy]ou )|(?<=\ball )|(?<=\bhim )|(?<=\bher )|(?<=! ))<3(?=\s*(?:$|[.!?]))")
-_EXPONENT: Final = re.compile(r"[-−]?\d")
+_EXPONENT: Final = re.compile(r"[-−]?(?:\d|[nxky]</sup>)")
 _RAISED: Final = re.compile(r"\s*([-−]?[0-9]{1,4})(?=\s*</sup>)")
-_SUPERSCRIPTS: Final = str.maketrans("-−0123456789", "⁻⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+SUPERSCRIPTS: Final = str.maketrans("-−0123456789", "⁻⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Emoji, without arrows and letter-like signs, which are read by their meaning.
 PICTURE: Final = re.compile("[\u231a-\u23ff\u25aa-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff]")
 _MARKED: Final = re.compile(rf"(?P<unseen>{_UNSEEN})|(?P<tag>{TAG.pattern})|(?P<entity>&(?:amp;)*{ENTITY.pattern[1:]})")
@@ -119,7 +119,7 @@ def _tags_and_entities(text: str) -> list[tuple[int, int, str]]:
         elif _is_tag(matched):
             name = _tag_name(matched)
             if name == "sup" and (digits := _RAISED.match(text, match.end())) is not None:
-                found.append((match.start(), digits.end(), digits[1].translate(_SUPERSCRIPTS)))
+                found.append((match.start(), digits.end(), digits[1].translate(SUPERSCRIPTS)))
                 continue
             raised = name == "sup" and _EXPONENT.match(text, match.end()) is not None and matched[1] != "/"
             found.append((match.start(), match.end(), ", " if name in _BLOCKS else "^" if raised else ""))

@@ -14,7 +14,7 @@ _HOUR: Final = re.compile(r"(\d+)\s?(.*)")
 _TO_TIME: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?=\d{{1,2}}(?::\d\d|\s?{MERIDIEM})|noon\b|midnight\b)")
 _TO_DAY: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?={CALENDAR}(?!\w))")
 _SLASH_DAY: Final = re.compile(rf"/(?={CALENDAR}(?!\w))")
-_DAY: Final = re.compile(r"[1-9]|[12]\d|3[01]")
+_DAY: Final = re.compile(r"0?[1-9]|[12]\d|3[01]")
 # Text beside "Sat" or "Mar" that makes it a day or month: a number, a time, such a name, or words of time before it.
 _DATED_AFTER: Final = re.compile(
     rf"\.?(?:\s*[,:/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:'?\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon|midnight)\b)"
@@ -274,21 +274,25 @@ def read_days(context: NormalizerContext, days: list[str], between: str, start: 
     """Read the days after a month, "5" or "5" and "7". Return False if they are none."""
     if not (all(_DAY.fullmatch(day) for day in days) and _month_before(context, start)):
         return False
-    spoken = numbers.ordinal(days[0], british=context.british)
-    for day in days[1:]:
-        spoken += [between, *numbers.ordinal(day, british=context.british)]
+    spoken: list[str] = []
+    for day in days:
+        spoken += [between] if spoken else []
+        spoken += numbers.ordinal(day.lstrip("0"), british=context.british)
     context.say(["the", *spoken] if context.british else spoken, start, end)
     context.join_range(end, _TO_DAY)
     return True
 
 
-def read_day_before_month(context: NormalizerContext, text: str, start: int, end: int) -> bool:
-    """Read the day in "5 May". Return False if it is none."""
+def read_day_before_month(context: NormalizerContext, days: list[str], start: int, end: int) -> bool:
+    """Read the day in "5 May", or the days in "5-7 May". Return False if it is none."""
     following = re.match(r"\s+([A-Z][A-Za-z]+)", context.after(end))
-    if following is None or following.group(1).lower() not in tables.MONTHS or not _DAY.fullmatch(text):
+    if following is None or following.group(1).lower() not in tables.MONTHS or not all(map(_DAY.fullmatch, days)):
         return False
-    article = [] if context.previous_word(start).lower() == "the" else ["the"]
-    context.say([*article, *numbers.ordinal(text, british=context.british), "of"], start, end)
+    spoken = [] if context.previous_word(start).lower() == "the" else ["the"]
+    for day in days:
+        spoken += ["to", "the"] if day is not days[0] else []
+        spoken += numbers.ordinal(day.lstrip("0"), british=context.british)
+    context.say([*spoken, "of"], start, end)
     return True
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.english import quantities, tables, units
+from app.text.english import numbers, quantities, tables, units
 from app.text.english.normalize import NormalizerContext, Reader
 from app.text.english.patterns import NUM, SCALE_WORD, SIGN
 
-_AMOUNT: Final = rf"\d+,\d\d(?!\d|,\d)|{NUM}"
+_AMOUNT: Final = rf"\d+,\d\d?(?!\d|,\d)|{NUM}"
 _MONEY: Final = re.compile(rf"(-?)({SIGN})(\s?)(-?)({_AMOUNT})(\s?)(.*)")
 _MONEY_CODE: Final = re.compile(rf"([^\W\d]+)\.?\s?({_AMOUNT})\s?(\w*)")
-_MONEY_AFTER: Final = re.compile(rf"({_AMOUNT})\s?({SCALE_WORD}|bn|mn|tn|[kKmMbB](?!r))?\s?(\D+)$")
+_MONEY_AFTER: Final = re.compile(rf"({_AMOUNT})\s?({SCALE_WORD}|(?:bn|mn|tn|[kKmMbB])\b)?\s?(\D+)$")
 _SECOND_AMOUNT: Final = re.compile(
     rf"(-|\s?–\s?)({NUM})(?:\s?({SCALE_WORD})\b|(bn|mn|tn|[kKmMbBT])\b)?(?![\w-]|[.,]\d|\s?%)"
 )
@@ -23,6 +23,8 @@ _OPENING: Final = re.compile(r'(?<!\d)"')
 _RATE: Final = re.compile(r"\d[\d.,]*\s?[a-z]*$")
 _TIMES: Final = frozenset(("day", "week", "month", "year", "hour", "minute", "second", "person"))
 _PER_PERSON: Final = re.compile(r"\s?(?:pp|p\.p\.)(?!\w)")
+_BILLS: Final = re.compile(r"[125]0{0,2}|1,?000")
+_PLURAL_AFTER: Final = re.compile(r"s(?!\w)")
 _PER: Final = re.compile(r"/([A-Za-zµμ²³]+)")
 
 
@@ -34,6 +36,10 @@ def read_money(context: NormalizerContext, text: str, start: int, end: int) -> N
     sign = "-" if found.group(1) or found.group(4) else ""
     scale, unit = found.group(7), found.group(2).lower()
     number_end = start + found.end(5)
+    if _BILLS.fullmatch(found.group(5)) and _PLURAL_AFTER.match(context.text, end):
+        context.end = end + 1
+        context.say(numbers.plural(context.cardinal(found.group(5))), start, context.end)
+        return
     second = _SECOND_AMOUNT.match(context.text, end)
     if second is not None and (not scale or second.group(3) or second.group(4)):
         first = [*context.number_words(sign + found.group(5)), *units.SCALES.get(scale.lower(), "").split()]
@@ -87,7 +93,7 @@ def _amount(
     context: NormalizerContext, digits: str, unit: str, scale: str, *, start: int, number_end: int, end: int
 ) -> None:
     one, many, cent, cents = units.CURRENCIES[unit]
-    if re.fullmatch(r"-?\d+,\d\d", digits):
+    if re.fullmatch(r"-?\d+,\d\d?", digits):
         digits = digits.replace(",", ".")
     if context.describes_noun(start, end):
         many, cents = one, cent

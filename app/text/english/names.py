@@ -70,6 +70,7 @@ def _address(context: NormalizerContext, address: str) -> list[str]:
 
 _MANY: Final = re.compile(r"((?!k8s)[A-Za-z]{1,4}\d{1,4}|\d{1,4}[A-Zbk])s")
 """Letters and digits in the plural: "MP3s", "401ks"."""
+_MINOR_AFTER: Final = re.compile(r"\.\w")
 
 
 def read_mixed(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -83,7 +84,7 @@ def read_mixed(context: NormalizerContext, text: str, start: int, end: int) -> N
     for part in re.findall(r"\d+|\D+", _SUBSCRIPTS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)):
         if part.isdecimal():
             spoken += context.digits_in_name(part)
-        elif spoken == [] and (part == "v" or (part == "V" and context.text[end : end + 1] == ".")):
+        elif spoken == [] and (part == "v" or (part == "V" and _MINOR_AFTER.match(context.text, end))):
             spoken += [] if context.previous_word(start).lower() == "version" else ["version"]
         elif part in ("x", "X") and not spoken and context.pieces and context.pieces[-1].rule == "phone":
             spoken.append("extension")

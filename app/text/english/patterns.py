@@ -22,10 +22,13 @@ _INT: Final = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
 MERIDIEM: Final = r"(?:[aApP]\.[mM]\.|[aApP][mM](?![\w]))"
 # Digits that are not decimal digits: superscripts, fractions, Roman, circled.
 _NUMERALS: Final = "\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2089\u2150-\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793"
+_POWERS: Final = "\u00b2\u00b3\u00b9\u2070\u2074-\u2079"
 # A run of letters with their marks. The two kinds of character exclude each other, so that matching stays linear.
 _RUN: Final = rf"[^\W\d_{_NUMERALS}](?:[^\W\d_{_NUMERALS}]|(?!\w)[{COMBINING}])*"
 _LETTERS: Final = rf"{_RUN}(?:'{_RUN})*"
 SCALE_WORD: Final = r"thousand|million|billion|trillion|lakh|crore"
+# After the comma: "€1,5m".
+_TENTH: Final = rf"\d(?=(?:bn|mn|tn|[kKmMbB]|\s(?:{SCALE_WORD}))\b)"
 SIGN: Final = r"(?<![A-Za-z])(?:[Uu][Ss]|AU|CA|HK|MX|NT|NZ|[ACRS])\$|[$£€¥₹₩₽₿₴₺]"
 _SMALL_CODES: Final = frozenset(("zł", "kr"))
 _CODE: Final = _one_of(
@@ -73,7 +76,7 @@ _KINDS: Final = {
     r"|(?<![\w-])[\da-fA-F]{8}-(?:[\da-fA-F]{4}-){3}[\da-fA-F]{12}(?![\w-])",
     "version": r"(?<![\w.-])[vV]\d+(?:\.\d+)+(?!\w)",
     "digits": "",  # the kinds of `_DIGITS` stand here
-    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,\d\d(?!\d|,\d)|{NUM})"
+    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,(?:\d\d(?!\d|,\d)|{_TENTH})|{NUM})"
     rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbBT])\b)?",
     "money_code": rf"(?<!\w)(?:{_CODE}|Rs\.?)\s?(?:\d+,\d\d(?!\d|,\d)|{NUM})"
     rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?(?!\w)",
@@ -100,7 +103,7 @@ _KINDS: Final = {
     "index": r"[\u2080-\u2089]+",
     "ten_power": r"(?<=\d)\s?x\s?(?=10(?:\^|[-−⁻]?[\u00b9\u00b2\u00b3\u2070-\u2079]))",
     "operator": r"(?<=[\w\])] )[-+*]=(?=\s?[\w\"'(-])|[<>!=]=|->|<-|=>|&&|\|\|",
-    "mixed": rf"(?:{_RUN})?\d+{_RUN}[^\W_]*|{_RUN}\d[^\W_]*",
+    "mixed": rf"(?:{_RUN})?\d+{_RUN}[^\W_{_POWERS}]*|{_RUN}\d[^\W_{_POWERS}]*",
     "number": rf"(?:{NUM})",
     "word": rf"(?<!\w)'(?:tis|twas|em|til|cause|bout|n)\b|{_LETTERS}(?:-{_LETTERS})*",
     "ellipsis": r"\.{2,}|…",
@@ -155,7 +158,7 @@ _DIGITS: Final = {
     "grouped": r"(?<![\w.,/+-])(?<!\d )[1-9]\d{0,2}"
     r"(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
     "scaled": rf"(?<![\w.])(?!401k)(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)"
-    rf"|[KMBT](?=\s+(?:{PLURAL}|[A-Z]{{3,}}S\b))|m(?=\s+{CROWD}))",
+    rf"|[KMB](?=\+(?!\w))|[KMBT](?=\s+(?:{PLURAL}|[A-Z]{{3,}}S\b))|m(?=\s+{CROWD}))",
     "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])"
     r"|(?<![\d.,/-])\d{1,2}-[1-9]\d?/(?:2|3|4|8|16|32)(?![\d/.])",
     "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?:(?:rds?|ths?|nds)(?!\w))?(?![\d/]|\.\d)",
@@ -166,7 +169,8 @@ _DIGITS: Final = {
     "times": r"(?<![\w.,])\d+(?:\.\d+)?[xX](?!\w|\s?[-+*/=^²³])",
     "ordinal": rf"(?<![\w.]){_INT}(?:st|nd|rd|th|ST|ND|RD|TH)(?!\w)",
     "round": r"(?<![\w.,])(?:10{1,2}|1,?000|10,?000|100,?000)s(?=\sof\b)",
-    "decade": r"(?<![\w.,])(?:'?(?:\d{3}0|\d0)'?|(?<![A-Za-z]{4}-)\d{1,4}|[24][x×][4-8])s(?!\w)",
+    "decade": r"(?<![\w.,])(?:'?(?:\d{3}0|\d0)'?|(?<![A-Za-z]{4}-)\d{1,4}|[24][x×][4-8])s(?!\w)"
+    r"|(?:(?<=[Tt]he )|(?<=[Tt]wo )|(?<=and ))\.(?:22|25|32|38|40|44|45|50|357|380)s(?!\w)",
     "quantity": rf"(?<![\w.])(?<![A-Za-z]{{4}}-)(?<!I-)(?:{NUM}){_MEASURE}",
     "range": rf"(?<![\w.,-])(?:{NUM})(?:\s?–\s?|-)(?:{NUM})(?![\w-]|[.,]\d)",
 }

@@ -9,32 +9,51 @@ from app.text.english import measures, numbers
 from app.text.english.normalize import NormalizerContext, Reader
 from app.text.word_sets import word_set
 
-# Words before "90s" that make it seconds instead of a decade, if no noun follows.
+# Words before "90s" that make it seconds instead of a decade, if no noun follows: beside it, and anywhere before it.
 _LASTING: Final = re.compile(
     r"\b(?:[Aa]fter|[Ff]or|[Ww]ithin|[Ee]very|[Tt]akes|[Tt]ook|[Ww]ait|[Ww]aits|[Ww]aited|[Tt]imeout|[Uu]nder|[Ii]n|[Ll]asts"
-    r"|[Ll]asted|[Ss]leep|[Rr]est|[Hh]old|[Aa]bout|first|last|next|final|another)(?:\s(?:of|about|only|just))?:?\s$"
+    r"|[Ll]asted|[Ss]leep|[Rr]est|[Hh]old|[Aa]bout|[Bb]etween|[Pp]er|[Ll]asting|[Aa]nother|than|at (?:least|most)"
+    r"|up to|first|last|next|final)(?:\s(?:of|about|only|just|around|roughly|exactly|nearly|almost))?:?\s$"
     r"|\d\s?[-–]\s?$"
 )
-_NO_NOUN_AFTER: Final = re.compile(r"[\s]*(?:[^\w\s]|$)|\s(?:and|or|at|before|per|then|on|with)\b")
+_TIMED_BEFORE: Final = re.compile(
+    r"\b(?:time-?outs?|delay\w*|intervals?|latenc(?:y|ies)|durations?|(?:response|run|load|start|cycle|lap|idle) ?"
+    r"times?|wait(?:s|ed|ing)?|sleeps?|paus(?:es?|ed)|cool-?downs?|countdowns?|timers?|TTL|retr(?:y|ies|ied)|heartbeats?|polls?"
+    r"|polled|polling|debounced?|throttled?|back-?off|takes?|took|lasts?|lasted|exposures?|seconds|requests?|repeats?"
+    r"|refresh\w*|expir\w+|hold|plank|rest|every|after|within)\b[^.!?;]*\s[\"'(]?$",
+    re.IGNORECASE,
+)
+_DECADE_BEFORE: Final = re.compile(
+    r"\b(?:the|his|her|my|your|their|our|its|one's|early|late|mid|middle|the (?:over|under|upper|lower))[\s-]$",
+    re.IGNORECASE,
+)
+_LIST_AFTER: Final = re.compile(r"(?:(?:,|,?\s(?:and|or|to|not|but|then))\s'?\d0s(?!\w))*")
 _TIMED_AFTER: Final = re.compile(
     r"(?:-|\s)(?:timers?|delays?|timeouts?|countdowns?|clips?|intervals?|pauses?|windows?|limits?|marks?|breaks?|rests?|holds?"
-    r"|rule|videos?|ads?|cooldowns?|laps?|sprints?|waits?|bursts?|loops?|samples?|exposures?|runs?|gaps?|spots?|tracks?|penalt(?:y|ies)|long|later|ago|each)\b"
+    r"|rule|videos?|ads?|cooldowns?|laps?|sprints?|waits?|bursts?|loops?|samples?|exposures?|runs?|gaps?|spots?|tracks?|penalt(?:y|ies)|long|later|ago|each|per"
+    r"|apart|to (?:complete|finish|load|start|boot|respond)|of (?:silence|audio|video|footage|speech|idle))\b"
 )
 # Numbers in the plural: what stands before and after them, and numbers that are names.
 _COUNTS_BEFORE: Final = re.compile(
     r"\b(?:the|both|all|these|those|some|any|many|few|more|no|two|three|four|five|six|seven|eight|nine|ten|twelve|double"
-    r"|(?:pairs?|row|sets?|deck|series|strings?|lots?|plenty) of|triple|roll(?:s|ed|ing)?|sizes?|pocket|straight|his"
-    r"|her|my|your|their|our|models?|types?|series|class|grade|year)\s$",
+    r"|(?:pairs?|row|sets?|deck|series|strings?|lots?|plenty|groups?|counts?|numbers?|bunch) of"
+    r"|triple|roll(?:s|ed|ing)?|sizes?|pocket|straight|his|her|my|your|their|our|models?|types?|series|class|grade|year)\s$",
     re.IGNORECASE,
 )
 _NO_NOUN_AFTER_PLURAL: Final = re.compile(
     r"\s*(?:[^\w\s]|$)|\s(?:and|or|at|before|per|then|on|with|in|of|from|to|are|were|have|had|will|can|that|which|who|for"
-    r"|as|but|by|into|than|came|beat|win|won|fly|flew|was|is|the|a|an|he|she|it|they|we|you|i)\b"
+    r"|as|but|by|into|than|between|until|while|when|if|so|not|fit|run|ran|came|beat|win|won|fly|flew|was|is|the|a|an|he|she|it|they|we|you|i)\b"
 )
 _OTHER_BEFORE: Final = re.compile(r"(?<![\w.,])\d{1,3}s,?\s(?:and|or|to)\s$")
 _SEVERAL_AFTER: Final = re.compile(r",?\s(?:and|or)\s\ds(?!\w)")
 _BETWEEN: Final = re.compile(r"\b(?:[Bb]etween|[Ff]rom)\s$")
-_NAMED: Final = re.compile(r"7[0-8]7|911|1099|40[134]|50[1234]|401")
+_NAMED: Final = re.compile(r"7[0-8]7|911|1099|40[134]|50[1234]|401|[2-5]86")
+_ERA_AFTER: Final = re.compile(r"\s(?:BCE?|CE|AD|B\.C|A\.D)\b")
+# Words before a number that is a size or a name, whatever follows; a name and what counts it.
+_NAME_BEFORE: Final = re.compile(
+    r"\b(?:sizes?|models?|Fortune|Pixel|Xbox|PlayStation|Galaxy|iPhone|iPad)\s$"
+    r"|\b(?:(?i:these|those|both|old|new|two|three|four|five|six)|\d{1,2})\s[A-Z][a-zA-Z]+\s$"
+)
 _MAKERS: Final = word_set(
     "boeing boeings airbus porsche porsches form forms mig ak colt ford audi peugeot ferrari levi's mazda error errors"
 )
@@ -46,9 +65,11 @@ def read_plural(context: NormalizerContext, text: str, start: int, end: int) -> 
     """Read a decade, a number in the plural, or seconds: `the 1990s`, `two 747s`, `58s`."""
     digits = re.sub(r"\D", "", text)
     before = context.before(start)
-    if text[1] in "x×":
+    if text[0] == ".":  # a caliber
+        context.say(["point", *numbers.plural(context.digits_in_name(digits))], start, end)
+    elif text[1] in "x×":
         context.say([*context.cardinal(text[0]), "by", *numbers.plural(context.cardinal(text[2]))], start, end)
-    elif digits + "s" == text and context.previous_word(start).lower() == "iphone":
+    elif text in ("4s", "5s", "6s") and context.previous_word(start).lower() == "iphone":
         context.say([*context.cardinal(digits), "S"], start, end)
     elif digits + "s" == text and _is_name(context, digits, start, end):
         context.say(numbers.plural(context.digits_in_name(digits)), start, end)
@@ -63,7 +84,7 @@ def read_plural(context: NormalizerContext, text: str, start: int, end: int) -> 
 def _is_name(context: NormalizerContext, digits: str, start: int, end: int) -> bool:
     """Return whether a number before "s" is a name, as in "B-17s" or "747s"."""
     before = context.before(start)
-    maker = context.previous_word(start).lower() in _MAKERS
+    maker = context.previous_word(start).lower() in _MAKERS or _NAME_BEFORE.search(before) is not None
     named = _NAMED.fullmatch(digits) is not None and _LASTING.search(before) is None
     return maker or _CODE_BEFORE.search(before) is not None or (named and not _TIMED_AFTER.match(context.text, end))
 
@@ -76,14 +97,19 @@ def _lasts(context: NormalizerContext, digits: str, start: int, end: int) -> boo
     if _OTHER_BEFORE.search(before) and context.pieces:  # as the one before
         return any(piece.text.startswith("second") for piece in context.pieces[-4:])
     if len(digits) in (2, 4) and digits[-1] == "0":
-        return (
-            len(digits) == 2 and _LASTING.search(before) is not None and bool(_NO_NOUN_AFTER.match(context.text, end))
-        )
+        if (
+            len(digits) == 4
+            or _DECADE_BEFORE.search(before)
+            or not (_LASTING.search(before) or _TIMED_BEFORE.search(before))
+        ):
+            return False
+        listed = _LIST_AFTER.match(context.text, end)
+        return _NO_NOUN_AFTER_PLURAL.match(context.text, listed.end() if listed else end) is not None
     alone = _NO_NOUN_AFTER_PLURAL.match(context.text, end) is not None
     if len(digits) == 1 and _SEVERAL_AFTER.match(context.text, end):
         return _LASTING.search(before) is not None or _BETWEEN.search(before) is not None
     if len(digits) == 3 and digits[-1] == "0":
-        return _CENTURY_BEFORE.search(before) is None
+        return _CENTURY_BEFORE.search(before) is None and _ERA_AFTER.match(context.text, end) is None
     return not (alone and _COUNTS_BEFORE.search(before))
 
 

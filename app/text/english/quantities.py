@@ -30,7 +30,7 @@ _BOOK_NUMBER: Final = re.compile(
 _TO_ORDINAL: Final = re.compile(r"\s?(?P<dash>[-–])\s?(?=\d{1,3}(?:st|nd|rd|th)\b)")
 _MILITARY: Final = re.compile(r"\b(?:at|by|until|till|before|after|from|to)\s+$")
 _HOUR_NOUN: Final = re.compile(r"\s(?:hours|briefing|meeting|flight|train|watch|shift|start|departure|call|muster)\b")
-_EQUALS: Final = re.compile(r"[=<>≤≥]\s?$")
+_EQUALS: Final = re.compile(r"(?:[=<>≤≥+−]|[²³)]\s-)\s?$")
 _AIRLINER: Final = re.compile(r"7[0-8]7-(?:[1-9]00|[89]|10)")
 _HOURS: Final = re.compile(r"0\d[0-5]\d")
 _UNIT_AFTER: Final = re.compile(rf"\s?(?:{UNIT})(?!\w)")
@@ -119,6 +119,14 @@ _COUNTED_BEFORE: Final = re.compile(
     r"(?!.*\b(?:an?|the)\s$)[^.!?\d]{0,25}$",
     re.IGNORECASE,
 )
+_PAID_BEFORE: Final = re.compile(
+    r"\b(?:pa(?:y|ys|id)|costs?|spen[dt]|raised|earned|owe[sd]?|worth|invest(?:ed)?|donated|bid|offer(?:ed|s)?|lost|save[sd]?)"
+    r"\s(?:(?:about|over|nearly|almost|around|roughly|just|up to|him|her|them|us|me)\s){0,2}$"
+)
+_PRICED_AFTER: Final = re.compile(
+    r"\s(?:budget|deal|fee|fine|loan|grant|investment|contract|bid|offer|transfer|settlement|mortgage|donation|bonus|prize"
+    r"|lawsuit|fund|funding|valuation|payout|payment|salary|euro|dollar|pound)\b"
+)
 _COUNT_ENDS: Final = re.compile(
     r"\s*(?:[^\w\s]|$)|\s(?:to|and|or|in|by|from|a|per|this|last|over|after|then|vs|versus|at|on|for)\b"
 )
@@ -141,9 +149,12 @@ def is_million(context: NormalizerContext, start: int, end: int) -> bool:
         thousands = _THOUSANDS.search(before, 0, link.start()) is not None
         if thousands or any(piece.end == place and piece.text in _SCALES for piece in context.pieces[-3:]):
             return True
-    if _SCALED_AFTER.match(context.text, end):
+    if _SCALED_AFTER.match(context.text, end) or _PRICED_AFTER.match(context.text, end):
         return True
-    return _COUNTED_BEFORE.search(before) is not None and _COUNT_ENDS.match(context.text, end) is not None
+    return (
+        bool(_COUNTED_BEFORE.search(before) or _PAID_BEFORE.search(before))
+        and _COUNT_ENDS.match(context.text, end) is not None
+    )
 
 
 def read_round(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -247,7 +258,8 @@ def read_first(context: NormalizerContext, text: str, start: int, end: int) -> N
 def read_range(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a range, years, shares, or a number with a hyphen: `5-10`."""
     left, right = re.split(r"\s?[–-]\s?", text)
-    if dates.read_days(context, [left, right], "to", start, end):
+    days = [left, right]
+    if dates.read_days(context, days, "to", start, end) or dates.read_day_before_month(context, days, start, end):
         return
     years = all(_YEAR.fullmatch(side) and (side[1] != "0" or int(side) % 10) for side in (left, right)) or (
         _YEAR.fullmatch(left) and re.fullmatch(r"20\d\d|\d\d", right)
@@ -277,7 +289,7 @@ def _year_or_tail(context: NormalizerContext, digits: str) -> list[str]:
 def read_number(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a plain number: cardinal, year, hour, code: `1,234`."""
     read_minus(context, start)
-    if dates.read_days(context, [text], "", start, end) or dates.read_day_before_month(context, text, start, end):
+    if dates.read_days(context, [text], "", start, end) or dates.read_day_before_month(context, [text], start, end):
         return
     if codes.read_named_number(context, text, start, end):
         return

@@ -16,6 +16,14 @@ _LETTER_AFTER: Final = re.compile(r"\w(?!\w)")
 _MARK_BEFORE: Final = re.compile(r"\d\.\d+$")
 _FULL_MARK: Final = re.compile(r"(?:5|10|20|100)(?![\d.])")
 _VARIABLE: Final = re.compile(r"\d\s?\(\w\s$")  # "3(x - 2)"
+_EQUATION: Final = re.compile(r"[=^²³⁴-⁹ⁿ]")
+# A number, a power, a bracket, a variable with or without a coefficient; the same after the sign.
+_TERM_BEFORE: Final = re.compile(
+    r"(?:[\d\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2089)\]%°!′']|(?<![^\W\d_])[A-Za-zα-ω]|\d[A-Za-z]{1,3})\s*$"
+)
+_TERM_AFTER: Final = re.compile(
+    r"\s*(?:[\d(\[√∞|$€£]|(?!a\s[a-z]{2})[A-Za-zα-ω](?![a-zA-ZÀ-ɏα-ω])|(?:sin|cos|tan|log|ln|exp|lim|sqrt)(?!\w))"
+)
 _COMPARED: Final = re.compile(rf"\s?(?:{SIGN})?\d")
 
 
@@ -89,12 +97,14 @@ def read_symbol(context: NormalizerContext, text: str, start: int, end: int) -> 
 
 
 def _minus(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
-    number_before = near.before.isdecimal() or near.before in ("²", "³")
-    # In an equation a letter stands for a number: "y = 3x - 7".
     before = context.before(start)
-    algebra = text == "−" or "=" in before or _VARIABLE.search(before) is not None
-    number_before = number_before or (near.before.isalpha() and algebra)
-    return "minus" if near.spaced and number_before and near.after.isdecimal() else ""
+    if text == "−":
+        number = _TERM_BEFORE.search(before) is not None and _TERM_AFTER.match(context.text, start + 1) is not None
+    else:  # in an equation a letter stands for a number: "y = 3x - 7"
+        algebra = _EQUATION.search(before) is not None or _VARIABLE.search(before) is not None
+        number = near.before.isnumeric() or (near.before.isalpha() and algebra)
+        number = number and near.after.isdecimal()
+    return "minus" if near.spaced and number else ""
 
 
 def _slash(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:

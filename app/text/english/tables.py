@@ -227,7 +227,7 @@ GREEK: Final[dict[str, str]] = {
 NO_NOUN: Final = word_set(
     "of or and to per is was were are has had in on at for from by with than if as but so that which who will would "
     "can could he she it i you we they there here a an the more less each every off away apart ago later now then "
-    "today"
+    "today until while when"
 )
 # Parts of addresses that are spelled, although they have a vowel.
 SPELLED_NAMES: Final = word_set("ai io uk eu py ipv")

@@ -53,8 +53,9 @@ class GermanForms(german_notation.Notation):
             r"|(?=(?:,|\sund|\s&)\s(?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?=\.?\s(?:Ruhetag|geschlossen|zu\b))"
             r"|(?=\s\d{1,2}(?:[.:–-]\d|\s?Uhr\b))|(?<!So)(?=\s(?:bis|ab|von|um)\s\d)"
             r"|(?=[/+](?:Mo|Di|Mi|Do|Fr|Sa|So)\b)|(?<=[/+]..)(?!\w))",
-            "scaled": rf"(?:(?P<xc>{money})\s?)?(?<![\w.,])(?P<xn>{NUMBER})\s?(?P<x>{scales})\b\.?"
-            rf"(?:\s?(?P<xm>{money})(?!\w))?",
+            "scaled": rf"(?:(?P<xc>{money})\s?)?(?<![\w.,])(?P<xn>{NUMBER})\s?(?P<x>{scales}"
+            rf"|(?<=\d)(?:[KMm](?=\s{german_words.CROWD})"
+            rf"|[KM](?=\+)))\b\.?(?:\s?(?P<xm>{money})(?!\w))?",
             "even": rf"(?:(?P<vc>{money})\s?)?(?<![\w.,])(?P<v>{NUMBER}),[-–—]{{1,2}}(?:\s?(?P<vm>{money})(?!\w))?",
             "fraction": rf"(?:(?<![\w.,/])(?P<fn>\d{{1,2}})/(?P<fd>\d{{1,2}})(?![\w/]|[.,]\d)|(?P<vf>[½⅓⅔¼¾⅛]))"
             rf"(?:\s?(?P<fu>{either(self._words.units)})(?!\w))?",
@@ -214,7 +215,8 @@ class GermanForms(german_notation.Notation):
 
     def _scaled(self, match: re.Match[str]) -> str:
         money = self._words.money.get(match["xc"] or match["xm"] or "")
-        said = f"{self._read(match['xn'], self._words.scales[match['x']])}"
+        scale = {"K": "k", "M": "Mio", "m": "Mio"}.get(match["x"], match["x"])
+        said = f"{self._read(match['xn'], self._words.scales[scale])}"
         return f"{said} {money.noun.many}" if money else said
 
     def _even(self, match: re.Match[str]) -> str:

@@ -142,6 +142,11 @@ _STARTS: Final = word_set(
     "kein keine dies diese dieser"
 )
 _SPAN: Final = re.compile(r"[–-](?=\w)")
+CROWD: Final = (
+    r"(?:Nutzern?|Usern?|Followern?|Aufrufen?|Views|Abonnent(?:en)?|Downloads|Klicks|Menschen|Einwohnern?|Zuschauern?|Kunden"
+    r"|Euro|Dollar|Likes|Stimmen|Besuchern?|Fans|Leuten?)\b"
+)
+"""What is counted in millions."""
 
 
 def ordinal_continues(stem: str, following: str) -> bool:

@@ -60,6 +60,13 @@ _FOLDERS: Final = (
     "pasta diretório repositório"
 )
 """Nouns before a path."""
+_CROWD: Final = (
+    r"\s(?:de\s|di\s|d['’])(?:vistas|vues|views|visualiza\w+|visualizzazioni|reproduc\w+|seguidor\w+|followers?|abonn\w+"
+    r"|usu[aá]rios|utilisateurs|utenti|iscritti|suscriptores|inscritos|d[oó]lares|dollars|dollari|euros?|personas|pessoas"
+    r"|personnes|persone|habitant\w+|abitanti|descargas|t[ée]l[ée]chargements|downloads?)\b"
+)
+"""What is counted in millions."""
+_BEFORE_DECADES: Final = "los os nos dos les años anos anni années"
 _BARE: Final = word_set(
     "kg km cm mm mg ml cl dl hl hg kW kWh MW MWh GW GHz MHz kHz Hz kB KB MB GB TB Go Mo To dB kcal km² m² m³ cm² °C °F"
 )
@@ -93,6 +100,7 @@ class RomanceForms(AbbreviationForms):
         before_months = "|".join(rf"(?<=\b(?i:{word})\s)" for word in _BEFORE_MONTHS.split())
         before_days = "|".join(rf"(?<=\b(?i:{word}) )" for word in _BEFORE_DAYS.split())
         in_folder = "|".join(rf"(?<=\b{word}\s)" for word in _FOLDERS.split())
+        in_decades = "|".join(rf"(?<=\b(?i:{word})\s)" for word in _BEFORE_DECADES.split())
         bare = either(unit for unit in words.units if unit in _BARE)
         befores = "|".join(rf"(?<=\b{word}\s)" for word in sorted(_ONE_UNIT | _MANY_UNITS))
         base = super()._groups()
@@ -182,7 +190,7 @@ class RomanceForms(AbbreviationForms):
             "clock": base.pop("clock"),
             "ratio": r"(?<![\w:.,])(?P<ra>\d{1,3}):(?P<rb>\d{1,3}(?:[. ]\d{3}){0,2})(?![\w:]|[.,]\d)",
             "power": r"(?P<pw>(?<![\w.,])\d+(?:[.,]\d+)?|(?<!\w)(?P<pk>\d{1,3})?(?![ckdhm]?m[²³])[A-Za-zα-ω]{1,2}|\))"
-            r"(?P<px>⁻?[⁰¹²³⁴-⁹]{1,3}(?![⁺⁻])|\^[-−]?\d{1,3}|\^[a-z])(?!\w)",
+            r"(?P<px>⁻?[⁰¹²³⁴-⁹]{1,3}(?![⁺⁻])|\^[-−]?\d{1,3}|\^[-−]?[a-z])(?!\w)",
             "subscript": r"(?<!\w)(?:(?P<lg>log)|(?P<sv>[A-Za-zα-ω]))(?P<sd>[₀-₉]{1,3})(?!\w)",
             "root": r"(?P<ro>√)\s?(?:\((?=[^()]{1,40}\)))?(?=[\w(])",
             "greek": rf"(?P<gr>(?<![^\W\d])[{greek}](?![^\W\d_]{{2}})|[{signs}])",
@@ -195,7 +203,8 @@ class RomanceForms(AbbreviationForms):
             rf"(?![\w/]|[.,]\d)(?:\s?(?P<mu2>{units})(?!\w)|\s(?P<mx>[a-zà-ÿ]{{3,20}}))?",
             "pages": r"(?<![\w.,])(?P<pgn>\d{1,3}(?:\.\d{3})?)\s(?:pp?|págs?|pagg?)\.(?!\s?\d|\s?m\.)",
             "per_thousand": rf"(?<![\w.,])(?P<pt2>{NUMBER})\s?‰",
-            "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)(?:k|(?<=\d\d)K|(?P<km>M))(?![\w/€$£])"
+            "thousands": r"(?<![\w.,])(?P<kn>\d{1,4}(?:[.,]\d{1,2})?)"
+            rf"(?:k|(?<=\d\d)K|(?P<km>M|m(?={_CROWD})))(?![\w/€$£])"
             rf"|(?<![\w.,])(?P<kp>{NUMBER})\s?(?P<ks>{either(words.scales)})\.?(?=\s(?:de\s|di\s|d['’])(?!{money}))",
             "years": r"(?<![\w.,/-])(?P<y1>1[5-9]\d\d|20\d\d)(?P<ys>[-–])(?P<y3>\d\d)(?![\w/-]|[.,]\d)",
             "height": rf"(?<![\w.,])(?P<hm>\d{{1,4}})(?P<hu>m|{money})(?P<hc>\d\d)(?!\w|[.,]\d)",
@@ -207,6 +216,8 @@ class RomanceForms(AbbreviationForms):
             "see": r"(?<![\w.])(?P<se>[Vv]\.)(?=\s(?:figg?|tabb?|capp?|chap|artt?|pp?|págs?|pagg?|nota|supra|§|n\.))",
             "less": r"(?P<le>(?:(?<=\bJ)-(?=\d)|(?<=\b[a-z])-(?=\d)|(?<=\b[a-z]\s)-(?=\s\d)|(?<=[²³]\s)-(?=\s)))",
             "divided": r"(?<=\d)\s(?P<dv>:)\s(?=\d+\s?=)",
+            "decade": rf"(?<=\s)(?=['’\d])(?:{in_decades})['’]?(?P<de>(?:1[5-9]|20)?[2-9]0)['’]?s"
+            r"(?:(?P<dei>,?\s(?:y|e|et|ed|a|al)\s(?:l?os\s)?)['’]?(?P<de2>[2-9]0)['’]?s)?(?!\w)",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})[xX](?=\s[a-zà-ÿ])",
             "meridiem": r"(?<![\w:.,])(?P<mh>1[0-2]|[1-9])\s?(?P<ma>[ap])m(?!\w)",
             "minutes": r"(?<![\w.,'])(?P<mq>\d{1,3})(?:['′]\s?(?P<sq>[0-5]?\d)(?:[\"″]|'')|′|'(?=[\s,.;)]|$))",

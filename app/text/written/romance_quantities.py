@@ -258,10 +258,12 @@ class QuantityForms(TimeForms):
     def _thousands(self, match: re.Match[str]) -> str:
         if match["ks"]:
             return f"{self._read(match['kp'], self._words.scales[match['ks']])}"
-        scale = "M" if match["km"] else "mil" if "mil" in self._words.scales else "k"
-        noun = self._words.scales.get(scale) or self._words.scales["mila" if scale == "k" else "milioni"]
-        said = self._read(match["kn"], noun)
-        return "mille" if self._tag == "it" and said == "uno mila" else f"{said}"
+        said = self._read(match["kn"], self._words.scales["M" if match["km"] else "k"])
+        return "mille" if said in ("uno mila", "un mila") else f"{said}"
+
+    def _decade(self, match: re.Match[str]) -> str:
+        first = self._numbers.cardinal(int(match["de"]))
+        return first if match["dei"] is None else first + match["dei"] + self._numbers.cardinal(int(match["de2"]))
 
     def _times(self, match: re.Match[str]) -> str:
         value = int(match["t"])

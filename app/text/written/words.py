@@ -93,7 +93,8 @@ def parse_nouns(table: str) -> dict[str, Noun]:
     headed |= {
         symbol.upper(): found[symbol] for symbol in ("km", "kg", "cm", "m²", "km²", "m2", "min") if symbol in found
     }
-    return {**headed, **found}
+    greek = {symbol.replace("µ", "μ"): noun for symbol, noun in found.items()}
+    return {**headed, **greek, **found}
 
 
 def parse_money(table: str) -> dict[str, Money]:
