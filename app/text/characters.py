@@ -119,7 +119,7 @@ _SIGN: Final = r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2
 _EXPONENT: Final = "ⁿˣʸᵏᵐⁱ"
 _LETTERS: Final = f"{_EXPONENT}ᵃᵈᵉᵍˡᵒʳˢᵗᵛ"
 _PART: Final = re.compile(
-    rf"(?P<letters>(?<=[\w)])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
+    rf"(?P<letters>(?<=[\w).])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
     r"|(?P<isotope>(?<![\w.,;:!?)])(?:[¹²³⁴-⁹][⁰¹²³⁴-⁹]{1,2}(?=[A-Z][a-z]?(?![^\W\d_]))|[²³⁴]H(?=e?(?![^\W\d_]))))"
     rf"|(?P<note>[{_RAISED}]++(?:(?:[,⁻–-] ?| )[{_RAISED}]++)*+)"
     rf"|(?P<grouped>(?<![\w.,+])(?<!\w-)(?<![0-9][{_GAP}])[1-9][0-9]{{0,2}}"
@@ -177,6 +177,8 @@ def _letters(match: re.Match[str], language: str) -> Iterator[_Found]:
     variable = not text[start - 1].isalpha() or not text[max(0, start - 2) : start - 1].isalpha()
     if _POWER.fullmatch(match.group()) and variable:
         plain = "^" + plain[0] + re.sub("([+-])", r" \1 ", plain[1:]).replace(" - ", " − ")
+    elif plain in ("o", "a") and language in ("es", "it", "pt"):
+        plain = "ºª"[plain == "a"]
     elif plain == "o" and text[start - 1] in "nN":
         plain = "°"
     yield start, end, plain
@@ -212,11 +214,12 @@ _POWERS: Final = re.compile(
     re.IGNORECASE,
 )
 """Words that have powers: units, functions and Greek letters."""
+_DECADE_BEFORE: Final = re.compile(r"[0-9]0['’]?s$")
 _SHORT_WORDS: Final = word_set("it he me us we to do go no is of or by my if so up on")
 
 
 _MARKED_NUMBER: Final = re.compile(
-    rf"(?P<before>[^\s\d][\s({_GAP}]{{0,2}}|)(?<![\w.,^])(?:(?P<year>1[5-9]\d\d|20\d\d)|(?P<large>\d{{1,3}}(?:[.,'’{_GAP}]\d{{3}})+)"
+    rf"(?P<before>[^\s\d][\s({_GAP}]{{0,2}}|)(?<![\w.,^])(?:(?P<year>(?:1[5-9]|20)(?!00)\d\d)|(?P<large>\d{{1,3}}(?:[.,'’{_GAP}]\d{{3}})+)"
     r"|(?P<small>\d+(?:\.\d+)*))$"
 )
 
@@ -233,6 +236,8 @@ def _follows_number(text: str, start: int, end: int, raised: str) -> bool:
 
 def _follows_word(text: str, start: int, end: int, raised: str) -> bool:
     """Return whether a raised number stands behind a word, and not in a formula."""
+    if _DECADE_BEFORE.search(text, max(0, start - 5), start):
+        return text[end : end + 2].lstrip()[:1] not in _OPERATORS
     bracket = text[start - 1] == ")"
     if bracket and raised in ("¹", "²", "³"):  # (a + b)²
         return raised == "¹"
