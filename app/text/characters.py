@@ -117,16 +117,18 @@ def _degree(match: re.Match[str], language: str) -> Iterator[_Found]:
 _RAISED: Final = "⁰¹²³⁴-⁹"
 _SIGN: Final = r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _EXPONENT: Final = "ⁿˣʸᵏᵐⁱ"
-_LETTERS: Final = f"{_EXPONENT}ᵃᵇᶜᵈᵉᶠᵍˡᵒᵖʳˢᵗᵘᵛᶻ"
+_LETTERS: Final = f"{_EXPONENT}ᵃᵈᵉᵍˡᵒʳˢᵗᵛ"
 _PART: Final = re.compile(
-    rf"(?P<letters>(?<=[\w)])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
+    rf"(?P<letters>(?<=[\w).])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
     r"|(?P<isotope>(?<![\w.,;:!?)])(?:[¹²³⁴-⁹][⁰¹²³⁴-⁹]{1,2}(?=[A-Z][a-z]?(?![^\W\d_]))|[²³⁴]H(?=e?(?![^\W\d_]))))"
     rf"|(?P<note>[{_RAISED}]++(?:(?:[,⁻–-] ?| )[{_RAISED}]++)*+)"
     rf"|(?P<grouped>(?<![\w.,+])(?<!\w-)(?<![0-9][{_GAP}])[1-9][0-9]{{0,2}}"
     rf"(?:(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9])|(?:['’][0-9]{{3}})++(?!['’]?\w)))"
-    rf"|(?P<gap>(?<=[^\W\d_]\.)[{_GAP}](?=[^\W\d_]{{1,4}}\.)|(?<=[0-9])[{_GAP}](?=[^\W\d_]|[°%‰€$£])"
-    rf"|(?<=[^\W\d_])[{_GAP}]/[{_GAP}](?=[^\W\d_])|(?<![\w)\]])(?<![\w)\]][\s{_GAP}])−[{_GAP}](?=[0-9]))"
-    r"|(?P<padded>(?<![\w.,:/+])0[0-9]{1,3}(?!\w|[.,:/]\w|[-–][0-9]+[-–./]\w| [0-9]{3}))"
+    rf"|(?P<gap>(?<=[^\W\d_]\.)[{_GAP}](?=[^\W\d_]{{1,4}}\.)"
+    rf"|(?<=[0-9])[{_GAP}](?=[^\W\d_]|[°%‰€$£])|(?<=[^\W\d_])[{_GAP}]/[{_GAP}](?=[^\W\d_])"
+    rf"|(?<![\w)\]])(?<![\w)\]][\s{_GAP}])−[{_GAP}](?=[0-9]))"
+    r"|(?P<padded>(?:(?<![\w.,:/+])|(?<=[^\W\d][_.])|(?<=[^\W\d_]))0[0-9]{1,3}"
+    r"(?!\w|[.,:/]\w|[-–][0-9]+[-–./]\w| [0-9]{3}))"
     r"|(?P<divided>(?<![^\W\d_])(?P<first>[^\W\d_]{1,40}+(?:-[^\W\d_]{1,40}+)?)[-‐][^\S\n]*+\n[^\S\n]*+"
     r"(?P<second>[^\W_]{1,40})(?P<more>-?))"
     # A line that has only signs, some of which would be read; signs around a part of a line, and around all of it.
@@ -175,6 +177,8 @@ def _letters(match: re.Match[str], language: str) -> Iterator[_Found]:
     variable = not text[start - 1].isalpha() or not text[max(0, start - 2) : start - 1].isalpha()
     if _POWER.fullmatch(match.group()) and variable:
         plain = "^" + plain[0] + re.sub("([+-])", r" \1 ", plain[1:]).replace(" - ", " − ")
+    elif plain in ("o", "a") and language in ("es", "it", "pt"):
+        plain = "ºª"[plain == "a"]
     elif plain == "o" and text[start - 1] in "nN":
         plain = "°"
     yield start, end, plain
@@ -210,11 +214,12 @@ _POWERS: Final = re.compile(
     re.IGNORECASE,
 )
 """Words that have powers: units, functions and Greek letters."""
+_DECADE_BEFORE: Final = re.compile(r"[0-9]0['’]?s$")
 _SHORT_WORDS: Final = word_set("it he me us we to do go no is of or by my if so up on")
 
 
 _MARKED_NUMBER: Final = re.compile(
-    rf"(?P<before>[^\s\d][\s({_GAP}]{{0,2}}|)(?<![\w.,^])(?:(?P<year>1[5-9]\d\d|20\d\d)|(?P<large>\d{{1,3}}(?:[.,'’{_GAP}]\d{{3}})+)"
+    rf"(?P<before>[^\s\d][\s({_GAP}]{{0,2}}|)(?<![\w.,^])(?:(?P<year>(?:1[5-9]|20)(?!00)\d\d)|(?P<large>\d{{1,3}}(?:[.,'’{_GAP}]\d{{3}})+)"
     r"|(?P<small>\d+(?:\.\d+)*))$"
 )
 
@@ -231,6 +236,8 @@ def _follows_number(text: str, start: int, end: int, raised: str) -> bool:
 
 def _follows_word(text: str, start: int, end: int, raised: str) -> bool:
     """Return whether a raised number stands behind a word, and not in a formula."""
+    if _DECADE_BEFORE.search(text, max(0, start - 5), start):
+        return text[end : end + 2].lstrip()[:1] not in _OPERATORS
     bracket = text[start - 1] == ")"
     if bracket and raised in ("¹", "²", "³"):  # (a + b)²
         return raised == "¹"
@@ -281,24 +288,32 @@ _NUMBERED: Final = word_set(
     "exercice saison scène acte semaine étape capítulo capítulos parte partes libro lección episodio pista tomo "
     "volumen figura día ejercicio temporada sección página acto escena semana unidad cap capitolo capitoli parti "
     "lezione puntata traccia giorno esercizio stagione sezione pagina atto scena settimana livro lição episódio faixa "
-    "dia exercício seção ato cena unidade aula"
+    "dia exercício seção ato cena unidade aula psalm room version gate zone grade group team platform hymn frage runde "
+    "raum punkt gruppe zimmer gleis spiel aktion niveau salle groupe règle módulo nivel paso pregunta ronda sala grupo "
+    "versión modulo livello passo domanda gruppo regola nível pergunta rodada versão"
 )
+_LISTED: Final = re.compile(r"(?:[.):]|\s[-–—])\s+[^\W\d_]")
 _NUMBERED_BEFORE: Final = re.compile(
-    r"(?<![\w/\\.@-])(?:N[or]s?\.|(?i:number|nummer|número|numéro|numero|núm\.)|[nN]\.?[°ºo]\.?|№"
+    r"(?<![\w/\\.@-])(?:N[or]s?\.|n\.|(?i:number|nummer|número|numéro|numero|núm\.)|[nN]\.?[°ºo]\.?|№"
     r"|(?P<word>[^\W\d_]{2,12})\.?)[\s#_-]{0,2}"
     r"(?P<first>(?:[0-9]{1,4}(?:\s?[-–,&]\s?|\s(?:to|and|or|of|bis|und|à|et|al|a|y|e)\s)){1,4})?$"
 )
 
 
 def _padded(match: re.Match[str], language: str) -> Iterator[_Found]:
-    """Leave out zeros before the number of a chapter or the like: "Chapter 01"."""
+    """Leave out zeros before the number of a chapter or the like, or of an item of a list: "Chapter 01"."""
     text, (start, end) = match.string, match.span()
+    digits = match.group().lstrip("0") or "0"
+    indent = text[max(0, start - 8) : start].rpartition("\n")
+    if not indent[2].strip() and (indent[1] or start < 8) and _LISTED.match(text, end):
+        yield start, end - len(digits) + 1, digits[0]
+        return
     before = _NUMBERED_BEFORE.search(text, max(0, start - 40), start)
     if before is None or (before["first"] and text[end : end + 1] in ("-", "–")):
         return
     if before["word"].lower() in _NUMBERED if before["word"] else end - start < 4:
-        digits = match.group().lstrip("0") or "0"
-        yield start, end - len(digits) + 1, digits[0]
+        joined = start == before.end("word") or text[start - 1] == "."
+        yield start, end - len(digits) + 1, f" {digits[0]}" if joined else digits[0]
 
 
 _LINKS: Final = {

@@ -154,7 +154,7 @@ def best_cut(text: str, start: int, stop: int, target: int) -> int:
 # word.
 _NUMBERED: Final = word_set(
     "vol vols fig figs ch chs ex pg pgs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max "
-    "temp qty bldg cat pop mk fl para precip ed op str lat wt ht exp "
+    "ep eps temp qty bldg cat pop mk fl para precip ed op str lat wt ht exp "
     "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
 )
 _INSIDE: Final = word_set(

@@ -55,7 +55,7 @@ BEFORE_NUMBER: Final[dict[str, str]] = {
     "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route", "rte": "route", "vols": "volumes",
     "chs": "chapters", "secs": "sections", "est": "established", "op": "opus", "ed": "edition", "bldg": "building",
     "fl": "floor", "pop": "population", "mk": "mark", "cat": "category", "para": "paragraph", "precip": "precipitation",
-    "lat": "latitude", "wt": "weight", "ht": "height", "exp": "expires",
+    "lat": "latitude", "wt": "weight", "ht": "height", "exp": "expires", "ep": "episode", "eps": "episodes",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
     "e.g.": "for example", "i.e.": "that is", "a.k.a.": "also known as", "w/o": "without", "w/": "with",
@@ -159,7 +159,7 @@ BARE_TITLES: Final[dict[str, str]] = {
 }  # fmt: skip
 # Abbreviations that need no full stop before a number.
 BARE_BEFORE_NUMBER: Final = word_set(
-    "apt ste vol vols fig figs hwy ext rm rt rte chs pp pgs nos approx max min qty temp bldg"
+    "apt ste vol vols fig figs hwy ext rm rt rte chs pp pgs nos approx max min qty temp bldg ep eps"
 )
 STREETS: Final[dict[str, str]] = {
     "st": "street", "dr": "drive", "ave": "avenue", "av": "avenue", "blvd": "boulevard", "rd": "road", "ln": "lane",

@@ -60,6 +60,7 @@ def patterns(words: Words) -> dict[str, str]:
         "house": rf"(?:{housed})(?P<hs>\d{{1,4}})\s?(?P<hl>[A-H])(?![\w.])",
         "ion": r"(?<![\w-])(?P<el>(?:[A-Z][a-z]?){1,2})(?P<ec>[²³⁴]?)(?P<es>[⁺⁻])(?![^\W_])"
         r"|(?<![\w-])(?P<el2>Na|Li|Ag|Cl|Br|K|H)(?P<es2>[+−])(?=[\s,.;)]|$)",
+        "minus": r"(?:(?<=[\d)²³¹⁰⁴-⁹] )|(?<=\b[A-Za-zα-ω] ))−(?=\s(?:[\d(√]|[A-Za-zα-ω](?![^\W\d_²³¹⁰⁴-⁹])))",
         "toward": r"(?<=\w )→(?= [A-ZÄÖÜ][a-zäöü])",
         "compared": r"(?<=\b[a-zA-Z] )[<>](?= [a-zA-Z](?!\w))",
         "after_unit": r"(?<=[\w²\"] )[x×](?= \d)",
@@ -214,6 +215,9 @@ class Notation(WrittenForms):
         base = f"{self._read(match['pb'])} " if match["pb"] else ""
         unit = f" {self._words.units[match['pu']].many}" if match["pu"] else ""
         return f"{base}hoch {minus}{said}{unit}"
+
+    def _minus(self, match: re.Match[str]) -> str:
+        return self._words.minus
 
     def _pressure(self, match: re.Match[str]) -> str:
         high, low = match["ph"] or match["ph2"], match["pl"] or match["pl2"]
