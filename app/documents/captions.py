@@ -53,9 +53,10 @@ _BREAK: Final = re.compile(r"<br\s?/?>|(?<![:\\])\\[Nn]", re.I)
 # Pronunciations, which stay; "[door slams]", "(MUSIC)", "♪ la la ♪", a sharp alone.
 _SOUND: Final = re.compile(
     r"\[[^\[\]\n]{1,200}\]\(/[^/\n]{0,200}/\)"
-    r"|\[(?P<square>[^\[\]]{0,200})\]|[(（](?P<round>[^()（）]{0,200})[)）]"
+    r"|[\[【［](?P<square>[^\[\]【】［］]{0,200})[\]】］](?::(?=\s))?|[(（](?P<round>[^()（）]{0,200})[)）]"
     r"|(?P<sung>[♪♫]{1,4}[^♪♫]{0,300}[^♪♫\s][^\S\n]{0,9}[♪♫]{1,4})|(?P<sign>[♪♫]|(?<!\S)#(?!\S))"
 )
+_SPEAKER: Final = re.compile(r"speaker[ _]?\d{1,3}", re.I)
 _SAID: Final = re.compile(r"[^\W\d_][.!?。！？]\s*$")
 # Who speaks or is spoken of: nobody says so of a sound.
 _PERSON: Final = re.compile(r"\b(?:I|you|he|she|it|we|they|me|my)\b", re.I)
@@ -218,9 +219,14 @@ def _without_sound(found: re.Match[str]) -> str:
         return " "
     square = found["square"] is not None
     inner = found["square"] if square else found["round"]
+    if square and _SPEAKER.fullmatch(inner.strip()):
+        return " "
     # A pronunciation, a number, "(a)", "list[i]".
-    if inner is None or len(inner.strip()) < 2 or any(map(str.isdecimal, inner)) or (square and _follows_word(found)):
+    short = inner is None or len(inner.strip()) < 1 + inner.isascii()
+    if short or any(map(str.isdecimal, inner)) or (found[0][0] == "[" and _follows_word(found)):
         return found[0]
+    if not square and not inner.isascii() and len(inner.strip()) < 3 and found[0][0] == "（":
+        return " "
     lower = inner != inner.upper()
     said = _SAID.search(inner) is not None
     if lower and (said and len(inner.split()) > 2 if square else said or _PERSON.search(inner)):

@@ -23,13 +23,19 @@ _ADDRESS: Final = (
     r"|(?<![\w.%+-])[A-Za-z0-9_%+-]{1,64}(?:\.[A-Za-z0-9_%+-]{1,64}){0,8}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"
     r"(?<!-)"
 )
-# What programs put a value into: {{user.name}}, ${name}, {0:.2f}, %1$s, %(count)d, %name%, :name, emoji as :name:, and
-# the elements of XLIFF. A space is no flag ("100% sure"), and the branches of a plural are text.
+# What programs put a value into: {{user.name}}, ${name}, %{count}, { name }, {0:.2f}, $name, %1$s, %(count)d, %1,
+# %name%, <%= name %>, :name, emoji as :name:, and the elements of XLIFF and of react-i18next. A space is no flag
+# ("100% sure"), and the branches of a plural are text.
 _VARIABLE: Final = (
-    r"\{\{[^{}\n]{1,100}\}\}|\$?\{[\w.:!,#+\[\]-]{0,100}\}|%\(\w{1,60}\)[-+0#]*\d{0,3}(?:\.\d{1,2})?[a-zA-Z]"
-    r"|(?<![\w%])%(?:\d{1,2}\$)?[-+0#]*\d{0,3}(?:\.\d{1,2})?(?:hh?|ll?|[Lqjzt])?[sdiufFeEgGxXcp@](?![A-Za-z])"
+    r"\{\{[^{}\n]{1,100}\}\}|[$%#]?\{ ?\$?[\w.:!,#+\[\]<>^-]{0,100} ?\}"
+    r"|%\(\w{1,60}\)[-+0#]*\d{0,3}(?:\.\d{1,2})?[a-zA-Z]"
+    r"|(?<![\w%])(?:%(?:\d{1,2}\$)?[-+0#]*\d{0,3}(?:\.\d{1,2})?(?:hh?|ll?|[Lqjzt])?[sdiufFeEgGxXcpn@]){1,9}"
+    r"(?![A-Za-z])"
+    r"|(?<![\w%])%\d{1,2}(?![\w%])|%%(?!\w)|<%[=-]?[^<>%\n]{1,100}%>|(?<![\w$])\$[a-z_]\w{1,40}"
     r"|(?<![\w%])%[A-Za-z_]\w{0,60}%|(?<![^\s(\[\"'«“]):[A-Za-z][\w+-]{1,40}:?(?!\w)"
-    r"|</?(?:x|g|ph|bx|ex|it|mrk|pc|sc|ec|bpt|ept)(?:\s{1,9}[\w:-]{1,40}=(?:\"[^\"<>]{0,99}\"|'[^'<>]{0,99}')){0,9}\s?/?>"
+    r"|</?(?:x|g|ph|bx|ex|it|mrk|pc|sc|ec|bpt|ept)"
+    r"(?:\s{1,9}[\w:-]{1,40}=(?:\"[^\"<>]{0,99}\"|'[^'<>]{0,99}'|[\w.-]{1,40})){0,9}\s?/?>"
+    r"|</?\d{1,3}\s?/?>"
 )
 VERBATIM: Final = re.compile(f"{_ADDRESS}|{_VARIABLE}")
 """Web or e-mail address, without the punctuation of a sentence that it ends; or the name of a value."""

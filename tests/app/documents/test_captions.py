@@ -86,6 +86,8 @@ def test_tags_and_escapes_of_webvtt(text: str, spoken: str) -> None:
         ("(I never told him.)", "(I never told him.)"),
         ("(whispering)\nCome here. (LAUGHS)", "Come here."),
         ("- Hello.\n- (laughs) No way.", "Hello. No way."),
+        ("[Speaker 1] Hi.\n[SPEAKER_00]: Hello. [JOHN]: Yes.", "Hi. Hello. Yes."),
+        ("【拍手】始めます（笑）。［音楽］", "始めます 。"),
         ("-5 degrees.\n>> Yes.", "-5 degrees. Yes."),
         ("♪ la ♪ Hello. ♪ la ♪", "Hello."),
         ("♪ First line\n♪ second line", "First line second line"),

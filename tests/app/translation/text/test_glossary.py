@@ -35,6 +35,8 @@ from app.translation.text.glossary import Glossary
         ({"mail": "Post"}, "{name}: %s of %1$s mail", "ZX1: ZX2 of ZX3 ZX4", "ZX4 ZX3 ZX2 ZX1", "Post %1$s %s {name}"),
         ({}, "{{ a.b }}, ${c}, {0:.2f}, {}", "ZX1, ZX2, ZX3, ZX4", "ZX4 ZX3 ZX2 ZX1", "{} {0:.2f} ${c} {{ a.b }}"),
         ({}, "%(n)d, %name% :page :smile:", "ZX1, ZX2 ZX3 ZX4", "ZX4 ZX3 ZX2 ZX1", ":smile: :page %name% %(n)d"),
+        ({}, "%{a}%s%s <x id=1/> { b }", "ZX1 ZX2 ZX3 ZX4", "ZX4 ZX3 ZX2 ZX1", "{ b } <x id=1/> %s%s %{a}"),
+        ({}, "<0>a</0> %1, $bc <%= c %>", "ZX1 a ZX2 ZX3, ZX4 ZX5", "ZX5 ZX1 ZX2 ZX3 ZX4", "<%= c %> <0> </0> %1 $bc"),
         ({}, "<x id=\"1\"/>Hi <g id='2'>you</g>", "ZX1 Hi ZX2 you ZX3", "ZX1 ZX2 ZX3", "<x id=\"1\"/> <g id='2'> </g>"),
         ({}, "100% sure, 5% off, 10:30, a::b, {a b}, x <y", "100% sure, 5% off, 10:30, a::b, {a b}, x <y", "", ""),
     ],
