@@ -24,10 +24,9 @@ _TIMED_BEFORE: Final = re.compile(
     re.IGNORECASE,
 )
 _DECADE_BEFORE: Final = re.compile(
-    r"\b(?:the|his|her|my|your|their|our|its|one's|early|late|mid|middle|the (?:over|under|upper|lower))[\s-]$",
-    re.IGNORECASE,
+    r"(?i:\b(?:the|his|her|my|your|their|our|its|one's|early|late|mid|middle|the (?:over|under|upper|lower))[\s-]$)"
 )
-_LIST_AFTER: Final = re.compile(r"(?:(?:,|,?\s(?:and|or|to|not|but|then))\s'?\d0s(?!\w))*")
+_LIST_AFTER: Final = re.compile(r"(?:(?:,|,?\s(?:and|or|to|not|but|then))\s'?\d0s(?!\w)){0,4}")
 _TIMED_AFTER: Final = re.compile(
     r"(?:-|\s)(?:timers?|delays?|timeouts?|countdowns?|clips?|intervals?|pauses?|windows?|limits?|marks?|breaks?|rests?|holds?"
     r"|rule|videos?|ads?|cooldowns?|laps?|sprints?|waits?|bursts?|loops?|samples?|exposures?|runs?|gaps?|spots?|tracks?|penalt(?:y|ies)|long|later|ago|each|per"
@@ -97,11 +96,8 @@ def _lasts(context: NormalizerContext, digits: str, start: int, end: int) -> boo
     if _OTHER_BEFORE.search(before) and context.pieces:  # as the one before
         return any(piece.text.startswith("second") for piece in context.pieces[-4:])
     if len(digits) in (2, 4) and digits[-1] == "0":
-        if (
-            len(digits) == 4
-            or _DECADE_BEFORE.search(before)
-            or not (_LASTING.search(before) or _TIMED_BEFORE.search(before))
-        ):
+        timed = _LASTING.search(before) or _TIMED_BEFORE.search(before)
+        if len(digits) == 4 or not timed or _DECADE_BEFORE.search(before):
             return False
         listed = _LIST_AFTER.match(context.text, end)
         return _NO_NOUN_AFTER_PLURAL.match(context.text, listed.end() if listed else end) is not None
