@@ -227,7 +227,7 @@ _MARKED_NUMBER: Final = re.compile(
 def _follows_number(text: str, start: int, end: int, raised: str) -> bool:
     """Return whether a raised number is that of a note: behind a year or a large number outside a formula, or a one."""
     found = _MARKED_NUMBER.search(text, max(0, start - 24), start)
-    formula = text[end : end + 2].lstrip()[:1] in (*_OPERATORS, "-", ")")
+    formula = text[end : end + 2].lstrip()[:1] in (*_OPERATORS, "-")
     if found is None or formula or found["before"][:1] in _OPERATORS or "⁻" in raised:
         return False
     one = raised == "¹" and found["small"] != "10"
