@@ -122,7 +122,7 @@ _PART: Final = re.compile(
     rf"(?P<letters>(?<=[\w).])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
     r"|(?P<isotope>(?<![\w.,;:!?)])(?:[¹²³⁴-⁹][⁰¹²³⁴-⁹]{1,2}(?=[A-Z][a-z]?(?![^\W\d_]))|[²³⁴]H(?=e?(?![^\W\d_]))))"
     rf"|(?P<note>[{_RAISED}]++(?:(?:[,⁻–-] ?| )[{_RAISED}]++)*+)"
-    rf"|(?P<grouped>(?<![\w.,+])(?<!\w-)(?<![0-9][{_GAP}])[1-9][0-9]{{0,2}}"
+    rf"|(?P<grouped>(?<![\w.,+])(?<!\w-)(?<![0-9][{_GAP}'’])[1-9][0-9]{{0,2}}"
     rf"(?:(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9])|(?:['’][0-9]{{3}})++(?!['’]?\w)))"
     rf"|(?P<gap>(?<=[^\W\d_]\.)[{_GAP}](?=[^\W\d_]{{1,4}}\.)"
     rf"|(?<=[0-9])[{_GAP}](?=[^\W\d_]|[°%‰€$£])|(?<=[^\W\d_])[{_GAP}]/[{_GAP}](?=[^\W\d_])"
@@ -172,7 +172,7 @@ _POWER: Final = re.compile(rf"[⁺⁻]?[{_RAISED}]*[{_EXPONENT}](?:[⁺⁻][{_RA
 
 def _letters(match: re.Match[str], language: str) -> Iterator[_Found]:
     """Write raised letters as an exponent, "xⁿ" as "x^n", or as those of an abbreviation: "XXᵉ" as "XXe"."""
-    text, (start, end) = match.string, match.span()
+    text, start = match.string, match.start()
     plain = unicodedata.normalize("NFKC", match.group()).replace("−", "-")
     variable = not text[start - 1].isalpha() or not text[max(0, start - 2) : start - 1].isalpha()
     if _POWER.fullmatch(match.group()) and variable:
@@ -181,7 +181,7 @@ def _letters(match: re.Match[str], language: str) -> Iterator[_Found]:
         plain = "ºª"[plain == "a"]
     elif plain == "o" and text[start - 1] in "nN":
         plain = "°"
-    yield start, end, plain
+    yield *match.span(), plain
 
 
 def _isotope(match: re.Match[str], language: str) -> Iterator[_Found]:
@@ -227,7 +227,7 @@ _MARKED_NUMBER: Final = re.compile(
 def _follows_number(text: str, start: int, end: int, raised: str) -> bool:
     """Return whether a raised number is that of a note: behind a year or a large number outside a formula, or a one."""
     found = _MARKED_NUMBER.search(text, max(0, start - 24), start)
-    formula = text[end : end + 2].lstrip()[:1] in (*_OPERATORS, "-", ")")
+    formula = text[end : end + 2].lstrip()[:1] in (*_OPERATORS, "-")
     if found is None or formula or found["before"][:1] in _OPERATORS or "⁻" in raised:
         return False
     one = raised == "¹" and found["small"] != "10"
@@ -264,17 +264,16 @@ def _grouped(match: re.Match[str], language: str) -> Iterator[_Found]:
     following = match.string[match.end() : match.end() + 2]
     if following[:1] == mark and following[1:].isdecimal():  # a decimal comma
         mark = ""
+    if mark != "," and match.group()[-4] in "'’":  # a decimal point may follow
+        mark = ""
     for gap in re.finditer(f"[{_GAP}'’]", match.group()):
-        if gap.group() in "'’" and mark != ",":  # a decimal point follows
-            mark = ""
         yield match.start() + gap.start(), match.start() + gap.end(), mark
 
 
 def _gap(match: re.Match[str], language: str) -> Iterator[_Found]:
     """Write a plain space between the letters of an abbreviation and before a unit, none beside a sign."""
-    joined = language == "en" and match.string[match.start() - 1] == "."
-    signs = match.group().strip()
-    yield *match.span(), signs or ("" if joined else " ")
+    joined = language == "en" and re.match(r"\.[^.]+\w\.", match.string[match.start() - 1 : match.end() + 2])
+    yield *match.span(), match.group().strip() or ("" if joined else " ")
 
 
 # Things that are counted, in English, German, French, Spanish, Italian and Portuguese.

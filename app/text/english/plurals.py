@@ -14,24 +14,24 @@ _LASTING: Final = re.compile(
     r"\b(?:[Aa]fter|[Ff]or|[Ww]ithin|[Ee]very|[Tt]akes|[Tt]ook|[Ww]ait|[Ww]aits|[Ww]aited|[Tt]imeout|[Uu]nder|[Ii]n|[Ll]asts"
     r"|[Ll]asted|[Ss]leep|[Rr]est|[Hh]old|[Aa]bout|[Bb]etween|[Pp]er|[Ll]asting|[Aa]nother|than|at (?:least|most)"
     r"|up to|first|last|next|final)(?:\s(?:of|about|only|just|around|roughly|exactly|nearly|almost))?:?\s$"
-    r"|\d\s?[-–]\s?$"
+    r"|\d\s?[-–]\s?$|=\s?$"
 )
 _TIMED_BEFORE: Final = re.compile(
     r"\b(?:time-?outs?|delay\w*|intervals?|latenc(?:y|ies)|durations?|(?:response|run|load|start|cycle|lap|idle) ?"
     r"times?|wait(?:s|ed|ing)?|sleeps?|paus(?:es?|ed)|cool-?downs?|countdowns?|timers?|TTL|retr(?:y|ies|ied)|heartbeats?|polls?"
     r"|polled|polling|debounced?|throttled?|back-?off|takes?|took|lasts?|lasted|exposures?|seconds|requests?|repeats?"
-    r"|refresh\w*|expir\w+|hold|plank|rest|every|after|within)\b[^.!?;]*\s[\"'(]?$",
+    r"|refresh\w*|expir\w+|maximum|max|minimum|min|average|elapsed|each|hold|plank|rest|every|after|within)\b[^.!?;]*\s[\"'(]?$",
     re.IGNORECASE,
 )
 _DECADE_BEFORE: Final = re.compile(
-    r"\b(?:the|his|her|my|your|their|our|its|one's|early|late|mid|middle|the (?:over|under|upper|lower))[\s-]$",
-    re.IGNORECASE,
+    r"(?i:\b(?:the|his|her|my|your|their|our|its|one's|early|late|mid|middle|the (?:over|under|upper|lower))[\s-]$)"
 )
-_LIST_AFTER: Final = re.compile(r"(?:(?:,|,?\s(?:and|or|to|not|but|then))\s'?\d0s(?!\w))*")
+_LIST_AFTER: Final = re.compile(r"(?:(?:,|,?\s(?:and|or|to|not|but|then))\s'?\d0s(?!\w)){0,4}")
 _TIMED_AFTER: Final = re.compile(
     r"(?:-|\s)(?:timers?|delays?|timeouts?|countdowns?|clips?|intervals?|pauses?|windows?|limits?|marks?|breaks?|rests?|holds?"
     r"|rule|videos?|ads?|cooldowns?|laps?|sprints?|waits?|bursts?|loops?|samples?|exposures?|runs?|gaps?|spots?|tracks?|penalt(?:y|ies)|long|later|ago|each|per"
     r"|apart|to (?:complete|finish|load|start|boot|respond)|of (?:silence|audio|video|footage|speech|idle))\b"
+    r"|/(?:req(?:uest)?|call|frame|step|iter(?:ation)?|epoch|it|op|page|query|run)\b"
 )
 # Numbers in the plural: what stands before and after them, and numbers that are names.
 _COUNTS_BEFORE: Final = re.compile(
@@ -97,11 +97,9 @@ def _lasts(context: NormalizerContext, digits: str, start: int, end: int) -> boo
     if _OTHER_BEFORE.search(before) and context.pieces:  # as the one before
         return any(piece.text.startswith("second") for piece in context.pieces[-4:])
     if len(digits) in (2, 4) and digits[-1] == "0":
-        if (
-            len(digits) == 4
-            or _DECADE_BEFORE.search(before)
-            or not (_LASTING.search(before) or _TIMED_BEFORE.search(before))
-        ):
+        timed = _LASTING.search(before) or _TIMED_BEFORE.search(before)
+        timed = timed or any(piece.text == "seconds" for piece in context.pieces[-4:])
+        if len(digits) == 4 or not timed or _DECADE_BEFORE.search(before) or context.next_word(end) in ("are", "were"):
             return False
         listed = _LIST_AFTER.match(context.text, end)
         return _NO_NOUN_AFTER_PLURAL.match(context.text, listed.end() if listed else end) is not None

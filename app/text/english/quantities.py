@@ -120,7 +120,7 @@ _COUNTED_BEFORE: Final = re.compile(
     re.IGNORECASE,
 )
 _PAID_BEFORE: Final = re.compile(
-    r"\b(?:pa(?:y|ys|id)|costs?|spen[dt]|raised|earned|owe[sd]?|worth|invest(?:ed)?|donated|bid|offer(?:ed|s)?|lost|save[sd]?)"
+    r"\b(?:pa(?:y|ys|id)|costs?|spen[dt]|raised|earned|owe[sd]?|worth|invest(?:ed)?|donated|bid|offer(?:ed|s)?|save[sd]?)"
     r"\s(?:(?:about|over|nearly|almost|around|roughly|just|up to|him|her|them|us|me)\s){0,2}$"
 )
 _PRICED_AFTER: Final = re.compile(
@@ -151,10 +151,8 @@ def is_million(context: NormalizerContext, start: int, end: int) -> bool:
             return True
     if _SCALED_AFTER.match(context.text, end) or _PRICED_AFTER.match(context.text, end):
         return True
-    return (
-        bool(_COUNTED_BEFORE.search(before) or _PAID_BEFORE.search(before))
-        and _COUNT_ENDS.match(context.text, end) is not None
-    )
+    counted = _COUNTED_BEFORE.search(before) or _PAID_BEFORE.search(before)
+    return counted is not None and _COUNT_ENDS.match(context.text, end) is not None
 
 
 def read_round(context: NormalizerContext, text: str, start: int, end: int) -> None:
