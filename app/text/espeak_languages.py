@@ -26,7 +26,7 @@ _IPA: Final = tuple(
     )
 )  # fmt: skip
 _FINDER: Final = re.compile(
-    r"(?P<money>[$€£¥]\s?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*\s?[$€£¥])"
+    r"(?P<money>[$€£¥₹]\s?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*\s?[$€£¥₹])"
     r"|(?P<percent>\d+(?:[.,]\d+)*\s?%)"
     r"|(?P<clock>\b\d{1,2}:\d{2}\b)"
     r"|(?P<number>\d+(?:[.,]\d+)*)"
@@ -34,20 +34,20 @@ _FINDER: Final = re.compile(
     r"|(?P<ellipsis>\.{2,}|…)|(?P<dash>\s+[-–]+\s|-{2,}|[–—])|(?P<mark>[.!?]+|[,;:](?!\w))|(?P<bracket>[()\[\]{}])"
     r"|(?P<other>[^\W_])|(?P<symbol>[&@%+=°])"
 )
-# Names of signs: dollar, euro, pound, yen; percent; and, at, plus, equals, degrees.
+# Names of signs: dollar, euro, pound, yen, rupee; percent; and, at, plus, equals, degrees.
 _SIGN_NAMES: Final[dict[str, dict[str, str]]] = {
-    "de": {"$": "Dollar", "€": "Euro", "£": "Pfund", "¥": "Yen", "%": "Prozent", "&": "und", "@": "ät", "+": "plus",
-           "=": "gleich", "°": "Grad"},
-    "es": {"$": "dólares", "€": "euros", "£": "libras", "¥": "yenes", "%": "por ciento", "&": "y", "@": "arroba",
-           "+": "más", "=": "igual a", "°": "grados"},
-    "fr-fr": {"$": "dollars", "€": "euros", "£": "livres", "¥": "yens", "%": "pour cent", "&": "et", "@": "arobase",
-              "+": "plus", "=": "égale", "°": "degrés"},
-    "hi": {"$": "डॉलर", "€": "यूरो", "£": "पाउंड", "¥": "येन", "%": "प्रतिशत", "&": "और", "@": "ऐट", "+": "धन",
-           "=": "बराबर", "°": "डिग्री"},
-    "it": {"$": "dollari", "€": "euro", "£": "sterline", "¥": "yen", "%": "per cento", "&": "e", "@": "chiocciola",
-           "+": "più", "=": "uguale a", "°": "gradi"},
-    "pt-br": {"$": "dólares", "€": "euros", "£": "libras", "¥": "ienes", "%": "por cento", "&": "e", "@": "arroba",
-              "+": "mais", "=": "igual a", "°": "graus"},
+    "de": {"$": "Dollar", "€": "Euro", "£": "Pfund", "¥": "Yen", "₹": "Rupien", "%": "Prozent", "&": "und", "@": "ät",
+           "+": "plus", "=": "gleich", "°": "Grad"},
+    "es": {"$": "dólares", "€": "euros", "£": "libras", "¥": "yenes", "₹": "rupias", "%": "por ciento", "&": "y",
+           "@": "arroba", "+": "más", "=": "igual a", "°": "grados"},
+    "fr-fr": {"$": "dollars", "€": "euros", "£": "livres", "¥": "yens", "₹": "roupies", "%": "pour cent", "&": "et",
+              "@": "arobase", "+": "plus", "=": "égale", "°": "degrés"},
+    "hi": {"$": "डॉलर", "€": "यूरो", "£": "पाउंड", "¥": "येन", "₹": "रुपये", "%": "प्रतिशत", "&": "और", "@": "ऐट",
+           "+": "धन", "=": "बराबर", "°": "डिग्री"},
+    "it": {"$": "dollari", "€": "euro", "£": "sterline", "¥": "yen", "₹": "rupie", "%": "per cento", "&": "e",
+           "@": "chiocciola", "+": "più", "=": "uguale a", "°": "gradi"},
+    "pt-br": {"$": "dólares", "€": "euros", "£": "libras", "¥": "ienes", "₹": "rúpias", "%": "por cento", "&": "e",
+              "@": "arroba", "+": "mais", "=": "igual a", "°": "graus"},
 }  # fmt: skip
 
 

@@ -97,8 +97,8 @@ def _lasts(context: NormalizerContext, digits: str, start: int, end: int) -> boo
     if _OTHER_BEFORE.search(before) and context.pieces:  # as the one before
         return any(piece.text.startswith("second") for piece in context.pieces[-4:])
     if len(digits) in (2, 4) and digits[-1] == "0":
-        timed = _LASTING.search(before) or _TIMED_BEFORE.search(before)
-        timed = timed or any(piece.text == "seconds" for piece in context.pieces[-4:])
+        timed = any(piece.text == "seconds" for piece in context.pieces[-4:])
+        timed = timed or bool(_LASTING.search(before) or _TIMED_BEFORE.search(before))
         if len(digits) == 4 or not timed or _DECADE_BEFORE.search(before) or context.next_word(end) in ("are", "were"):
             return False
         listed = _LIST_AFTER.match(context.text, end)
