@@ -125,7 +125,7 @@ class _ChapterWork:
         job = self._job
         speech = await self._patiently(partial(self._jobs.speech.prepare, job.options.speech()))
         rate = speech.synthesizer.sample_rate
-        journal = await JOBS.run(ChapterJournal, self._folder, job.chapter)
+        journal = await self._open(job.chapter)
         self._until = time.monotonic() + _TURN
         try:
             speak = self._dub if self._document.timed else self._read
@@ -142,6 +142,17 @@ class _ChapterWork:
         await self._update(
             lambda each: replace(each, chapter=job.chapter + 1, before=totals, totals=totals, bytes=size)
         )
+
+    async def _open(self, chapter: int) -> ChapterJournal:
+        """Open the journal of a chapter. A job that is cancelled meanwhile leaves no open files."""
+        opening = asyncio.ensure_future(JOBS.run(ChapterJournal, self._folder, chapter))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(
+                lambda done: None if done.cancelled() or done.exception() else done.result().close()
+            )
+            raise
 
     async def _read(self, speech: PreparedSpeech, journal: ChapterJournal) -> bool:
         """Speak passages one after the other, long ones in parts; return whether the chapter is whole."""
