@@ -7,7 +7,7 @@ import logging
 import shutil
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -125,9 +125,11 @@ class _ChapterWork:
         job = self._job
         speech = await self._patiently(partial(self._jobs.speech.prepare, job.options.speech()))
         rate = speech.synthesizer.sample_rate
-        journal = await self._open(job.chapter)
-        self._until = time.monotonic() + _TURN
+        # A job that is cancelled while the thread opens the files has no journal yet, and closes them all the same.
+        opened = ExitStack()
         try:
+            journal = await JOBS.run(lambda: opened.enter_context(ChapterJournal(self._folder, job.chapter)))
+            self._until = time.monotonic() + _TURN
             speak = self._dub if self._document.timed else self._read
             if not await speak(speech, journal):
                 return
@@ -135,24 +137,13 @@ class _ChapterWork:
             silence = await JOBS.run(self._silence_at_end, journal, rate)
             await self._charge(self._job.bytes + journal.bytes + silence)
         finally:
-            await JOBS.run(journal.close)
+            await JOBS.run(opened.close)
         pause = max(self._jobs.speech.settings.pauses.values()) / job.options.speed
         await JOBS.run(results.finish_chapter, self._folder, job, self._document, rate, pause)
         size = await JOBS.run(results.folder_size, self._jobs.folder(job.id))
         await self._update(
             lambda each: replace(each, chapter=job.chapter + 1, before=totals, totals=totals, bytes=size)
         )
-
-    async def _open(self, chapter: int) -> ChapterJournal:
-        """Open the journal of a chapter. A job that is cancelled meanwhile leaves no open files."""
-        opening = asyncio.ensure_future(JOBS.run(ChapterJournal, self._folder, chapter))
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            opening.add_done_callback(
-                lambda done: None if done.cancelled() or done.exception() else done.result().close()
-            )
-            raise
 
     async def _read(self, speech: PreparedSpeech, journal: ChapterJournal) -> bool:
         """Speak passages one after the other, long ones in parts; return whether the chapter is whole."""

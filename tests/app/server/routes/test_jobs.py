@@ -20,6 +20,7 @@ import pytest
 import soundfile
 
 from app.config import Settings
+from app.jobs.journal import ChapterJournal
 from app.jobs.store import JobStore
 from models.contract import AudioChunk, SpeechRequest
 from tests.app.conftest import PATIENCE, Running, ToneCatalog, start, stop, wait_until
@@ -472,6 +473,27 @@ def test_an_admin_stops_and_deletes_the_jobs_of_others(start_server: Callable[..
     assert bob.wait(held)["status"] == "cancelled"
     assert ada.delete(done).status_code == 200
     assert bob.get(f"/{done}").status_code == 404
+
+
+def test_a_job_that_is_cancelled_while_it_begins_closes_its_files(
+    start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journals: list[ChapterJournal] = []
+    gate = threading.Event()
+
+    def slow(folder: Path, number: int) -> ChapterJournal:
+        journals.append(ChapterJournal(folder, number))
+        gate.wait(60)
+        return journals[-1]
+
+    monkeypatch.setattr("app.jobs.work.ChapterJournal", slow)
+    client = Client(start_server(data_dir=tmp_path).url)
+    job = client.make()
+    assert wait_until(lambda: journals)
+    assert client.cancel(job).status_code == 200
+    gate.set()
+    assert client.wait(job)["status"] == "cancelled"
+    assert wait_until(lambda: journals[0]._samples.closed)
 
 
 def test_a_cancelled_job_frees_its_thread(start_server: Callable[..., Running], tmp_path: Path) -> None:
