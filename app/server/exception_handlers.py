@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +16,7 @@ from starlette.routing import Match
 from app import request_context
 from app.errors import BodyTooLargeError, InvalidRequestError, MethodNotAllowedError, NotFoundError, ServiceError
 from app.server.error_responses import error_response
-from app.server.exchange import body_model, listed
+from app.server.exchange import body_model
 
 
 def install(app: FastAPI) -> None:
@@ -36,7 +35,7 @@ async def _on_service_error(request: Request, error: ServiceError) -> Response:
 
 
 async def _on_validation_error(request: Request, error: RequestValidationError) -> Response:
-    return error_response(explain(error, _accepted_fields(request)), path=request.url.path)
+    return error_response(explain(error.errors()[0], _accepted_fields(request)), path=request.url.path)
 
 
 async def _on_http_exception(request: Request, error: HTTPException) -> Response:
@@ -62,15 +61,11 @@ async def _on_crash(request: Request, error: Exception) -> Response:
     return error_response(refusal, headers, path=request.url.path)
 
 
-def explain(error: RequestValidationError | ValidationError, accepted: Iterable[str] = ()) -> InvalidRequestError:
-    """Return an error that says in one sentence what is wrong with a request.
+def explain(first: Mapping[str, Any], accepted: Iterable[str] = ()) -> InvalidRequestError:
+    """Return an error that says in one sentence what is wrong with a request: its `first` error, as pydantic tells it.
 
     `accepted`: names of the body's fields, which are listed where one is unknown.
     """
-    try:
-        first = (listed(error) if isinstance(error, ValidationError) else error.errors())[0]
-    except InvalidRequestError as refusal:
-        return refusal
     # Of a choice between literals pydantic names the one that it tried.
     parts = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     where = [part for index, part in enumerate(parts) if not (index and part.startswith("literal["))]

@@ -14,6 +14,7 @@ import anyio
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,7 +33,7 @@ from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
 
-# Errors of a body that are listed: each takes memory and time.
+# Errors of a message that are described: each takes memory and time.
 MAX_ERRORS: Final = 1_000
 
 T = TypeVar("T")
@@ -87,14 +88,17 @@ def read_json(request: Request, body: bytes, model: type[BaseModel]) -> BaseMode
     try:
         return model.model_validate(found)
     except ValidationError as error:
-        raise RequestValidationError(listed(error)) from None
+        raise RequestValidationError([first_error(error)]) from None
 
 
-def listed(error: ValidationError) -> list[Any]:
-    """Return what is wrong with a body. Raises InvalidRequestError where that is more than MAX_ERRORS."""
+def first_error(error: ValidationError) -> ErrorDetails:
+    """Return the first thing that is wrong with a message.
+
+    Raises InvalidRequestError for more than MAX_ERRORS: pydantic describes all of them or none.
+    """
     if error.error_count() > MAX_ERRORS:
-        raise InvalidRequestError(f"The body has {error.error_count()} parameters or values that are not accepted.")
-    return error.errors()
+        raise InvalidRequestError(f"There are {error.error_count()} parameters or values that are not accepted.")
+    return error.errors(include_url=False, include_input=False)[0]
 
 
 class ClientGoneError(Exception):

@@ -10,7 +10,7 @@ from app.audio.samples import SampleCoding
 from app.audio.vad import SPEECH, VoiceOptions
 from app.errors import InvalidRequestError
 from app.recognition.events import LiveOptions
-from app.server.exchange import MAX_ERRORS
+from app.server.exchange import first_error
 from app.server.schemas import UnicodeText
 
 _MOST_MILLISECONDS: Final = 30_000
@@ -218,8 +218,6 @@ def from_old(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def explain(error: ValidationError) -> InvalidRequestError:
-    if error.error_count() > MAX_ERRORS:
-        return InvalidRequestError(f"The session has {error.error_count()} parameters or values that are not accepted.")
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    first = first_error(error)
     param = ".".join(["session", *(str(part) for part in first["loc"])])[:200]
     return InvalidRequestError(f"'{param}': {first['msg']}.", param=param)

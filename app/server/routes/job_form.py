@@ -13,6 +13,7 @@ from app.errors import InvalidRequestError
 from app.jobs.service import NewJob
 from app.jobs.types import MAX_METADATA, Job, JobOptions, JobStatus, MetadataKey, MetadataValue
 from app.server.exception_handlers import explain
+from app.server.exchange import first_error
 from app.server.forms import from_json
 
 PATH: Final = "/v1/jobs"
@@ -53,7 +54,7 @@ def read_job_form(form: FormData) -> tuple[NewJob, UploadFile]:
         options = JobOptions.model_validate(found.model_dump(exclude={"file", "metadata"}))
         name = TypeAdapter(MetadataValue).validate_python(found.file.filename or "document")
     except ValidationError as error:
-        raise explain(error, sorted(JobForm.model_fields)) from None
+        raise explain(first_error(error), sorted(JobForm.model_fields)) from None
     return NewJob(name, options, found.metadata), found.file
 
 

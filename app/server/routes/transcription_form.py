@@ -18,6 +18,7 @@ from app.errors import InvalidRequestError, UnsupportedFormatError
 from app.recognition.service import RecognitionOptions
 from app.recognition.transcript import TRANSCRIPT_FORMATS, TranscriptFormat, TranscriptOptions
 from app.server.exception_handlers import explain
+from app.server.exchange import first_error
 from app.server.schemas import OptionalFields, UnicodeText
 from models.contract import RecognitionTask
 
@@ -227,7 +228,7 @@ def read_fields(form: FormData, task: RecognitionTask) -> TranslationForm:
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
-        raise explain(error) from None
+        raise explain(first_error(error)) from None
 
 
 class _InputAudio(BaseModel):
@@ -261,7 +262,7 @@ def read_json_fields(body: bytes, task: RecognitionTask) -> TranslationForm:
             raise InvalidRequestError("A JSON body has 'input_audio' in place of 'file'.", param="file")
         return kind.model_validate(fields | {"file": _from_base64(found.input_audio.data)})
     except ValidationError as error:
-        raise explain(error) from None
+        raise explain(first_error(error)) from None
 
 
 def _from_base64(text: str) -> bytes:

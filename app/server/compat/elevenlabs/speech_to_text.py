@@ -27,6 +27,7 @@ from app.recognition.stream import RecognitionStream
 from app.recognition.transcript import Transcript, TranscriptOptions
 from app.server.error_responses import SPEECH_TO_TEXT_PATH
 from app.server.exception_handlers import explain
+from app.server.exchange import first_error
 from app.server.forms import from_json
 from app.server.recording_exchange import RecordingExchange
 from app.server.schemas import UnicodeText
@@ -218,7 +219,7 @@ def read_fields(form: FormData) -> SpeechToTextForm:
     try:
         found = SpeechToTextForm.model_validate(fields)
     except ValidationError as error:
-        raise explain(error) from None
+        raise explain(first_error(error)) from None
     for export in found.additional_formats:
         if export.format not in ("srt", "txt"):
             message = f"A transcript is not written as '{export.format}'; accepted are srt and txt."

@@ -23,6 +23,7 @@ from app.recognition.events import Hypothesis, LiveEvent, LiveOptions, Utterance
 from app.server.compat.elevenlabs.speech_to_text import MODEL_PREFIX, word_entries
 from app.server.error_responses import SPEECH_TO_TEXT_PATH, error_response, note_error
 from app.server.exception_handlers import explain
+from app.server.exchange import first_error
 from app.server.realtime.events import read_audio
 from app.server.schemas import UnicodeText
 from app.server.state import Services, services
@@ -127,7 +128,7 @@ def parse_query(query: QueryParams) -> RealtimeQuery:
     try:
         return RealtimeQuery.model_validate(fields)
     except ValidationError as error:
-        raise explain(error) from None
+        raise explain(first_error(error)) from None
 
 
 def parse_chunk(frame: str | bytes, most: int, rate: int) -> Chunk:
