@@ -13,7 +13,6 @@ import argparse
 import csv
 import platform
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import av
@@ -24,6 +23,7 @@ from whisper.normalizers import BasicTextNormalizer, EnglishTextNormalizer
 from models.contract import ModelSpec, RecognitionRequest
 from models.timeline import Timeline
 from models.whisper.pipeline import WhisperRecognizer, load
+from training.measure import word_errors
 
 RATE = 16_000
 
@@ -34,16 +34,6 @@ def samples(path: Path) -> npt.NDArray[np.float32]:
         resampler = av.AudioResampler("flt", "mono", RATE)
         parts = [frame.to_ndarray()[0] for each in container.decode(audio=0) for frame in resampler.resample(each)]
     return np.concatenate(parts)
-
-
-def errors(expected: Sequence[str], found: Sequence[str]) -> int:
-    """Return the fewest words that turn one text into the other."""
-    costs = list(range(len(found) + 1))
-    for row, word in enumerate(expected, 1):
-        above, costs[0] = costs[0], row
-        for column, other in enumerate(found, 1):
-            above, costs[column] = costs[column], min(costs[column] + 1, costs[column - 1] + 1, above + (word != other))
-    return costs[-1]
 
 
 def recognizer(folder: Path, bits: int) -> WhisperRecognizer:
@@ -83,12 +73,10 @@ def main() -> None:
             found[bits] = normalize("".join(each.text for each in segments if each is not None)).split()
             seconds[bits] += time.perf_counter() - begun
             key = bits, is_english
-            wrong[key] = wrong.get(key, 0) + errors(expected, found[bits])
+            wrong[key] = wrong.get(key, 0) + word_errors(expected, found[bits])
         if len({tuple(each) for each in found.values()}) > 1:
-            print(
-                f"{name}: " + " | ".join(f"{errors(expected, each)} of {len(expected)}" for each in found.values()),
-                flush=True,
-            )
+            shown = [f"{word_errors(expected, each)} of {len(expected)}" for each in found.values()]
+            print(f"{name}: {' | '.join(shown)}", flush=True)
     print(
         f"\n{given.model.name}, {len(rows)} recordings, {audio:.0f} s, {platform.processor() or platform.machine()}\n"
     )
