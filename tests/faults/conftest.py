@@ -147,9 +147,11 @@ def at_rest(victim: Process, undisturbed_audio: dict[str, bytes]) -> dict[str, f
     for form in ("mp3", "opus", "aac", "flac"):
         speak_once(victim, response_format=form)
     httpx.post(f"{victim.url}/detect", json={"q": "Bonjour"}, timeout=PATIENCE).raise_for_status()
-    # A process that decodes recordings is there from now on.
+    # From now on there are processes that decode recordings: one of voices, and one of what is to be recognized.
     bad = {"data": {"name": "Ada", "consent": "true"}, "files": {"audio_sample": ("a", b"no audio")}}
     assert httpx.post(f"{victim.url}/v1/audio/voices", **bad, timeout=PATIENCE).status_code == 400
+    unheard = {"files": {"file": ("a", b"no audio")}}
+    assert httpx.post(f"{victim.url}/v1/audio/transcriptions", **unheard, timeout=PATIENCE).status_code == 400
     wait_until(lambda: gauges(victim)["nightingale_active_streams"] == 0, lambda: "streams are left")
     # A connection that was just closed may still be counted.
     found = [gauges(victim) for _ in range(5)]
