@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -27,6 +27,7 @@ from app.server.compat.elevenlabs import dialogue as elevenlabs_dialogue
 from app.server.compat.elevenlabs import dictionaries, rest, speech_to_text, speech_to_text_socket
 from app.server.compat.elevenlabs import websocket as elevenlabs_socket
 from app.server.error_responses import LISTEN_PATH, SPEECH_TO_TEXT_PATH
+from app.server.exchange import check_large_body
 from app.server.lifecycle import lifespan
 from app.server.middleware.access import Guard, Hosts
 from app.server.middleware.key_file import KeyFile, Quotas
@@ -108,6 +109,7 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
         description="Low-latency local speech and translation.",
         lifespan=lifespan(settings, known, preload, traces, keys),
         middleware=_middleware(settings, keys),
+        dependencies=[Depends(check_large_body)],
         # FastAPI's own pages load scripts from elsewhere; the page of `pages` does not.
         docs_url=None,
         redoc_url=None,

@@ -226,7 +226,7 @@ class DialogueBody(SpeechFields):
     """`POST /v1/audio/dialogue`: lines that several voices speak in turn. Unknown parameters are refused."""
 
     inputs: Annotated[
-        list[DialogueLine], Field(fail_fast=True, min_length=1, description="the lines in order, at most 1,000")
+        list[DialogueLine], Field(fail_fast=True, min_length=1, max_length=1_000, description="the lines in order")
     ]
 
 

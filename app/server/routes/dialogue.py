@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
@@ -22,7 +21,6 @@ from app.speech.variants import MAX_VOICES
 router = APIRouter()
 
 PATH = "/v1/audio/dialogue"
-MAX_LINES: Final = 1_000
 
 
 async def dialogue(request: Request, body: DialogueBody) -> Response:
@@ -71,18 +69,15 @@ class DialogueResponse(SpeechResponse):
     def check(self, headers: Headers) -> None:
         """Check the lines, too. Raises InvalidRequestError."""
         super().check(headers)
-        self._at_most(MAX_LINES, len(self._lines), "lines")
         for number, line in enumerate(self._lines):
             check_text(line.text, self.app.settings.max_input_characters, f"{self.text_field}[{number}].text")
             if not line.voice.strip():
                 param = self._voice_of(number)
                 raise InvalidRequestError(f"'{param}' is empty; name a voice of GET /v1/audio/voices.", param=param)
-        self._at_most(self.most_voices, len({line.voice for line in self._lines}), "voices")
-
-    def _at_most(self, most: int, count: int, what: str) -> None:
-        if count > most:
+        voices = len({line.voice for line in self._lines})
+        if voices > self.most_voices:
             raise InvalidRequestError(
-                f"The dialogue has {count} {what}; at most {most} are accepted.", param=self.text_field
+                f"The dialogue has {voices} voices; at most {self.most_voices} are accepted.", param=self.text_field
             )
 
     def _voice_of(self, number: int) -> str:

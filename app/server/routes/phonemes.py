@@ -64,9 +64,13 @@ class PhonemesResponse(Exchange):
         spoken: list[str] = []
         phonemes: list[str] = []
         tokens: list[TokenEntry] = []
-        async for sentence in self._sentences(await self.app.speech.prepare_phonemes(options)):
+        speech = await self.app.speech.prepare_phonemes(options)
+        async for sentence in self._sentences(speech):
             spoken.append(join(sentence, lambda token: token.spoken))
             phonemes.append(join(sentence, lambda token: token.phonemes))
+            # A lexicon may say many words for a short one.
+            added = sum(len(token.spoken) - len(token.text) for token in sentence) if speech.lexicons else 0
+            self.app.admission.charge_client(max(0, added))
             tokens += [
                 TokenEntry(text=token.text, spoken=token.spoken, phonemes=token.phonemes, source=token.source)
                 for token in sentence

@@ -149,7 +149,7 @@ class TextToDialogueBody(_Lenient):
     )
 
     inputs: Annotated[
-        list[DialogueInput], Field(fail_fast=True, min_length=1, description="the lines in order, at most 1,000")
+        list[DialogueInput], Field(fail_fast=True, min_length=1, max_length=1_000, description="the lines in order")
     ]
     model_id: Annotated[
         UnicodeText | None, Field(description="a name of GET /v1/models; eleven_... means the default")

@@ -103,7 +103,7 @@ def test_lines_may_hold_ssml_and_marks_of_a_text_are_text_in_them(server: Any) -
         ({"inputs": [line("Yes.", "steady"), line("No.", " ")]}, "inputs[1].voice", "empty"),
         ({"inputs": [line("Yes.", "steady"), line("No.", "nobody")]}, "inputs[1].voice", "accepted are: steady"),
         ({"inputs": [line("Yes.", "nothing/steady")]}, "model", "nothing"),
-        ({"inputs": [line("a", "steady")] * 1_001}, "inputs", "1001 lines; at most 1000"),
+        ({"inputs": [line("a", "steady")] * 1_001}, "inputs", "at most 1000 items"),
         ({"inputs": [line("a" * 1_500, "steady")] * 2}, "inputs", "at most 2000"),
         ({"inputs": [line("Yes.", f"v{number}") for number in range(33)]}, "inputs", "at most 32"),
         ({"inputs": [{"text": "Yes."}]}, "inputs", "'inputs.0.voice'"),

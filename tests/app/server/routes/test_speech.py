@@ -136,10 +136,11 @@ def test_a_lexicon_costs_the_words_that_it_says(start_server: Any, tmp_path: Pat
     server = start_server(keys_file=str(tmp_path / "keys.toml"))
     headers = {"authorization": "Bearer 0123456789abcdef0123456789abcdef"}
     answers = []
-    for alias in ("word", "word " * 80):
-        body = {"input": "A. A. A. A.", "lexicon": {"A": alias}}
-        answers.append(httpx.post(server.url + SPEECH, json=body, headers=headers).status_code)
-    assert (answers, len(server.tone.begun)) == ([200, 429], 1)
+    for path in (SPEECH, "/v1/phonemes"):
+        for alias in ("word", "word " * 80):
+            body = {"input": "A. A. A. A.", "lexicon": {"A": alias}}
+            answers.append(httpx.post(server.url + path, json=body, headers=headers).status_code)
+    assert (answers, len(server.tone.begun)) == ([200, 429, 200, 429], 1)
 
 
 def test_markup_is_text_where_the_client_says_so(server: Any) -> None:
@@ -212,6 +213,11 @@ def test_errors_have_openai_s_shape(
             ("POST", "/v1/audio/dialogue"),
             json.dumps({"inputs": []} | dict.fromkeys(map(str, range(2_000)), 1)).encode(),
             (400, "invalid_request", "2001 param"),
+        ),
+        (
+            ("POST", "/v1/phonemes"),
+            json.dumps({"input": "Hi"} | dict.fromkeys(map(str, range(2_000)), 1)).encode(),
+            (400, "invalid_request", "2000 param"),
         ),
         (
             ("POST", "/v1/audio/dialogue"),
