@@ -64,15 +64,13 @@ _PERSON: Final = re.compile(r"\b(?:I|you|he|she|it|we|they|me|my)\b", re.I)
 # Words of which one is in the description of a sound, those with the ending "s", "es" or "ing" without it, and words
 # with which no such description begins.
 _SOUNDS: Final = word_set(
-    "acclamations aplausos applaudissements applaus applause applausi audio beifall breathing campainha chora "
-    "chuchote chuckle cough cris crosstalk crying disparo disparos donner expletive explosion footsteps gasp "
-    "gelächter geme gemidos giggle gime grita gritos gunfire gunshot gunshots gémit hupt hustet inaudible inaudível "
-    "incomprensibile indistinct ininteligible ininteligível jubel kichert klaxon klingelt klopft lachen lacht latidos "
-    "laugh laughter llora music musica musik musique música noise ofega panting piange pleure rire rires risadas risas risata "
-    "risate risos räuspert ríe sanglots schluchzt schreit schuss schüsse seufzt sic sigh silence singhiozzi siren "
-    "sirens sirène sollozos soluços sonnerie sospira sospiri sospiro soupir soupire soupirs spari sparo squillo "
-    "stöhnt suspira suspiro suspiros sussurra susurra thunder tiro tiros tonnerre tose tosse tossisce tousse trovão "
-    "trueno truenos tuono unintelligible unverständlich weeping weint"
+    "aplausos applaudissements applaus applause applausi beifall breathing chuchote chuckle cough cris crosstalk "
+    "crying disparos expletive explosion footsteps gasp gelächter gemidos giggle grita gunfire gunshot gunshots gémit "
+    "hustet inaudible inaudível indistinct ininteligible ininteligível klingelt klopft lachen lacht laugh laughter "
+    "llora music musica musik musique música noise panting piange pleure rire rires risadas risas risata risate risos "
+    "räuspert ríe sanglots schuss schüsse seufzt sic sigh silence siren sirens sonnerie sospira sospiro soupir soupire "
+    "soupirs spari sparo stöhnt suspira suspiros sussurra susurra thunder tiro tiros tonnerre tose tosse tossisce "
+    "tousse trovão unintelligible unverständlich weeping weint"
 )
 _SOUNDING: Final = word_set(
     "bang bark beep bleep buzz chatter cheer chirp chuckl clap clapp clatter cough creak dial exhal gasp giggl groan "
