@@ -61,27 +61,21 @@ _NOTHING: Final = re.compile(r"\s*speaker[ _]?\d{1,3}\s*|[\W_]*", re.I)
 _SAID: Final = re.compile(r"[^\W\d_][.!?。！？]\s*$")
 # Who speaks or is spoken of: nobody says so of a sound.
 _PERSON: Final = re.compile(r"\b(?:I|you|he|she|it|we|they|me|my)\b", re.I)
-# Words of which one is in the description of a sound, those with the ending "s", "es" or "ing" without it, and words
-# with which no such description begins.
+# Words of descriptions of sounds, those with the ending "s", "es" or "ing", and words that begin no description.
 _SOUNDS: Final = word_set(
-    "aplausos applaudissements applaus applause applausi beifall breathing chuchote chuckle cough cris crosstalk "
-    "crying disparos expletive explosion footsteps gasp gelächter gemidos giggle grita gunfire gunshot gunshots gémit "
-    "hustet inaudible inaudível indistinct ininteligible ininteligível klingelt klopft lachen lacht laugh laughter "
-    "llora music musica musik musique música noise panting piange pleure rire rires risadas risas risata risate risos "
-    "räuspert ríe sanglots schuss schüsse seufzt sic sigh silence siren sirens sonnerie sospira sospiro soupir soupire "
-    "soupirs spari sparo stöhnt suspira suspiros sussurra susurra thunder tiro tiros tonnerre tose tosse tossisce "
-    "tousse trovão unintelligible unverständlich weeping weint"
+    "aplausos applaudissements applaus applause applausi beifall breathing cough crosstalk crying disparos expletive "
+    "footsteps gasp gelächter gemidos giggle grita gunfire gunshot gémit hustet inaudible inaudível indistinct "
+    "ininteligible ininteligível jubel kichert klingelt lachen lacht laugh laughter llora music musica musik musique "
+    "música noise panting piange pleure rire rires risadas risas risata risate risos räuspert ríe sanglots schluchzt "
+    "schuss seufzt sic sigh silence soluços sospira sospiro soupir soupire soupirs spari stöhnt suspira suspiro "
+    "sussurra susurra tiros tonnerre tose tosse tossisce tousse unintelligible unverständlich weeping weint"
 )
 _SOUNDING: Final = word_set(
-    "bang bark beep bleep buzz chatter cheer chirp chuckl clap clapp clatter cough creak dial exhal gasp giggl groan "
-    "growl grunt honk howl hum humm inhal laugh moan mumbl murmur ring rumbl rustl scoff scream shatter shout "
-    "shriek sigh sing slam slamm sneez sniff sniffl snor sob sobb squeak stammer thud thunder whimper whirr whisper "
-    "whistl yawn yell"
+    "bang bark beep chatter cheer chuckl clap clapp cough creak exhal gasp giggl groan grunt gunshot honk howl hum "
+    "humm inhal laugh moan mumbl murmur ring rustl scoff scream shatter shout sigh sing slam slamm sneez sniff sniffl "
+    "snor sob sobb stammer thud whimper whisper whistl yawn yell"
 )
-_NO_SOUND: Final = word_set(
-    "a an and or of the my your his her our their this und oder der die das ein eine et ou le la les un une y o el los "
-    "las una e i il gli os as um uma"
-)
+_NO_SOUND: Final = word_set("a an and or of the my his her our und der die das et le la les un une y el los las e il")
 _MOST_WORDS: Final = 4
 _WORD: Final = re.compile(r"([^\W\d_]+?)(e?s|ing)?(?![^\W\d_])")
 _DASH: Final = re.compile(r"(?m)^[^\S\n]*(?:[-–—]{1,2}(?![-–—\d])|>{2,3})[^\S\n]*")
@@ -246,8 +240,9 @@ def _without_sound(found: re.Match[str]) -> str:
     if inner is not None and (_is_sound(inner) or (square and _NOTHING.fullmatch(inner))):
         return " "
     # A pronunciation, a number, "(a)", "list[i]".
+    before = found.string[max(0, found.start() - 1)]
     short = inner is None or len(inner.strip()) < 1 + inner.isascii()
-    if short or any(map(str.isdecimal, inner)) or (found[0][0] == "[" and _follows_word(found)):
+    if short or any(map(str.isdecimal, inner)) or (found[0][0] == "[" and before.isalnum()):
         return found[0]
     if not square and not inner.isascii() and len(inner.strip()) < 3 and found[0][0] == "（":
         return " "
@@ -264,16 +259,8 @@ def _is_sound(inner: str) -> bool:
     return (known and len(words) <= _MOST_WORDS and words[0][0] not in _NO_SOUND) or "♪" in inner
 
 
-def _follows_word(found: re.Match[str]) -> bool:
-    return found.string[max(0, found.start() - 1) : found.start()].isalnum()
-
-
 def _in_sentence(found: re.Match[str], inner: str, *, square: bool) -> bool:
-    """Return whether words in brackets are a part of the sentence around them.
-
-    In square brackets only what has words of it on both sides in its line is one, or begins as a noun does, or ends the
-    sentence: "[John] Hi." and "Hi [wind]" are not.
-    """
+    """Return whether words in brackets are a part of the sentence around them: in its line, at its end, or a noun."""
     before = found.string[max(0, found.start() - _BEFORE) : found.start()]
     after = found.string[found.end() : found.end() + _BEFORE]
     left, right = before.rpartition("\n")[2].strip(" -–—>"), after.partition("\n")[0].strip(" .,-–—…")
@@ -283,12 +270,9 @@ def _in_sentence(found: re.Match[str], inner: str, *, square: bool) -> bool:
     opened = bool(before) and before[-1] not in '.!?…:;"”’»。！？-–—>)]♪'
     ended = after[:1] in tuple(",.;:!?…")
     goes_on = ended or after[:1].islower()
-    if not square:
-        return opened or goes_on
-    if _PERSON.fullmatch(inner.strip()):
-        return goes_on
-    noun = inner.split(maxsplit=1)[0].lower() in _NO_SOUND
-    return opened and (ended or bool(left and right) or (goes_on and noun))
+    if not square or _PERSON.fullmatch(inner.strip()):
+        return goes_on or (opened and not square)
+    return opened and (ended or bool(left and right) or (goes_on and inner.lower().split(maxsplit=1)[0] in _NO_SOUND))
 
 
 # Times that are wrong, and captions that roll.

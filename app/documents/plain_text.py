@@ -27,13 +27,11 @@ _SOFT: Final = re.compile(r"\u00ad\n\s*")
 _COMPOUND: Final = re.compile(r"[^\W_]++(?:-[^\W_]++)?")
 # "two- and three-year" keeps its space.
 _JOINING: Final = word_set("and or to nor und oder bis sowie et ou y e o en og och")
-# First, inner ("state-of-the-art") and last parts of compounds that have a hyphen. "self-" before an ending is another
-# word, and so is "over-" before "looking".
+# Parts of compounds that have a hyphen. "self-" before an ending is another word, and so is "over-" before "looking".
 _FIRST_PARTS: Final = word_set("well self half two three four five seven nine twenty thirty forty fifty sixty eighty")
 _INNER_PARTS: Final = word_set("of the to by in and for on")
 _LAST_PARTS: Final = word_set(
-    "looking known made minded hearted handed eyed haired shaped free based sized called fashioned blooded headed "
-    "legged year term speed class level quality être même"
+    "looking known made minded hearted handed eyed haired shaped free based sized called fashioned year term level être"
 )
 _PREFIXES: Final = word_set("un re de be in mis over under out fore pre sub mid")
 _ENDINGS: Final = word_set("ish ness less ful ly er ed ing est th ieth s es teen teenth ty tieth ties fold some")

@@ -103,8 +103,6 @@ def _blocks(document: WordDocument) -> Iterator[Block]:
             initial = "" if frame is None or frame.get(f"{_W}dropCap", "none") == "none" else text
             if text and level is not None and not initial:
                 yield Block(text, level)
-    if initial:
-        yield Block(initial)
 
 
 def _styles(document: WordDocument) -> dict[str, _Style]:

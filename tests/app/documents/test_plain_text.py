@@ -114,10 +114,10 @@ def test_exponents_are_read_and_marks_of_notes_and_hidden_text_are_not(html: str
 
 def test_rules_of_a_style_sheet_hide() -> None:
     style = (
-        "<style>/* .v{display:none} */ @media print{.v{display:none}} p.h, #x\n{\n           display: none !important }"
+        "<style>/* .v{display:none} */ @media print{.v{display:none}} .h, #x\n{\n           display: none !important }"
         " i{visibility:hidden} .w>b{display:none} .u{display:none} .u{display:block} body{display:none} .a{</style>"
     )
-    page = "<p class='z h'>H<p id=x>X<p class=v>V<p class=w>W <b>B</b> <i>I</i><p class=u>U<div class=h>D"
+    page = "<p class='z h'>H<p id=x>X<p class=v>V<p class=w>W <b>B</b> <i>I</i><p class=u>U<div>D"
     assert outline(parse(f"{style}{page}".encode(), "a.html")) == [("", ["V", "W B", "U", "D"])]
 
 
