@@ -76,7 +76,6 @@ _SOUNDING: Final = word_set(
     "snor sob sobb stammer thud whimper whisper whistl yawn yell"
 )
 _NO_SOUND: Final = word_set("a an and or of the my his her our und der die das et le la les un une y el los las e il")
-_MOST_WORDS: Final = 4
 _WORD: Final = re.compile(r"([^\W\d_]+?)(e?s|ing)?(?![^\W\d_])")
 _DASH: Final = re.compile(r"(?m)^[^\S\n]*(?:[-–—]{1,2}(?![-–—\d])|>{2,3})[^\S\n]*")
 _BEFORE: Final = 80
@@ -237,7 +236,7 @@ def _without_sound(found: re.Match[str]) -> str:
         return " "
     square = found["square"] is not None
     inner = found["square"] if square else found["round"]
-    if inner is not None and (_is_sound(inner) or (square and _NOTHING.fullmatch(inner))):
+    if inner is not None and (_is_sound(inner, square=square) or (square and _NOTHING.fullmatch(inner))):
         return " "
     # A pronunciation, a number, "(a)", "list[i]".
     before = found.string[max(0, found.start() - 1)]
@@ -252,11 +251,12 @@ def _without_sound(found: re.Match[str]) -> str:
     return found[0] if _in_sentence(found, inner, square=square) else " "
 
 
-def _is_sound(inner: str) -> bool:
-    """Return whether words in brackets describe a sound wherever they stand: "door slams", "♪ la la ♪"."""
+def _is_sound(inner: str, *, square: bool) -> bool:
+    """Return whether words in brackets describe a sound wherever they stand: "[phone rings]", not "(wedding rings)"."""
     words = [(each[0], each[1]) for each in _WORD.finditer(inner.lower())]
-    known = any(word in _SOUNDS or (word != stem and stem in _SOUNDING) for word, stem in words)
-    return (known and len(words) <= _MOST_WORDS and words[0][0] not in _NO_SOUND) or "♪" in inner
+    sounding = _SOUNDING if square or len(words) == 1 else frozenset[str]()
+    known = any(word in _SOUNDS or (word != stem and stem in sounding) for word, stem in words)
+    return (known and len(words) < 5 and words[0][0] not in _NO_SOUND) or "♪" in inner
 
 
 def _in_sentence(found: re.Match[str], inner: str, *, square: bool) -> bool:

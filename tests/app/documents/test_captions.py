@@ -101,6 +101,7 @@ def test_tags_and_escapes_of_webvtt(text: str, spoken: str) -> None:
         ("I love [the music] and [his] laughs.", "I love [the music] and [his] laughs."),
         ("Hello (sighs) my [door slams]\nfriend [wind].", "Hello my friend [wind]."),
         ("I was [LAUGHS] so [GLASS SHATTERS] late [inaudible].\n[Whale] Yes [__] no.", "I was so late . Yes no."),
+        ("Her (wedding rings) and (coughs) keys", "Her (wedding rings) and keys"),
         ("Er war [lacht] zu (Türklingel klingelt) spät.", "Er war zu spät."),
         ("Il était [rires] en retard (coup de tonnerre).", "Il était en retard ."),
         ("Era (risas) tarde [sospira] e (risos ao fundo) foi.", "Era tarde e foi."),
