@@ -102,8 +102,10 @@ def _hidden_by_rules(root: Element) -> set[str]:
     for sheet in root.iter("{*}style"):
         parts = re.split("[{}]", _SKIPPED.sub("", sheet.text or ""))
         for selectors, rule in zip(parts[::2], parts[1::2], strict=False):
-            names = set(filter(_SELECTOR.fullmatch, map(str.strip, selectors.split(","))))
-            hidden = hidden | names if _HIDING.search(rule) else hidden - names if "display" in rule else hidden
+            if _HIDING.search(rule):
+                hidden.update(filter(_SELECTOR.fullmatch, map(str.strip, selectors.split(","))))
+            elif "display" in rule:
+                hidden.difference_update(map(str.strip, selectors.split(",")))
     return hidden
 
 

@@ -81,8 +81,7 @@ def _blocks(document: WordDocument) -> Iterator[Block]:
     """Yield headings and paragraphs, those in tables and content controls, too."""
     styles = _styles(document)
     walk = etree.iterwalk(document.element.body, events=("start",))
-    count = 0
-    initial = ""
+    count, initial = 0, ""
     for _, element in walk:
         name = local_name(element)
         if name in _SILENT:

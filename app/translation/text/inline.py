@@ -59,7 +59,6 @@ Block = list[InlineToken]
 _MESSAGE: Final = re.compile(
     r"\{\s{0,9}[\w.]{1,60}\s{0,9},\s{0,9}(?:plural|select|selectordinal)\s{0,9},|[{}]|#(?![\w#{])"
 )
-# References to characters that a plain text has.
 _REFERENCE: Final = re.compile(
     rf"{VERBATIM.pattern}|&(?:nbsp|amp|lt|gt|quot|apos|hellip|[mn]dash|#x?[0-9a-fA-F]{{1,6}});"
 )

@@ -40,6 +40,8 @@ CASES: dict[str, tuple[str, Callable[[int], bytes | str], int]] = {
     "marks of Markdown": ("a.md", lambda n: "==a b " * n, 4_000),
     "style sheets": ("a.html", lambda n: "<style>" + "/*@a{b{" * n + "@a{}/**/" * n + "</style>Hi.", 20_000),
     "rules of style sheets": ("a.html", lambda n: "<style>" + "@@a{.a{}" * n + ";; }.b,{" * n + "</style>Hi.", 8_000),
+    "names of style sheets": ("a.html", lambda n: "<style>" + "".join(f".a{i}{{display:none}}.b{{display:block}}"
+        for i in range(n)) + "</style>Hi.", 20_000),
     "notes of Markdown": ("a.md", lambda n: "[^a]: b\n" * n + "[^" * n + "Hi.", 8_000),
     "bytes of Windows": ("a.txt", lambda n: b"caf\xe9 \xc3\xa9\xb0\xa1" * n, 80_000),
     "parts of a book": ("a.epub", lambda n: epub({"a.xhtml": page("".join(f"<h1 id='a{i}'>A</h1>" for i in range(n)))},
