@@ -44,7 +44,10 @@ _SILENT_CLASSES: Final = word_set(
 # Mark of a note: a number, a letter, a star, maybe in brackets.
 _MARK: Final = re.compile(r"[\[(]?(?:\d{1,4}|[a-z]|[ivxlc]{1,6}|[*†‡§¶‖#]{1,4}|[↩↑^]\ufe0e?)[\])]?", re.I)
 _LONGEST_MARK: Final = 12
-_HIDING: Final = re.compile(r"(?:^|;)\s{0,9}(?:display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden)\b", re.I)
+_HIDING: Final = re.compile(r"(?:^|;)\s*+(?:display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden)\b", re.I)
+_SELECTOR: Final = re.compile(r"(?!(?:html|body)\Z)[a-z][a-z0-9]{0,20}|[.#][\w-]{1,99}", re.I)
+# Comments of a style sheet, and its rules for a medium and the like, also unfinished ones.
+_SKIPPED: Final = re.compile(r"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|@[^{}@;]*+(?:;|\{(?:[^{}]++|\{[^{}]*+\}?)*+\}?)?")
 _UNSEEN: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _SPACE: Final = re.compile(r"\s+")
 
@@ -66,6 +69,7 @@ def one_line(text: str) -> str:
 def read_blocks(root: Element) -> Iterator[Block]:
     """Yield the blocks of a page. Raises DocumentError: too many, or elements too deep in each other."""
     reader = _Reader()
+    hidden = _hidden_by_rules(root)
     depth = count = 0
     walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
     for event, element in walk:
@@ -73,7 +77,8 @@ def read_blocks(root: Element) -> Iterator[Block]:
             depth += 1
             if depth > MOST_DEPTH:
                 raise DocumentError(f"The page has elements more than {MOST_DEPTH} deep in each other.")
-            if is_silent(element):
+            names = [local_name(element), f"#{element.get('id')}", *map(".{}".format, element.get("class", "").split())]
+            if is_silent(element) or not hidden.isdisjoint(names):
                 reader.note_place(element)
                 walk.skip_subtree()
             else:
@@ -89,6 +94,19 @@ def read_blocks(root: Element) -> Iterator[Block]:
         yield from reader.take()
     reader.end_block()
     yield from reader.take()
+
+
+def _hidden_by_rules(root: Element) -> set[str]:
+    """Return the simple selectors ("p", ".a", "#b") that the style sheets in a page hide; not those of a medium."""
+    hidden: set[str] = set()
+    for sheet in root.iter("{*}style"):
+        parts = re.split("[{}]", _SKIPPED.sub("", sheet.text or ""))
+        for selectors, rule in zip(parts[::2], parts[1::2], strict=False):
+            if _HIDING.search(rule):
+                hidden.update(filter(_SELECTOR.fullmatch, map(str.strip, selectors.split(","))))
+            elif "display" in rule:
+                hidden.difference_update(map(str.strip, selectors.split(",")))
+    return hidden
 
 
 class _Reader:

@@ -19,6 +19,7 @@ from app.documents.blocks import one_line
 from app.documents.chapters import MOST_CHARACTERS
 from app.documents.markup import decode_text
 from app.documents.types import Chapter, Document, DocumentError, Passage, bounded
+from app.text.word_sets import word_set
 
 MOST_CUES: Final = 100_000
 MOST_SECONDS: Final = 48 * 3600.0
@@ -56,10 +57,26 @@ _SOUND: Final = re.compile(
     r"|[\[【［](?P<square>[^\[\]【】［］]{0,200})[\]】］](?::(?=\s))?|[(（](?P<round>[^()（）]{0,200})[)）]"
     r"|(?P<sung>[♪♫]{1,4}[^♪♫]{0,300}[^♪♫\s][^\S\n]{0,9}[♪♫]{1,4})|(?P<sign>[♪♫]|(?<!\S)#(?!\S))"
 )
-_SPEAKER: Final = re.compile(r"speaker[ _]?\d{1,3}", re.I)
+_NOTHING: Final = re.compile(r"\s*speaker[ _]?\d{1,3}\s*|[\W_]*", re.I)
 _SAID: Final = re.compile(r"[^\W\d_][.!?。！？]\s*$")
 # Who speaks or is spoken of: nobody says so of a sound.
 _PERSON: Final = re.compile(r"\b(?:I|you|he|she|it|we|they|me|my)\b", re.I)
+# Words of descriptions of sounds, those with the ending "s", "es" or "ing", and words that begin no description.
+_SOUNDS: Final = word_set(
+    "aplausos applaudissements applaus applause applausi beifall breathing cough crosstalk crying disparos expletive "
+    "footsteps gasp gelächter gemidos giggle grita gunfire gunshot gémit hustet inaudible inaudível indistinct "
+    "ininteligible ininteligível jubel kichert klingelt lachen lacht laugh laughter llora music musica musik musique "
+    "música noise panting piange pleure rire rires risadas risas risata risate risos räuspert ríe sanglots schluchzt "
+    "schuss seufzt sic sigh silence soluços sospira sospiro soupir soupire soupirs spari stöhnt suspira suspiro "
+    "sussurra susurra tiros tonnerre tose tosse tossisce tousse unintelligible unverständlich weeping weint"
+)
+_SOUNDING: Final = word_set(
+    "bang bark beep chatter cheer chuckl clap clapp cough creak exhal gasp giggl groan grunt gunshot honk howl hum "
+    "humm inhal laugh moan mumbl murmur ring rustl scoff scream shatter shout sigh sing slam slamm sneez sniff sniffl "
+    "snor sob sobb stammer thud whimper whisper whistl yawn yell"
+)
+_NO_SOUND: Final = word_set("a an and or of the my his her our und der die das et le la les un une y el los las e il")
+_WORD: Final = re.compile(r"([^\W\d_]+?)(e?s|ing)?(?![^\W\d_])")
 _DASH: Final = re.compile(r"(?m)^[^\S\n]*(?:[-–—]{1,2}(?![-–—\d])|>{2,3})[^\S\n]*")
 _BEFORE: Final = 80
 # A cue of captions that roll goes on where the one before ends, with its last lines; seconds, and lines.
@@ -219,35 +236,43 @@ def _without_sound(found: re.Match[str]) -> str:
         return " "
     square = found["square"] is not None
     inner = found["square"] if square else found["round"]
-    if square and _SPEAKER.fullmatch(inner.strip()):
+    if inner is not None and (_is_sound(inner, square=square) or (square and _NOTHING.fullmatch(inner))):
         return " "
     # A pronunciation, a number, "(a)", "list[i]".
+    before = found.string[max(0, found.start() - 1)]
     short = inner is None or len(inner.strip()) < 1 + inner.isascii()
-    if short or any(map(str.isdecimal, inner)) or (found[0][0] == "[" and _follows_word(found)):
+    if short or any(map(str.isdecimal, inner)) or (found[0][0] == "[" and before.isalnum()):
         return found[0]
     if not square and not inner.isascii() and len(inner.strip()) < 3 and found[0][0] == "（":
         return " "
-    lower = inner != inner.upper()
     said = _SAID.search(inner) is not None
-    if lower and (said and len(inner.split()) > 2 if square else said or _PERSON.search(inner)):
+    if inner != inner.upper() and (said and len(inner.split()) > 2 if square else said or _PERSON.search(inner)):
         return found[0]
-    return " " if square or not _in_sentence(found, lower) else found[0]
+    return found[0] if _in_sentence(found, inner, square=square) else " "
 
 
-def _follows_word(found: re.Match[str]) -> bool:
-    return found.string[max(0, found.start() - 1) : found.start()].isalnum()
+def _is_sound(inner: str, *, square: bool) -> bool:
+    """Return whether words in brackets describe a sound wherever they stand: "[phone rings]", not "(wedding rings)"."""
+    words = [(each[0], each[1]) for each in _WORD.finditer(inner.lower())]
+    sounding = _SOUNDING if square or len(words) == 1 else frozenset[str]()
+    known = any(word in _SOUNDS or (word != stem and stem in sounding) for word, stem in words)
+    return (known and len(words) < 5 and words[0][0] not in _NO_SOUND) or "♪" in inner
 
 
-def _in_sentence(found: re.Match[str], lower: bool) -> bool:
-    """Return whether words in parentheses are a part of the sentence around them. `lower`: not all are capitals."""
+def _in_sentence(found: re.Match[str], inner: str, *, square: bool) -> bool:
+    """Return whether words in brackets are a part of the sentence around them: in its line, at its end, or a noun."""
     before = found.string[max(0, found.start() - _BEFORE) : found.start()]
     after = found.string[found.end() : found.end() + _BEFORE]
-    alone = not before.rpartition("\n")[2].strip(" -–—>") and not after.partition("\n")[0].strip(" .,-–—…")
-    if alone and not lower:
+    left, right = before.rpartition("\n")[2].strip(" -–—>"), after.partition("\n")[0].strip(" .,-–—…")
+    if (inner == inner.upper() and not left and not right) or found[0][-1] == ":":
         return False
     before, after = before.rstrip(), after.lstrip()
     opened = bool(before) and before[-1] not in '.!?…:;"”’»。！？-–—>)]♪'
-    return opened or (bool(after) and (after[0].islower() or after[0] in ",.;:!?…"))
+    ended = after[:1] in tuple(",.;:!?…")
+    goes_on = ended or after[:1].islower()
+    if not square or _PERSON.fullmatch(inner.strip()):
+        return goes_on or (opened and not square)
+    return opened and (ended or bool(left and right) or (goes_on and inner.lower().split(maxsplit=1)[0] in _NO_SOUND))
 
 
 # Times that are wrong, and captions that roll.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 from urllib.parse import unquote
 
@@ -145,7 +146,8 @@ def read_epub(data: bytes) -> Document:
     _refuse_protected(archive)
     package = _Package(archive, _package_path(archive))
     entries = _contents(archive, package)
-    pages = [_Page(path, blocks) for path, blocks in _pages(archive, package) if blocks]
+    places = {entry.place for entry in entries}
+    pages = [_Page(path, _at_headings(path, blocks, places)) for path, blocks in _pages(archive, package) if blocks]
     chapters = _by_contents(pages, entries) if entries else _by_headings(pages, package.first("title"))
     if len(entries) == 1 and any(block.level for page in pages for block in page.blocks):
         # A single entry, such as "Start", tells nothing about the chapters.
@@ -186,6 +188,16 @@ def _pages(archive: Archive, package: _Package) -> Iterator[tuple[str, list[Bloc
         root = parse_page(archive.read(path), path)
         if not _is_silent_page(root):
             yield path, list(read_blocks(root))
+
+
+def _at_headings(path: str, blocks: list[Block], places: set[tuple[str, str]]) -> list[Block]:
+    """Return the blocks of a page with each place directly behind a heading at that heading, unless it has its own."""
+    for at, (heading, block) in enumerate(pairwise(blocks)):
+        behind = frozenset(each for each in block.ids if (path, each) in places)
+        own = heading.ids | ({""} if not at else set())
+        if behind and heading.level and not block.level and places.isdisjoint((path, each) for each in own):
+            blocks[at : at + 2] = replace(heading, ids=heading.ids | behind), replace(block, ids=block.ids - behind)
+    return blocks
 
 
 def _is_silent_page(root: Element) -> bool:

@@ -21,20 +21,25 @@ _PARAGRAPHS: Final = re.compile(r"\n[^\S\n]*\n\s*")
 _WRAPPED: Final = 100
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(?P<fields>(?:[^\n]*\n){0,100}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 # "strik-" at the end of a line, with what follows. A dash has another one, or a space, before it.
-_DIVIDED: Final = re.compile(r"(?<![^\W_])([^\W_]++)([-‐])\n[^\S\n]*+(?=([^\W_]++))")
+_DIVIDED: Final = re.compile(r"(?<![^\W_])([^\W_]\.|[^\W_]++)([-‐])\n[^\S\n]*+(?=([^\W_]++))")
 _GOES_ON: Final = re.compile(r"-\w")
 _SOFT: Final = re.compile(r"\u00ad\n\s*")
 _COMPOUND: Final = re.compile(r"[^\W_]++(?:-[^\W_]++)?")
 # "two- and three-year" keeps its space.
 _JOINING: Final = word_set("and or to nor und oder bis sowie et ou y e o en og och")
-# First and last parts of compounds that have a hyphen. "self-" before an ending is another word.
-_FIRST_PARTS: Final = word_set("well self half twenty thirty forty fifty sixty seventy eighty ninety")
-_LAST_PARTS: Final = word_set("looking known made minded hearted handed eyed haired shaped free based sized")
-_ENDINGS: Final = word_set("ish ness less ful ly er ed ing est th ieth s es")
+# Parts of compounds that have a hyphen. "self-" before an ending is another word, and so is "over-" before "looking".
+_FIRST_PARTS: Final = word_set("well self half two three four five seven nine twenty thirty forty fifty sixty eighty")
+_INNER_PARTS: Final = word_set("of the to by in and for on")
+_LAST_PARTS: Final = word_set(
+    "looking known made minded hearted handed eyed haired shaped free based sized called fashioned year term level être"
+)
+_PREFIXES: Final = word_set("un re de be in mis over under out fore pre sub mid")
+_ENDINGS: Final = word_set("ish ness less ful ly er ed ing est th ieth s es teen teenth ty tieth ties fold some")
 _NOTE: Final = re.compile(r"[ \t>]{0,12}\[\^([^\]\s]{1,100})\]:")
 # A line that begins something else, and does not go on with a footnote.
 _OTHER_BLOCK: Final = re.compile(r"\s*(?:[-*+>|#]|\d{1,9}[.)]\s|```|~~~)")
 _NOTE_MARK: Final = re.compile(r"\[\^([^\]\s]{1,100})\](?![(:])")
+_MARKED: Final = re.compile(r"(?<![=\w])==(?=[^\s=])((?:[^=\n]|\n(?=\S)){1,300})(?<=\S)==(?![=\w])")
 _FIELD: Final = re.compile(r"""^(title|author|language|lang)\s*:\s*["']?(.*?)["']?\s*$""", re.I | re.M)
 
 
@@ -82,23 +87,29 @@ def _joiner(text: str) -> Callable[[re.Match[str]], str]:
         if (last.lower() in _JOINING and not goes_on) or (first.islower() and last[0].isdecimal()):
             return f"{first}{hyphen} "
         whole, compound = f"{first}{last}".lower(), f"{first}-{last}".lower()
-        kept = goes_on or len(first) == 1 or not (last[0].islower() or (first.isupper() and last.isupper()))
+        inner = found.string[found.start() - 1 : found.start()] == "-" and first in _INNER_PARTS
+        kept = (
+            goes_on
+            or inner
+            or len(first.rstrip(".")) == 1
+            or not (last[0].islower() or (first.isupper() and last.isupper()))
+        )
         kept = kept or (first.lower() in _FIRST_PARTS and last.lower() not in _ENDINGS)
-        kept = kept or (last.lower() in _LAST_PARTS and len(first) > 2)
+        kept = kept or (last.lower() in _LAST_PARTS and first.lower() not in _PREFIXES)
         return f"{first}{hyphen if compound in known or (kept and whole not in known) else ''}"
 
     return join
 
 
 def read_markdown(data: bytes) -> Document:
-    """Read Markdown (CommonMark and GitHub's tables). Fenced code is left out. Raises DocumentError."""
+    """Read Markdown (CommonMark, GitHub's tables, and "==marked=="). Fenced code is left out. Raises DocumentError."""
     text = _decode(data)
     fields: dict[str, str] = {}
     if front := _FRONT_MATTER.match(text):
         fields = {key.lower(): value for key, value in _FIELD.findall(front["fields"])}
         text = text[front.end() :]
     markdown = MarkdownIt("commonmark", {"html": True, "maxNesting": 50}).enable(["table", "strikethrough"])
-    blocks = list(read_blocks(parse_page_text(markdown.render(_without_notes(text)), "Markdown")))
+    blocks = list(read_blocks(parse_page_text(markdown.render(_MARKED.sub(r"\1", _without_notes(text))), "Markdown")))
     title, chapters = split(blocks, one_line(fields.get("title", "")))
     language = fields.get("language") or fields.get("lang") or None
     return Document(title, one_line(fields.get("author", "")), language, None, chapters)

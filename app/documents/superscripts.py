@@ -21,8 +21,11 @@ _STRAY: Final = str.maketrans("", "", RAISED_BEGIN + RAISED_END)
 _NUMBER: Final = re.compile(r"[-+−–‐]?\d{1,4}")
 _POWER: Final = re.compile(r"[-−–‐]?(?:\d{1,4}\.\d{1,4}|\d?[nxky](?:\+\d)?|\d/\d{1,2})")
 _SMALL: Final = re.compile(r"[-−–‐]\d|[23]")
-# "4", "[4]", "1,2", "4–6", "*".
+# "4", "[4]", "1,2", "4–6", "*"; "16a" and "a, b" of Bibles.
 _MARK: Final = re.compile(r"\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9}|[\[(]\d{1,3}[\])]|[*†‡§¶‖#]{1,4}")
+_LETTERS: Final = re.compile(r"\d{0,3}[a-z](?:\s?[,;\s]\s?[a-z]){0,9}|[\[(][a-z][\])]")
+# Behind which a letter is the mark of a note: not "M<sup>a</sup>", "3<sup>a</sup>", "XIX<sup>e</sup>".
+_NOTED: Final = re.compile(r"(?:\A|[.,;:!?”»’]|(?![IVXLCDM]{2}|[SD]r)[^\W\d_]{2})\Z")
 _DIGITS: Final = str.maketrans("0123456789-−–‐", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻⁻⁻", "+")
 _PRICE: Final = re.compile(r"[$€£¥]\s?\d[\d,]{0,12}\.?")
 _YEAR: Final = re.compile(r".*[^\W\d_]{2}\s(?:1[5-9]|20)(?!00)\d\d", re.S)
@@ -62,9 +65,9 @@ def _place(found: re.Match[str]) -> str:
         return f" {raised}"
     if _takes_exponent(before, raised):
         return raised.translate(_DIGITS) if _NUMBER.fullmatch(raised) else f"^{raised}"
-    if not _MARK.fullmatch(raised):
+    if not _MARK.fullmatch(raised) and not (_LETTERS.fullmatch(raised) and _NOTED.search(before.rstrip())):
         return space + raised
-    return "" if after[:1] in tuple(",.;:!?") else space
+    return "" if after[:1] in tuple(",.;:!?") else space or " " * after[:1].isalnum()
 
 
 def _is_isotope(before: str, space: str, raised: str, after: str) -> bool:

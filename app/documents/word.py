@@ -27,7 +27,7 @@ _W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _HEADING: Final = re.compile(r"heading ([1-9])", re.I)
 _CONTENTS: Final = re.compile(r"(?:toc|table of figures|index)\b", re.I)
 # Deleted text, numbers and instructions of fields, boxes that repeat their text for old programs, notes.
-_SILENT: Final = word_set("del movefrom instrtext deltext fallback pict footnotereference endnotereference")
+_SILENT: Final = word_set("del movefrom instrtext deltext fallback footnotereference endnotereference")
 _MOST_BASES: Final = 10
 # Runs of text, and exponents of formulas.
 _RUNS: Final = frozenset(("r", "sup"))
@@ -81,7 +81,7 @@ def _blocks(document: WordDocument) -> Iterator[Block]:
     """Yield headings and paragraphs, those in tables and content controls, too."""
     styles = _styles(document)
     walk = etree.iterwalk(document.element.body, events=("start",))
-    count = 0
+    count, initial = 0, ""
     for _, element in walk:
         name = local_name(element)
         if name in _SILENT:
@@ -95,10 +95,12 @@ def _blocks(document: WordDocument) -> Iterator[Block]:
             count += 1
             if count > MOST_BLOCKS:
                 raise DocumentError(f"The DOCX file has more than {MOST_BLOCKS} paragraphs, which is the limit.")
-            walk.skip_subtree()
             level = _level(element, styles)
-            text = _text(element, styles)
-            if text and level is not None:
+            text = _text(element, styles, initial)
+            frame = element.find(f"{_W}pPr/{_W}framePr")
+            # The first letter of the next paragraph, over several lines.
+            initial = "" if frame is None or frame.get(f"{_W}dropCap", "none") == "none" else text
+            if text and level is not None and not initial:
                 yield Block(text, level)
 
 
@@ -174,9 +176,9 @@ def _value(element: Element, name: str) -> str:
     return "" if child is None else str(child.get(f"{_W}val", ""))
 
 
-def _text(element: Element, styles: dict[str, _Style]) -> str:
-    """Return the text of a paragraph, or of those in a cell."""
-    parts: list[str] = []
+def _text(element: Element, styles: dict[str, _Style], initial: str = "") -> str:
+    """Return the text of a paragraph behind its initial, without its text boxes, or of the paragraphs in a cell."""
+    parts = [initial]
     paragraphs = [_PLAIN]
     raised: list[bool] = []
     walk = etree.iterwalk(element, events=("start", "end"))
@@ -188,7 +190,7 @@ def _text(element: Element, styles: dict[str, _Style]) -> str:
             elif name == "p":
                 paragraphs.pop()
                 parts.append(" ")
-        elif name in _SILENT:
+        elif name in _SILENT or (name == "txbxcontent" and local_name(element) == "p"):
             walk.skip_subtree()
         elif name == "p":
             paragraphs.append(_paragraph_style(part, styles))

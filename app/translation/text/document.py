@@ -11,14 +11,14 @@ The text between the sentences is cut from the source, never rebuilt. Time is li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
 from app.text.sentence_splitter import sentences
 from app.translation.text import markup_html, markup_markdown, plain
 from app.translation.text.codes import spaces_sentences, spaces_words, tag
-from app.translation.text.inline import Block, InlineKind, InlineToken
+from app.translation.text.inline import Block, InlineKind, InlineToken, message_syntax, without_syntax
 from app.translation.text.segment import Escape, Segment, has_letters
 
 Format = Literal["text", "markdown", "html"]
@@ -67,10 +67,11 @@ class Document:
             raise ValueError(f"format {format!r} is unknown; accepted are {', '.join(_FORMATS)}")
         segments: list[Segment] = []
         seams: dict[int, int] = {}
+        syntax = message_syntax(text)
         for block in form.read(text):
             yield
             first = True
-            for line in _split_at_breaks(block):
+            for line in _split_at_breaks(without_syntax(text, block, syntax) if syntax else block):
                 for tokens, seam in _sentences(line, language):
                     yield
                     trimmed = _trim(tokens)
@@ -137,7 +138,7 @@ def _whole(steps: Generator[None, None, T]) -> T:
             return result
 
 
-def _split_at_breaks(block: Block) -> Iterator[Block]:
+def _split_at_breaks(block: Iterable[InlineToken]) -> Iterator[Block]:
     line: Block = []
     for token in block:
         if token.kind is InlineKind.BREAK:

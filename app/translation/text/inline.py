@@ -7,9 +7,11 @@ block without tokens only reports progress.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
+from operator import itemgetter
 from typing import Final
 
 from app.translation.text.placeholders import VERBATIM
@@ -53,6 +55,13 @@ class InlineToken:
 
 Block = list[InlineToken]
 
+# Signs of messages with branches (ICU MessageFormat): "{count, plural, one {# file} other {# files}}".
+_MESSAGE: Final = re.compile(
+    r"\{\s{0,9}[\w.]{1,60}\s{0,9},\s{0,9}(?:plural|select|selectordinal)\s{0,9},|[{}]|#(?![\w#{])"
+)
+_REFERENCE: Final = re.compile(
+    rf"{VERBATIM.pattern}|&(?:nbsp|amp|lt|gt|quot|apos|hellip|[mn]dash|#x?[0-9a-fA-F]{{1,6}});"
+)
 _SPACES: Final = re.compile(r"\s+")
 
 
@@ -72,7 +81,7 @@ def portions(source: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 def text_tokens(source: str, start: int, end: int) -> Iterator[InlineToken]:
     """Yield [start, end) as text tokens, and a VOID token for each address and name of a value."""
     position = start
-    for match in VERBATIM.finditer(source, start, end):
+    for match in _REFERENCE.finditer(source, start, end):
         if match.start() > position:
             yield InlineToken(position, match.start(), InlineKind.TEXT, source[position : match.start()])
         yield InlineToken(match.start(), match.end(), InlineKind.VOID)
@@ -96,4 +105,42 @@ def flowing_tokens(source: str, start: int, end: int) -> Iterator[InlineToken]:
             yield InlineToken(match.start(), match.end(), InlineKind.TEXT, " ")
             position = match.end()
         if position < token.end:
+            yield InlineToken(position, token.end, InlineKind.TEXT, source[position : token.end])
+
+
+def message_syntax(source: str) -> list[tuple[int, int, InlineKind]]:
+    """Return start, end and role of what is no text in messages with branches: their names and braces, and "#"."""
+    syntax: list[tuple[int, int, InlineKind]] = []
+    opened: list[str] = []  # "m": a message, "b": a branch of it, "v": other braces
+    kept = begin = 0
+    for match in _MESSAGE.finditer(source):
+        sign, inner = match.group(), opened[-1] if opened else ""
+        kept = kept if opened else len(syntax)
+        if sign == "#":
+            if inner == "b":
+                syntax.append((*match.span(), InlineKind.VOID))
+        elif inner == "m":
+            syntax.append((begin, match.end(), InlineKind.BREAK))
+            opened[-1:] = [] if sign == "}" else ["m", "b"]
+        elif opened or len(sign) > 1:
+            begin = match.start()
+            opened[-1:] = [] if sign == "}" else [*opened[-1:], "v" if sign == "{" else "m"]
+    return syntax[:kept] if opened else syntax
+
+
+def without_syntax(source: str, block: Block, syntax: list[tuple[int, int, InlineKind]]) -> Iterator[InlineToken]:
+    """Yield the tokens of a block, cut where `syntax` is."""
+    for token in block:
+        position, at = token.start, bisect_right(syntax, token.start, key=itemgetter(1))
+        # A name of a value may be a branch: "{n, plural, other {files}}".
+        whole = len(token.view) == token.end - token.start or source[token.start] == "{"
+        while whole and at < len(syntax) and syntax[at][0] < token.end:
+            begin, end, kind = syntax[at]
+            if begin > position:
+                yield InlineToken(position, begin, InlineKind.TEXT, source[position:begin])
+            yield InlineToken(max(begin, position), position := min(end, token.end), kind)
+            at += 1
+        if position == token.start:
+            yield token
+        elif position < token.end:
             yield InlineToken(position, token.end, InlineKind.TEXT, source[position : token.end])

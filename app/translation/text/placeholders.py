@@ -28,6 +28,7 @@ _ADDRESS: Final = (
 # ("100% sure"), and the branches of a plural are text.
 _VARIABLE: Final = (
     r"\{\{[^{}\n]{1,100}\}\}|[$%#]?\{ ?\$?[\w.:!,#+\[\]<>^-]{0,100} ?\}"
+    r"|\{ ?\w{1,60}, ?(?:number|date|time|ordinal|spellout|duration)(?:, ?[^{}\n]{1,60})? ?\}"
     r"|%\(\w{1,60}\)[-+0#]*\d{0,3}(?:\.\d{1,2})?[a-zA-Z]"
     r"|(?<![\w%])(?:%(?:\d{1,2}\$)?[-+0#]*\d{0,3}(?:\.\d{1,2})?(?:hh?|ll?|[Lqjzt])?[sdiufFeEgGxXcpn@]){1,9}"
     r"(?![A-Za-z])"

@@ -90,6 +90,22 @@ def test_three_levels_in_one_file_and_a_contents_of_one_entry() -> None:
     assert [title for title, _ in outline(parse(epub(book, ncx=entry("Start", "")), "b.epub"))] == ["One", "Two"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<h2>One</h2><p id='c'>a</p><h2>Two</h2><p id='d'>b</p>",
+        "<h2>One</h2><a id='c'></a><p>a</p><h2>Two</h2><div><a id='d'/><p>b</p></div>",
+        "<h2>One<a id='c'/></h2><p>a</p><h2>Two<span><a id='d'/></span></h2><p>b</p>",
+    ],
+)
+def test_a_place_behind_a_heading_is_that_of_the_heading(text: str) -> None:
+    book = epub({"v.xhtml": page(f"<p>0</p>{text}")}, ncx=entry("First", "#c") + entry("Second", "#d"))
+    assert outline(parse(book, "b.epub")) == [("", ["0"]), ("First", ["One", "a"]), ("Second", ["Two", "b"])]
+    own = "<h2 id='c'>One</h2><p id='d'>a</p>"
+    book = epub({"v.xhtml": page(own)}, ncx=entry("First", "#c") + entry("Second", "#d"))
+    assert outline(parse(book, "b.epub")) == [("First", ["One"]), ("Second", ["a"])]
+
+
 def test_chapters_are_those_of_the_headings_without_a_table_of_contents() -> None:
     titles = [title for title, _ in outline(parse(epub(PAGES), "book.epub"))]
     assert titles == ["Part One: Chapter 1", "Two"]

@@ -37,6 +37,11 @@ CASES: dict[str, tuple[str, Callable[[int], bytes | str], int]] = {
     "hyphens without a word": ("a.txt", lambda n: "a" * n + "-\n" * n + " -\n" * n, 20_000),
     "dividers": ("a.txt", lambda n: "=" * n + "a" + "= " * n + "a\n\n" + "+ " * n, 200_000),
     "superscripts": ("a.html", lambda n: "<p>" + "x<sup>2</sup> (<sup>1</sup><sup> </sup>" * n, 4_000),
+    "marks of Markdown": ("a.md", lambda n: "==a b " * n, 4_000),
+    "style sheets": ("a.html", lambda n: "<style>" + "/*@a{b{" * n + "@a{}/**/" * n + "</style>Hi.", 20_000),
+    "rules of style sheets": ("a.html", lambda n: "<style>" + "@@a{.a{}" * n + ";; }.b,{" * n + "</style>Hi.", 8_000),
+    "names of style sheets": ("a.html", lambda n: "<style>" + "".join(f".a{i}{{display:none}}.b{{display:block}}"
+        for i in range(n)) + "</style>Hi.", 20_000),
     "notes of Markdown": ("a.md", lambda n: "[^a]: b\n" * n + "[^" * n + "Hi.", 8_000),
     "bytes of Windows": ("a.txt", lambda n: b"caf\xe9 \xc3\xa9\xb0\xa1" * n, 80_000),
     "parts of a book": ("a.epub", lambda n: epub({"a.xhtml": page("".join(f"<h1 id='a{i}'>A</h1>" for i in range(n)))},

@@ -75,6 +75,9 @@ def test_another_encoding_is_refused_and_not_guessed(data: bytes) -> None:
         ("Two-\nand three-year Anglo-\nSaxon HOUS-\nES 1939-\n45.", "Two- and three-year Anglo-Saxon HOUSES 1939-45."),
         ("A side-\nwalk and its side-walk.", "A side-walk and its side-walk."),
         ("e-\nmail, un-\nfed self-\nish end-\nof-line un-\nchar-\nted", "e-mail, unfed selfish end-of-line uncharted"),
+        ("A so-\ncalled U.S.-\nbased state-of-the-\nart exam-\nple of so-\nlutions by seven-\nteen over-\nlooking it.",
+         "A so-called U.S.-based state-of-the-art example of solutions by seventeen overlooking it."),
+        ("Two-\nthirds long-\nterm old-\nfashioned peut-\nêtre", "Two-thirds long-term old-fashioned peut-être"),
         ("A selfless self-\nless man.", "A selfless selfless man."),
         ("===== The Start =====", "The Start"),
         ("***** A+++ *****\n\n-=-=-=-\n\n@@@\n\n+++++", "A+++"),
@@ -98,12 +101,30 @@ def test_words_divided_at_the_end_of_a_line_and_dividers(text: str, spoken: str)
         ("it’s<sup>1,2</sup> “so”<sup>[3]</sup> (in it)<sup>4</sup> in 1945<sup>5</sup>", "it’s “so” (in it) in 1945"),
         ("<sup>1</sup> See it<sup>6</sup> rose <sup>7</sup>, it rose<sup>8</sup><sup>,</sup><sup>9</sup>*<sup>*</sup>.",
          "See it rose, it rose*."),
+        ("<sup>1</sup><sup>a</sup>God<sup>b</sup> in<sup>[c]</sup> it.<sup>2</sup>So<sup>d,e</sup>, LORD<sup>f</sup>",
+         "God in it. So, LORD"),
+        ("M<sup>a</sup> 3<sup>a</sup> XIX<sup>e</sup> Sr<sup>a</sup> x<sup>a</sup>", "Ma 3a XIXe Sra xa"),
         ("a<i style='top:0; display : none'>b</i><i aria-hidden='true'>c</i><i style='visibility:hidden'>d</i>e", "ae"),
     ],
 )  # fmt: skip
 def test_exponents_are_read_and_marks_of_notes_and_hidden_text_are_not(html: str, spoken: str) -> None:
     for name in ("a.html", "a.md"):
         assert outline(parse(f"<p>{html}</p>".encode(), name)) == [("", [spoken])]
+
+
+def test_rules_of_a_style_sheet_hide() -> None:
+    style = (
+        "<style>/* .v{display:none} */ @media print{.v{display:none}} .h, #x\n{\n           display: none !important }"
+        " i{visibility:hidden} .w>b{display:none} .u{display:none} .u{display:block} body{display:none} .a{</style>"
+    )
+    page = "<p class='z h'>H<p id=x>X<p class=v>V<p class=w>W <b>B</b> <i>I</i><p class=u>U<div>D"
+    assert outline(parse(f"{style}{page}".encode(), "a.html")) == [("", ["V", "W B", "U", "D"])]
+
+
+def test_marked_words_of_markdown() -> None:
+    text = "==Two\nwords== and ==one==, `a == b`, if a == b and c == d, x==y==z\n\nTitle\n==\n\nText"
+    spoken = ["Two words and one, a == b, if a == b and c == d, x==y==z"]
+    assert outline(parse(text.encode(), "a.md")) == [("", spoken), ("Title", ["Text"])]
 
 
 def test_footnotes_of_markdown_are_left_out() -> None:

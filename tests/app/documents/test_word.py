@@ -77,7 +77,24 @@ def test_hidden_text_is_silent_and_raised_digits_are_exponents_or_notes() -> Non
     box = f"<w:r {nsdecls('w')}><w:txbxContent><w:p><w:r><w:t>Box.</w:t></w:r></w:p></w:txbxContent></w:r>"
     document.add_paragraph()._p.append(parse_xml(box))
     document.paragraphs[-1].add_run("Beside it.")
-    assert outline(parse(saved(document), "a.docx")) == [("", ["x² is open. So it ended.", "Box. Beside it."])]
+    assert outline(parse(saved(document), "a.docx")) == [("", ["x² is open. So it ended.", "Beside it.", "Box."])]
+
+
+def test_an_initial_belongs_to_its_word_and_a_text_box_is_read_once() -> None:
+    document = docx.Document()
+    initial = document.add_paragraph("O")._p
+    initial.get_or_add_pPr().append(parse_xml(f"<w:framePr {nsdecls('w')} w:dropCap='drop' w:lines='3'/>"))
+    paragraph = document.add_paragraph("nce upon ")
+    spaces = f"{nsdecls('w')} xmlns:mc='http://schemas.openxmlformats.org/markup-compatibility/2006'"
+    box = "<w:txbxContent><w:p><w:r><w:t>Box.</w:t></w:r></w:p></w:txbxContent>"
+    content = f"<mc:Choice>{box}</mc:Choice><mc:Fallback><w:pict>{box}</w:pict></mc:Fallback>"
+    paragraph._p.append(parse_xml(f"<w:r {spaces}><mc:AlternateContent>{content}</mc:AlternateContent></w:r>"))
+    paragraph.add_run("a time.")
+    old = f"<w:r {spaces}><w:pict>{box.replace('Box', 'Old')}</w:pict></w:r>"
+    document.add_paragraph("It rose. ")._p.append(parse_xml(old))
+    document.add_table(1, 1).cell(0, 0).paragraphs[0]._p.append(parse_xml(old))
+    spoken = ["Once upon a time.", "Box.", "It rose.", "Old.", "Old."]
+    assert outline(parse(saved(document), "a.docx")) == [("", spoken)]
 
 
 def test_a_table_of_contents_is_not_read() -> None:

@@ -52,6 +52,7 @@ _MARKUP = st.sampled_from(
         "- ", "1. ", "> ", "# ", "    ", "|-|-|\n", "---\n", "Hello there. ", "你好。", "สวัสดี ", "مرحبا؟ ",
         "नमस्ते। ", "ZX1", "😀",
         "\u2028", "\ud800", "\0", "X", "one two", "<span translate=no>", "</span>", "{{x}}", "$x$", " 3.5 ",
+        "{n, plural, one {", "{s,select,a{", "} other {", "}}", "{n}", "#",
     ]
 )  # fmt: skip
 
@@ -146,6 +147,30 @@ def test_lines_that_a_program_wrapped_are_one_sentence() -> None:
     assert texts(chinese, "zho_Hans") == [chinese.replace("\n", "")]
     poem = "Roses are red\nviolets are blue"
     assert texts(poem) == poem.split("\n")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(
+    ("source", "sentences"),
+    [
+        ("You have {count, plural, one {# file} other {# files}} now.", ["You have", "ZX1 file", "ZX1 files", "now."]),
+        ("{n, plural, offset:1\n  =0 {No file}\n  other {{who} has # files}\n}", ["No file", "ZX1 has ZX2 files"]),
+        ("{g, select, a {He {n, plural, other {saw # cats}}. So.} other {They.}} in {f} now",
+         ["He", "saw ZX1 cats", ". So.", "They.", "in ZX1 now"]),
+        ("Take {a, plural, one {x} other #", ["Take {a, plural, one ZX1 other #"]),
+        ("If (a) { b # c }, { d }", ["If (a) { b # c }, ZX1"]),
+    ],
+)  # fmt: skip
+def test_branches_of_messages_are_translated(source: str, sentences: list[str], form: Format) -> None:
+    same(source, "eng_Latn", form)
+    document = Document.parse(source, "eng_Latn", form)
+    assert [segment.text for segment in document.segments] == sentences
+    joined = document.join([segment.text.replace("file", "FILE") for segment in document.segments])
+    assert joined == source.replace("file", "FILE")
+
+
+def test_references_to_characters_stay_in_plain_text() -> None:
+    assert texts("Fish&nbsp;and &lt;chips&gt; &eacute;") == ["Fish ZX1 and ZX2 chips ZX3 &eacute;"]
 
 
 def test_a_space_is_set_between_sentences_where_the_source_has_none() -> None:
@@ -348,6 +373,7 @@ BOMBS: list[tuple[Format, str]] = [
     ("markdown", "a\n---      "), ("markdown", "<code>"), ("text", '!"'), ("text", "! "), ("text", "http://"),
     ("text", "a@b."),
     ("text", "a.\n"), ("text", "x"), ("text", "1. "), ("text", "(a) "), ("text", "Hello there. "), ("text", "你好。"),
+    ("text", "{n, plural, one {a # "), ("html", "{n,select,a{b} c{<b>"), ("markdown", "{n, plural, a {*b} {#} } "),
 ]  # fmt: skip
 
 

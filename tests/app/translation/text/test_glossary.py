@@ -38,6 +38,7 @@ from app.translation.text.glossary import Glossary
         ({}, "%{a}%s%s <x id=1/> { b }", "ZX1 ZX2 ZX3 ZX4", "ZX4 ZX3 ZX2 ZX1", "{ b } <x id=1/> %s%s %{a}"),
         ({}, "<0>a</0> %1, $bc <%= c %>", "ZX1 a ZX2 ZX3, ZX4 ZX5", "ZX5 ZX1 ZX2 ZX3 ZX4", "<%= c %> <0> </0> %1 $bc"),
         ({}, "<x id=\"1\"/>Hi <g id='2'>you</g>", "ZX1 Hi ZX2 you ZX3", "ZX1 ZX2 ZX3", "<x id=\"1\"/> <g id='2'> </g>"),
+        ({}, "On {d, date, short}, {n,number}", "On ZX1, ZX2", "ZX2 ZX1", "{n,number} {d, date, short}"),
         ({}, "100% sure, 5% off, 10:30, a::b, {a b}, x <y", "100% sure, 5% off, 10:30, a::b, {a b}, x <y", "", ""),
     ],
 )  # fmt: skip
