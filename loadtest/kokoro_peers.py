@@ -1,9 +1,11 @@
 """Kokoro-82M, phonemes to samples: this project beside PyTorch and ONNX Runtime, same weights, same run.
 
     python loadtest/kokoro_peers.py --phonemes 4,14,50 --runs 7 [--onnx] [--bfloat16] [--without torch] [--json FILE]
+    python loadtest/kokoro_peers.py --real build/real --runs 7 [--onnx] [--bfloat16] [--json FILE]
 
-Random weights at full size, four frames a token, so that every peer computes the same shapes. Each peer is a process of
-its own (see `peers`). Medians are printed, the ratio to PyTorch, and the memory of each process. On an NVIDIA GPU
+Random weights at full size, four frames a token, so that every peer computes the same shapes; with `--real` those that
+`make real` built, and the sentences TEXTS, for which the peers' durations may differ by little. Each peer is a process
+of its own (see `peers`). Medians are printed, the ratio to PyTorch, and the memory of each process. On an NVIDIA GPU
 PyTorch runs a second time with CUDA graphs (`kokoro_graphs`): the whole of it, or the sound alone where the text's side
 cannot be captured.
 """
@@ -12,10 +14,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,6 +36,38 @@ OURS = "nightingale fp32"
 BASE = "pytorch fp32"
 GRAPHS = "pytorch graphs fp32"
 SOUND_GRAPH = "pytorch sound graph fp32"
+INT8 = "onnxruntime int8"
+TEXTS = (
+    "Hi.",
+    "Hello world.",
+    "The train to the coast leaves at nine today.",
+    "She opened the old map on the kitchen table and showed us the road that her grandfather drew across the hills.",
+)
+VOICE = "af_heart"
+# Share by which the numbers of samples of real peers may differ: rounding decides some durations.
+LENGTHS = 0.05
+
+
+def style_of(packs: Mapping[str, Any], ids: list[int]) -> Any:
+    """Return the row of the voice, [1, 256], for ids with their two boundaries."""
+    pack = packs.get(VOICE)
+    pack = next(iter(packs.values())) if pack is None else pack
+    return pack[min(len(ids) - 2, len(pack)) - 1].reshape(1, -1)
+
+
+def reference_of(files: dict[str, str]) -> tuple[Any, Callable[[list[int]], Any]]:
+    """Return the reference with the weights of `files`, and the style for ids."""
+    from safetensors.torch import load_file
+
+    from loadtest.kokoro_reference import Reference
+
+    reference = Reference()
+    missing, extra = reference.load_state_dict(load_file(files["weights"]), strict=False)
+    unread = ("position_ids", "token_type_ids", "pooler.weight", "pooler.bias")
+    if extra or any(".norm." not in name and not name.endswith(unread) for name in missing):
+        raise SystemExit(f"{files['weights']} is not the reference's: {extra or missing}")
+    packs = load_file(files["voices"])
+    return reference, lambda ids: style_of(packs, ids)
 
 
 def ours(files: dict[str, str], dtype: str) -> tuple[Run, Stages]:
@@ -43,11 +78,10 @@ def ours(files: dict[str, str], dtype: str) -> tuple[Run, Stages]:
     from models.timeline import Timeline
 
     limit_cache(1 << 30)
-    model = load(ModelSpec("random", "kokoro", files, dtype=dtype))
-    row = next(iter(model._packs.values()))
+    model = load(ModelSpec("kokoro-82m", "kokoro", files, dtype=dtype))
 
     def run(ids: list[int]) -> int:
-        pcm, _ = model.synthesize(ids, row, 1.0, 0, Timeline(), lambda: False)
+        pcm, _ = model.synthesize(ids, style_of(model._packs, ids), 1.0, 0, Timeline(), lambda: False)
         return len(pcm)
 
     def stages(ids: list[int], runs: int) -> dict[str, float]:
@@ -55,7 +89,7 @@ def ours(files: dict[str, str], dtype: str) -> tuple[Run, Stages]:
         seen: dict[str, list[float]] = {}
         for _ in range(runs):
             timeline = Timeline()
-            model.synthesize(ids, row, 1.0, 0, timeline, lambda: False)
+            model.synthesize(ids, style_of(model._packs, ids), 1.0, 0, timeline, lambda: False)
             for stage, seconds in timeline.stages.items():
                 seen.setdefault(stage.value, []).append(seconds * 1e3)
         model._profile = False
@@ -64,24 +98,46 @@ def ours(files: dict[str, str], dtype: str) -> tuple[Run, Stages]:
     return run, stages
 
 
-def pytorch(device: str, *, autocast: bool) -> Run:
-    """The reference on `device`, optionally under bfloat16 autocast."""
+def pytorch(device: str, *, autocast: bool, files: dict[str, str] | None = None) -> Run:
+    """The reference on `device`, optionally under bfloat16 autocast; random weights unless there are `files`."""
     import torch
 
     from loadtest.kokoro_reference import Reference
 
-    reference = Reference().to(device)
-    style = torch.randn(1, 256, generator=torch.Generator().manual_seed(2)) * 0.5
-    style = style.to(device)
+    if files is None:
+        reference: Any = Reference()
+        row = torch.randn(1, 256, generator=torch.Generator().manual_seed(2)) * 0.5
+        style = lambda _: row  # noqa: E731
+    else:
+        reference, style = reference_of(files)
+    reference = reference.to(device)
 
     def run(ids: list[int]) -> int:
         with torch.inference_mode(), torch.autocast(device, dtype=torch.bfloat16, enabled=autocast):
-            return len(reference(torch.tensor([ids], device=device), style).float().cpu().numpy())
+            return len(reference(torch.tensor([ids], device=device), style(ids).to(device)).float().cpu().numpy())
 
     return run
 
 
-def onnx(folder: Path) -> Run:
+def onnx_int8(files: dict[str, str]) -> Run:
+    """ONNX Runtime on the CPU with the int8 export, from ids to samples."""
+    import onnxruntime
+    from safetensors.numpy import load_file
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = os.cpu_count() or 1
+    session = onnxruntime.InferenceSession(files["onnx"], options, providers=["CPUExecutionProvider"])
+    packs = load_file(files["voices"])
+    speed = np.ones(1, np.float32)
+
+    def run(ids: list[int]) -> int:
+        feed = {"tokens": np.array([ids]), "style": style_of(packs, ids), "speed": speed}
+        return int(np.size(session.run(None, feed)[0]))
+
+    return run
+
+
+def onnx(folder: Path, files: dict[str, str]) -> Run:
     """ONNX Runtime on the CPU, the decoder (nine tenths of the work) exported at each length it is given.
 
     The reference's text side does not export with dynamic lengths without changes, so it stays in PyTorch here, which
@@ -90,12 +146,9 @@ def onnx(folder: Path) -> Run:
     import onnxruntime
     import torch
 
-    from loadtest.kokoro_reference import Reference
-
-    reference = Reference()
+    reference, style = reference_of(files)
     sessions: dict[int, Any] = {}
     exportable = reference.without_complex()
-    style = torch.randn(1, 256, generator=torch.Generator().manual_seed(2)) * 0.5
 
     def session(text: torch.Tensor, f0: torch.Tensor, energy: torch.Tensor) -> Any:
         frames = text.shape[2]
@@ -103,7 +156,7 @@ def onnx(folder: Path) -> Run:
             path = folder / f"decoder-{frames}.onnx"
             torch.onnx.export(
                 exportable,
-                (text, f0, energy, style[:, :128]),
+                (text, f0, energy, held["style"]),
                 str(path),
                 input_names=["text", "f0", "energy", "style"],
                 dynamo=False,
@@ -113,9 +166,9 @@ def onnx(folder: Path) -> Run:
             sessions[frames] = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         return sessions[frames]
 
-    def run(ids: list[int]) -> int:
-        held: dict[str, torch.Tensor] = {}
+    held: dict[str, torch.Tensor] = {}
 
+    def run(ids: list[int]) -> int:
         class Stop(Exception):  # noqa: N818
             pass
 
@@ -126,7 +179,7 @@ def onnx(folder: Path) -> Run:
         hook = reference.decoder.register_forward_pre_hook(catch)
         try:
             with torch.inference_mode():
-                reference(torch.tensor([ids]), style)
+                reference(torch.tensor([ids]), style(ids))
         except Stop:
             pass
         finally:
@@ -142,14 +195,44 @@ def onnx(folder: Path) -> Run:
 def commands(name: str, folder: str, device: str) -> Commands:
     """Return the commands of one peer, in its own process."""
     bfloat16 = name.endswith("bf16")
+    files = json.loads((Path(folder) / "files.json").read_text())
     if name.startswith("nightingale"):
-        run, stages = ours(json.loads((Path(folder) / "files.json").read_text()), "bfloat16" if bfloat16 else "float32")
+        run, stages = ours(files, "bfloat16" if bfloat16 else "float32")
         return {"run": run, "stages": stages}
+    if name == INT8:
+        return {"run": onnx_int8(files)}
     if name in (GRAPHS, SOUND_GRAPH):
         from loadtest.kokoro_graphs import make
 
         return {"run": make(text_graph=name == GRAPHS)}
-    return {"run": pytorch(device, autocast=bfloat16) if name.startswith("pytorch") else onnx(Path(folder))}
+    if name.startswith("pytorch"):
+        return {"run": pytorch(device, autocast=bfloat16, files=files)}
+    return {"run": onnx(Path(folder), files)}
+
+
+def real_files(built: Path, folder: Path) -> dict[str, str]:
+    """Return the files of the real model that `make real` built, with the int8 export, which `folder` gets."""
+    from loadtest.real_models import unpack
+
+    model, sources = built / "models" / "kokoro-82m", folder / "sources"
+    sources.mkdir()
+    unpack(built / "packages", next((built / "packages").glob("kokoro-js-*.tgz")), sources)
+    names = {"config": "config.json", "weights": "kokoro-v1_0.safetensors", "voices": "voices.safetensors"}
+    return {role: str(model / name) for role, name in names.items()} | {
+        "onnx": str(next((sources / "kokoro").glob("*.onnx")))
+    }
+
+
+def real_ids(text: str, files: dict[str, str]) -> list[int]:
+    """Return the ids of an English text, with their boundaries, as this project's front end reads it."""
+    from app.text.planner import get_phonemizer
+    from app.text.types import Utterance
+    from models.kokoro.text import tokenize
+
+    vocabulary = json.loads(Path(files["config"]).read_text(encoding="utf-8"))["vocab"]
+    found = get_phonemizer("en-us").segments(text, symbols=frozenset(vocabulary), max_phonemes=510)
+    phonemes = "".join(segment.phonemes for segment in found if isinstance(segment, Utterance))
+    return tokenize(phonemes, vocabulary, 510)[0]
 
 
 def names(*, bfloat16: bool, onnx: bool, torch: bool, device: str) -> list[str]:
@@ -192,6 +275,7 @@ def main() -> None:
     parser.add_argument("--onnx", action="store_true", help="add ONNX Runtime (CPU)")
     parser.add_argument("--bfloat16", action="store_true", help="add bfloat16: PyTorch autocast, and ours where it can")
     parser.add_argument("--without", choices=("torch",), help="leave out PyTorch without CUDA graphs")
+    parser.add_argument("--real", type=Path, help="folder of `make real`, whose weights speak TEXTS")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
 
@@ -205,25 +289,28 @@ def main() -> None:
     print(f"{machine}; torch {report['torch']}")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        files = Reference().save(folder / "checkpoint")
+        files = Reference().save(folder / "checkpoint") if options.real is None else real_files(options.real, folder)
         (folder / "files.json").write_text(json.dumps(files))
         torch = options.without != "torch"
         asked = names(bfloat16=options.bfloat16, onnx=options.onnx, torch=torch, device=device)
+        if options.real is None:
+            work = {f"{phonemes} phonemes": random_ids(int(phonemes)) for phonemes in options.phonemes.split(",")}
+        else:
+            work = {text: real_ids(text, files) for text in TEXTS}
+            asked += [INT8] if options.onnx else []
         peers = [Peer(name, commands, name, str(folder), device) for name in asked]
-        lengths = [int(phonemes) for phonemes in options.phonemes.split(",")]
-        graphs = with_graphs(folder, device, random_ids(lengths[0])) if device == "cuda" else []
-        for phonemes in lengths:
-            ids = random_ids(phonemes)
+        graphs = with_graphs(folder, device, next(iter(work.values()))) if device == "cuda" else []
+        for title, ids in work.items():
             graphs = [peer for peer in graphs if attempt(peer, ids)]
-            rows, samples = measure([*peers, *graphs], ids, options.runs)
+            rows, samples = measure([*peers, *graphs], ids, options.runs, tolerance=LENGTHS if options.real else 0.0)
             seconds = samples / 24_000
             for row in rows.values():
                 row |= {"rtf": row["median_ms"] / 1e3 / seconds, "audio_s": seconds}
-            show(f"{phonemes} phonemes, {seconds:.2f} s of audio", rows, BASE if BASE in rows else "")
+            show(f"{title}, {seconds:.2f} s of audio", rows, BASE if BASE in rows else "")
             print("  real-time factors:", ", ".join(f"{row['rtf']:.3f}" for row in rows.values()))
             shown = peers[0].ask("stages", ids, options.runs)
             print("  stages:", ", ".join(f"{k} {v:.1f}" for k, v in shown.items()), "ms")
-            report[str(phonemes)] = {"peers": rows, "stages_ms": shown}
+            report[title] = {"peers": rows, "stages_ms": shown}
         report["memory_mb"] = {peer.name: peer.ask("memory") for peer in (*peers, *graphs)}
         for peer in (*peers, *graphs):
             peer.close()

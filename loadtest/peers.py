@@ -67,10 +67,21 @@ class Peer:
         self._process.join(30)
 
 
-def measure(peers: Sequence[Peer], work: Any, runs: int, warm: int = 2) -> tuple[Rows, Any]:
-    """Return median, least and most milliseconds of each peer's "run" of `work`, and the result, the same of all.
+def measure(peers: Sequence[Peer], work: Any, runs: int, warm: int = 2, tolerance: float = 0.0) -> tuple[Rows, Any]:
+    """Measure how long each peer's "run" of `work` takes.
 
-    The first `warm` of `runs + warm` rounds do not count. Raises SystemExit where peers disagree on the result.
+    Args:
+        peers: They take turns.
+        work: What each is given.
+        runs: Rounds that count.
+        warm: Rounds before them.
+        tolerance: Share by which results that are numbers may differ from the first peer's.
+
+    Returns:
+        Median, least and most milliseconds of each peer, and the first one's result.
+
+    Raises:
+        SystemExit: Peers disagree on the result.
     """
     times: dict[str, list[float]] = {peer.name: [] for peer in peers}
     results: dict[str, Any] = {}
@@ -80,7 +91,7 @@ def measure(peers: Sequence[Peer], work: Any, runs: int, warm: int = 2) -> tuple
             if round_number >= warm:
                 times[peer.name].append(milliseconds)
     (first, *others) = results.values()
-    if any(other != first for other in others):
+    if any(other != first and not (tolerance and abs(other / first - 1) <= tolerance) for other in others):
         raise SystemExit(f"peers disagree on the result: {results}")
     rows = {name: {"median_ms": statistics.median(t), "min_ms": min(t), "max_ms": max(t)} for name, t in times.items()}
     return rows, first

