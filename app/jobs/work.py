@@ -307,7 +307,7 @@ class _ChapterWork:
             async for chunk in stream:
                 stream.delivered(chunk)
                 await write(chunk.pcm)
-                found.append(replace(chunk, pcm=chunk.pcm[:0]))
+                found.append(chunk.without_audio())
             outcome = "ok"
         finally:
             stream.close(outcome)

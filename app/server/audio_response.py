@@ -108,6 +108,20 @@ async def encode_chunk(
         return await encode(encoder, None if chunk is None else chunk.pcm, last=last)
 
 
+async def encode_whole(
+    encoder: Encoder, stream: SpeechStream, first: SpokenChunk, rest: AsyncIterator[SpokenChunk] | None
+) -> tuple[bytes, list[SpokenChunk]]:
+    """Return the encoded audio of all chunks, and the chunks without theirs."""
+    if rest is None:
+        return await encode_chunk(encoder, stream, first, last=True), [first]
+    data, known = bytearray(await encode_chunk(encoder, stream, first)), [first.without_audio()]
+    async for chunk in rest:
+        data += await encode_chunk(encoder, stream, chunk)
+        known.append(chunk.without_audio())
+    data += await encode_chunk(encoder, stream, None)
+    return bytes(data), known
+
+
 class Reply:
     """Writer of one successful answer. `media_type`: None is that of the format, or of events."""
 
@@ -119,11 +133,11 @@ class Reply:
         self._send = send
         self._form = form
 
-    async def whole(self, only: SpokenChunk) -> None:
-        """Send one piece with its length: all of it is encoded first."""
-        encoder = self._encoder(whole=True)
-        data = await encode_chunk(encoder, self._stream, only, last=True)
-        self._stream.delivered(only)
+    async def whole(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk] | None = None) -> None:
+        """Send one piece with its length: all of it is encoded first. `rest`: what comes after `first`, if anything."""
+        data, chunks = await encode_whole(self._encoder(whole=True), self._stream, first, rest)
+        for chunk in chunks:
+            self._stream.delivered(chunk)
         report = await self._stream.verification()
         if report is not None:
             self._form = replace(self._form, extra={**self._form.extra, **report.headers()})

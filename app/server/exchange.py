@@ -163,7 +163,10 @@ async def run_until(gone: Waiting, aborted: Waiting, work: Coroutine[Any, Any, T
             finally:
                 group.cancel_scope.cancel()
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                failure = None  # the error has this frame
         raise DrainingError("The server is shutting down.") if ended[0] is aborted else ClientGoneError
     finally:
         for waiting in (gone, aborted):

@@ -15,9 +15,10 @@ from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.llm_text.clean import Cleaner
 from app.llm_text.hidden import hide
 from app.speech.service import PreparedSpeech, SpeechService
-from app.speech.stream import SpeechStream
+from app.speech.stream import SpeechStream, most_silence
 from app.speech.variants import Variants
 from app.ssml.source import SsmlText, is_ssml
+from app.text import marks
 from app.text.types import PLAIN, Script, Style
 from app.translation.text import codes
 
@@ -53,8 +54,9 @@ class Document:
     async def prepare(self, service: SpeechService, speech: PreparedSpeech) -> tuple[PreparedSpeech, Document]:
         """Return `speech` with the watermark that one of the voices needs, and the document with its voices.
 
-        Raises ServiceError for a voice or a language that `speech` cannot take.
+        Raises ServiceError for a voice or a language that `speech` cannot take, and for pauses that last too long.
         """
+        self._check_silence()
         variants = Variants(service, speech)
         for style in dict.fromkeys(replace(part.manner, gain=1.0) for part in self.parts):
             await variants.prepare(style)
@@ -65,6 +67,19 @@ class Document:
             speech = replace(speech, marker=variants.marker)
         variants.rewind()
         return speech, replace(self, ignored=(*self.ignored, *variants.ignored), variants=variants)
+
+    def _check_silence(self) -> None:
+        """Raise MarkupError if the pauses last too long: a pause of seconds takes few characters."""
+        seconds, characters = 0.0, 0
+        for part in self.parts:
+            pauses = [] if part.script is not None else marks.pauses(part.text)
+            seconds += sum(pause.seconds for pause in pauses) + (part.script.pause or 0.0 if part.script else 0.0)
+            characters += len(part.text) - sum(pause.end - pause.start for pause in pauses)
+        if seconds > most_silence(characters):
+            raise errors.MarkupError(
+                f"The pauses of the text last {seconds:.0f} seconds; at most {most_silence(characters):.0f} are "
+                f"accepted for its {characters} characters."
+            )
 
     def feed(self, stream: SpeechStream) -> None:
         """Have `stream` speak the document and end."""

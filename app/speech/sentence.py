@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from app.engine.jobs import Results
 from app.speech.cache import CachedSentence, RecordedSentence
 from app.speech.service import PreparedSpeech
@@ -59,6 +61,10 @@ class SpokenChunk:
     source: str | None = None
     last: bool = True
     marks: tuple[MarkTime, ...] = ()
+
+    def without_audio(self) -> SpokenChunk:
+        """Return the text and the times alone: they are kept for long, and need little memory."""
+        return replace(self, pcm=np.zeros(0, np.float32))
 
 
 @dataclass(frozen=True, slots=True)

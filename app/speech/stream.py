@@ -43,6 +43,11 @@ PHONEMES = 2
 GIVE_WAY = 0.001
 
 
+def most_silence(characters: int) -> float:
+    """Return the seconds of silence that a text of so many characters may have: pauses beyond are left out."""
+    return 600.0 + 0.5 * characters
+
+
 class SpeechStream:
     """Text in (`feed`, `finish`), SpokenChunks out (`async for`). `close` must be called in the end.
 
@@ -109,6 +114,8 @@ class SpeechStream:
         self._space = ""  # white space at the end of the last text
         self._after_speech = False  # no pause since the last sentence
         self._tail = 0.0  # seconds of silence at the end of the last sentence
+        self._silence = 0.0  # seconds so far
+        self._most_silence = most_silence(0)
         self._speed = 1.0  # of the last sentence
         self._pause_seconds: dict[PauseKind, float] = {**service.settings.pauses, **speech.options.pauses}
         self._translated_characters = 0
@@ -135,6 +142,7 @@ class SpeechStream:
             script: the manner in which markup has it spoken.
             style: the manner of a text without a script.
         """
+        self._most_silence += most_silence(len(text)) - most_silence(0)
         self._fed.put_nowait((text, Origin(offset, source, script, style)))
 
     async def prepare(self, style: Style) -> PreparedSpeech:
@@ -221,7 +229,8 @@ class SpeechStream:
         if self._verifier is not None:
             self._verifier.close()
         if self._admission is not None:
-            self._admission.close(self.timeline.busy, self.timeline.audio_seconds, whole=outcome == "ok")
+            spoken = max(0.0, self.timeline.audio_seconds - self._silence)
+            self._admission.close(self.timeline.busy, spoken, whole=outcome == "ok")
         if self._background:
             metrics.record_background(self.timeline, self.labels)
         else:
@@ -436,7 +445,7 @@ class SpeechStream:
                         self._marking.reset()
                     self._after_speech = False
                     seconds = self._due("paragraph") - LEAD if planned.seconds is None else planned.seconds
-                    for pcm in silence(seconds, self._rate):
+                    for pcm in silence(self._allowed(seconds), self._rate):
                         yield replace(self._place(pcm, "", 0, 0, ()), marks=marks)
                         marks = ()
                 else:
@@ -451,7 +460,7 @@ class SpeechStream:
 
     async def _speak(self, sentence: Sentence) -> AsyncIterator[SpokenChunk]:
         source = sentence.source
-        lead = self._due("sentence") if self._after_speech else LEAD
+        lead = max(LEAD, self._allowed(self._due("sentence"))) if self._after_speech else LEAD
         trimmer = Trimmer(self._rate, lead, fill=self._after_speech)
         self._after_speech = True
         sentence.begin = self._position / self._rate
@@ -494,6 +503,12 @@ class SpeechStream:
         """
         seconds = max(self._pause_seconds["sentence"], self._pause_seconds[kind])
         return max(LEAD, seconds / self._speed - self._tail)
+
+    def _allowed(self, seconds: float) -> float:
+        """Return how much of a silence the text may still have, and count it."""
+        seconds = min(seconds, self._most_silence - self._silence)
+        self._silence += seconds
+        return seconds
 
     def _finished(self, sentence: Sentence) -> None:
         """Note that all audio of a sentence was read."""

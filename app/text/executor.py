@@ -87,6 +87,8 @@ class RoundRobinThread:
             return await work.result
         finally:
             work.dropped = True
+            # The result's error has this frame: without the cycle all that its frames hold is freed at once.
+            del work
 
     def close(self) -> None:
         """End the thread after its current step, and cancel the rest of the work."""
@@ -105,6 +107,7 @@ class RoundRobinThread:
             if self._advance(work):
                 with self._changed:
                     self._waiting.append(work)
+            del work  # while this thread waits, nothing of it is kept
         for work in self._waiting:
             work.tell(work.result.cancel, None)
 
@@ -126,4 +129,5 @@ class RoundRobinThread:
         except BaseException as error:
             work.steps.close()
             work.tell(work.result.set_exception, error)
+            del work  # as in run_steps
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +16,8 @@ MAX_ENTRIES: Final = 20_000
 """Most entries of one lexicon."""
 MAX_GRAPHEME: Final = 100
 """Most characters of a word or phrase."""
+# Words that are looked up in one turn.
+_TURN: Final = 200
 MAX_ALIAS: Final = 500
 """Most characters of the words in its place."""
 
@@ -34,10 +36,10 @@ class LexiconEntry:
     alias: str = ""
     any_case: bool | None = None
 
-    def matches(self, text: str) -> bool:
-        """Return whether characters that are equal but for their case have the right one."""
-        free = self.grapheme.islower() if self.any_case is None else self.any_case
-        return free or " ".join(text.split()) == " ".join(self.grapheme.split())
+    @property
+    def matches_any_case(self) -> bool:
+        """Whether characters that are equal but for their case are this entry's."""
+        return self.grapheme.islower() if self.any_case is None else self.any_case
 
 
 def make_entry(
@@ -80,10 +82,27 @@ def make_entry(
 
 @dataclass(slots=True)
 class _Node:
-    """Node of a tree of tokens: entries that end here, and nodes by the next token and whether space is before it."""
+    """Node of a tree of tokens: nodes by the next token and whether space is before it, and entries that end here.
+
+    Of entries with one spelling, and of those for any case, the first counts. `cases` are those that only match as
+    they are written and come before `any_case`.
+    """
 
     following: dict[tuple[bool, str], _Node] = field(default_factory=dict)
-    entries: list[LexiconEntry] = field(default_factory=list)
+    cases: dict[str, LexiconEntry] = field(default_factory=dict)
+    any_case: LexiconEntry | None = None
+
+    def add(self, entry: LexiconEntry) -> None:
+        """Add an entry that ends here."""
+        if self.any_case is None and entry.matches_any_case:
+            self.any_case = entry
+        elif self.any_case is None:
+            self.cases.setdefault(" ".join(entry.grapheme.split()), entry)
+
+    def find(self, written: str) -> LexiconEntry | None:
+        """Return the entry of characters that are equal but for their case."""
+        exact = self.cases.get(" ".join(written.split())) if self.cases else None
+        return exact or self.any_case
 
 
 class Lexicon:
@@ -101,7 +120,7 @@ class Lexicon:
                 key = bool(end) and token.start() > end, token.group().casefold()
                 node = node.following.setdefault(key, _Node())
                 end = token.end()
-            node.entries.append(entry)
+            node.add(entry)
 
     def speaks(self, language: str) -> bool:
         """Return whether it applies to texts in `language`, a tag of `app.text.languages`."""
@@ -120,8 +139,7 @@ class Lexicon:
             if following is None:
                 break
             node = following
-            said = text[tokens[first].start() : token.end()]
-            found = next((entry for entry in node.entries if entry.matches(said)), None)
+            found = node.find(text[tokens[first].start() : token.end()])
             if found is not None:
                 best = found, number + 1
         return best
@@ -129,8 +147,8 @@ class Lexicon:
 
 def find_readings(
     text: str, lexicons: Iterable[Lexicon], language: str, taken: Sequence[tuple[int, int]] = ()
-) -> list[Reading]:
-    """Return the readings that lexicons give to words of a text, in order.
+) -> Iterator[Reading | None]:
+    """Yield the readings that lexicons give to words of a text, in order, and None where others may have a turn.
 
     Args:
         text: The text.
@@ -139,12 +157,12 @@ def find_readings(
         taken: Characters [start, end) that have a reading already, in order.
     """
     used = [lexicon for lexicon in lexicons if lexicon.entries and lexicon.speaks(language)]
-    if not used:
-        return []
-    tokens = list(_TOKEN.finditer(text))
-    readings: list[Reading] = []
-    number, block = 0, 0
+    tokens = list(_TOKEN.finditer(text)) if used else []
+    number, block, looked_up = 0, 0, 0
     while number < len(tokens):
+        looked_up += 1
+        if looked_up % _TURN == 0:
+            yield None
         start = tokens[number].start()
         while block < len(taken) and taken[block][1] <= start:
             block += 1
@@ -154,7 +172,4 @@ def find_readings(
             number += 1
             continue
         entry, number = found
-        readings.append(
-            Reading(start, end, start, end, phonemes=entry.phonemes, alias=entry.alias, source="user-lexicon")
-        )
-    return readings
+        yield Reading(start, end, start, end, phonemes=entry.phonemes, alias=entry.alias, source="user-lexicon")

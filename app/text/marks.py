@@ -80,6 +80,14 @@ def parse(text: str, *, english: bool = True) -> list[Mark]:
     return marks
 
 
+def pauses(text: str) -> list[PauseMark]:
+    """Return the pauses of a text in order, those of its marks that are well-formed."""
+    try:
+        return [mark for mark in parse(text) if isinstance(mark, PauseMark)]
+    except MarkupError:
+        return []  # whoever speaks the text says why
+
+
 def voices(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and name of each `[voice:NAME]` of a text, in order."""
     for match in _VOICE.finditer(text):

@@ -38,19 +38,31 @@ class _MarkedText:
     `readings` are those that are left, the next one last.
     """
 
-    def __init__(self, text: str, script: Script | None, lexicons: Sequence[Lexicon], language: str) -> None:
+    def __init__(self, text: str, script: Script | None, language: str) -> None:
         text, self.steps = characters.normalize(text, language)
         self.text = text
         if script is not None and self.steps:
             script = _moved(script, self.steps)
         english = language.startswith("en")
         self.marks = marks.parse(text, english=english) if script is None else list(script.readings)
-        if lexicons:
-            found = find_readings(text, lexicons, language, [(mark.start, mark.end) for mark in self.marks])
-            self.marks = sorted([*self.marks, *found], key=lambda mark: mark.start)
         self.spans = () if script is None else script.spans
-        self.plain = marks.hide(text, self.marks)
+        self._take_marks()
+
+    def _take_marks(self) -> None:
+        self.plain = marks.hide(self.text, self.marks)
         self.readings = [mark for mark in reversed(self.marks) if isinstance(mark, Reading)]
+
+    def look_up(self, lexicons: Sequence[Lexicon], language: str) -> Iterator[None]:
+        """Add the readings of lexicons; pause where others may have a turn."""
+        found: list[Reading] = []
+        for reading in find_readings(self.text, lexicons, language, [(mark.start, mark.end) for mark in self.marks]):
+            if reading is None:
+                yield
+            else:
+                found.append(reading)
+        if found:
+            self.marks = sorted([*self.marks, *found], key=lambda mark: mark.start)
+            self._take_marks()
 
     def regions(self) -> Iterator[tuple[int, int, float]]:
         """Yield the spans between explicit pauses, each with the seconds of the pause after it."""
@@ -158,21 +170,28 @@ class Phonemizer:
     ) -> Iterator[SpeechSegment]:
         """Return the segments of a text, lazily: the first sentence does not wait for the rest.
 
+        Pauses of no length are places where others may have a turn.
+
         `symbols` are the phoneme characters of the model. Utterances have no others. `max_phonemes` (at least 1)
         bounds `Utterance.phonemes`: longer sentences are cut at clauses, then words, then inside a word. Every letter
         and digit of the text lies in some word of some utterance, but for the numbers of notes.
 
-        Raises MarkupError and NothingToSpeakError at once, before the first segment.
+        Raises MarkupError at once, and NothingToSpeakError before the first segment.
         """
         _check_limit(max_phonemes)
-        marked = self._parse(text, script, lexicons)
+        marked = _MarkedText(text, script, self.language.tag)
 
         def speak(start: int, end: int) -> Iterator[Utterance | None]:
             for first, last, pieces in self._sentences(marked, start, end):
                 yield None
                 yield from make_utterances(text, first, last, pieces, symbols=symbols, max_phonemes=max_phonemes)
 
-        return _arrange(marked, speak)
+        def arrange() -> Iterator[SpeechSegment]:
+            yield from (Pause(0.0) for _ in marked.look_up(lexicons, self.language.tag))
+            self._check(marked)
+            yield from _arrange(marked, speak)
+
+        return arrange()
 
     def tokens(
         self,
@@ -182,10 +201,15 @@ class Phonemizer:
         script: Script | None = None,
         lexicons: Sequence[Lexicon] = (),
     ) -> Iterator[list[Token]]:
-        """Return the tokens of each sentence of a text, lazily. Raises as `segments` does."""
-        marked = self._parse(text, script, lexicons)
+        """Return the tokens of each sentence of a text, lazily; none where others may have a turn.
+
+        Raises as `segments` does.
+        """
+        marked = _MarkedText(text, script, self.language.tag)
 
         def read() -> Iterator[list[Token]]:
+            yield from ([] for _ in marked.look_up(lexicons, self.language.tag))
+            self._check(marked)
             for first, last, _ in marked.regions():
                 for start, end in paragraphs(marked.plain, first, last):
                     for _, _, pieces in self._sentences(marked, start, end):
@@ -193,12 +217,11 @@ class Phonemizer:
 
         return read()
 
-    def _parse(self, text: str, script: Script | None, lexicons: Sequence[Lexicon]) -> _MarkedText:
-        marked = _MarkedText(text, script, lexicons, self.language.tag)
+    def _check(self, marked: _MarkedText) -> None:
+        """Raise NothingToSpeakError if a text has nothing to speak."""
         speaks = any(map(str.isalnum, marked.plain)) or _SPOKEN_SYMBOLS.intersection(marked.plain)
         if not speaks and not (self._name_emoji and markup.has_emoji(marked.plain)):
             raise NothingToSpeakError(_NOTHING)
-        return marked
 
     def _sentences(self, marked: _MarkedText, start: int, end: int) -> Iterator[tuple[int, int, list[Piece]]]:
         """Yield the bounds of each sentence of one paragraph, and its pieces with their phonemes."""
@@ -357,9 +380,7 @@ class TextPlanner:
     ) -> Iterator[SpeechSegment]:
         """Return the segments of `text`, lazily. See `Planner.segments`; `symbols` are phonemes and are ignored."""
         _check_limit(max_phonemes)
-        marked = _MarkedText(text, script, lexicons, self._language)
-        if not any(map(str.isalnum, marked.plain)):
-            raise NothingToSpeakError(_NOTHING)
+        marked = _MarkedText(text, script, self._language)
 
         def speak(start: int, end: int) -> Iterator[Utterance | None]:
             position = start
@@ -377,7 +398,13 @@ class TextPlanner:
                     span = characters.original_span(marked.steps, begin, position)
                     yield from self._utterances(text, *span, "".join(parts), max_phonemes)
 
-        return _arrange(marked, speak)
+        def arrange() -> Iterator[SpeechSegment]:
+            yield from (Pause(0.0) for _ in marked.look_up(lexicons, self._language))
+            if not any(map(str.isalnum, marked.plain)):
+                raise NothingToSpeakError(_NOTHING)
+            yield from _arrange(marked, speak)
+
+        return arrange()
 
     def _utterances(self, text: str, start: int, end: int, read: str, limit: int) -> Iterator[Utterance]:
         """Yield the utterances of `read`, which is [start, end) of `text` without markup."""

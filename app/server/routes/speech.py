@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -64,12 +63,6 @@ def check_text(text: str, limit: int, field: str = "input") -> None:
         raise EmptyInputError(f"'{field}' is empty; send the text to speak.", param=field)
     if len(text) > limit:
         raise TextTooLongError(f"'{field}' has {len(text)} characters; at most {limit} are accepted.", param=field)
-
-
-def _joined(chunks: Sequence[SpokenChunk]) -> SpokenChunk:
-    """Return the audio of all chunks as one."""
-    duration = sum(chunk.duration for chunk in chunks)
-    return replace(chunks[0], pcm=np.concatenate([chunk.pcm for chunk in chunks]), duration=duration)
 
 
 class SpeechResponse(StreamExchange[SpeechStream]):
@@ -183,10 +176,11 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         reply = self.make_reply(stream, self.send, form)
         first = await anext(chunks)
         if self._subtitles is not None:
-            await self._send_subtitles(self._subtitles, stream, [first, *[chunk async for chunk in chunks]])
+            rest = [chunk.without_audio() async for chunk in chunks]
+            await self._send_subtitles(self._subtitles, stream, [first, *rest])
         elif stream.verified and not self._sse:
             # The result goes into the head: all is heard before the first byte.
-            await reply.whole(_joined([first, *[chunk async for chunk in chunks]]))
+            await reply.whole(first, chunks)
         elif await stream.is_whole():
             await reply.whole(first)
         else:

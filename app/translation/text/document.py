@@ -189,11 +189,11 @@ def _trim(tokens: Block) -> Block:
 
     A pair of marks inside the sentence stays, unless it encloses the whole sentence.
     """
-    inside = {id(token) for token in tokens}
+    inside = {token.start for token in tokens if token.partner is not None}
     first, last = 0, len(tokens) - 1
 
     def paired(token: InlineToken) -> bool:
-        return token.partner is not None and id(token.partner) in inside
+        return token.partner in inside
 
     def is_edge(token: InlineToken) -> bool:
         if token.kind is InlineKind.TEXT:
@@ -205,7 +205,7 @@ def _trim(tokens: Block) -> Block:
             first += 1
         elif is_edge(tokens[last]):
             last -= 1
-        elif tokens[first].kind is InlineKind.OPEN and tokens[first].partner is tokens[last]:
+        elif tokens[first].kind is InlineKind.OPEN and tokens[first].partner == tokens[last].start:
             first, last = first + 1, last - 1
         else:
             break

@@ -38,19 +38,20 @@ class InlineKind(Enum):
 class InlineToken:
     """Characters [start, end) of the source. `view` is the visible text, with entities decoded.
 
-    `out` replaces the source in a translated sentence (a short reference link must keep its label).
+    `partner` is the start of the token that ends what this one begins, or the other way. `out` replaces the source in a
+    translated sentence (a short reference link must keep its label).
     """
 
     start: int
     end: int
     kind: InlineKind
     view: str = ""
-    partner: InlineToken | None = None
+    partner: int | None = None
     out: str | None = None
 
     def pair(self, opening: InlineToken) -> None:
         """Make this token the partner of `opening`."""
-        self.partner, opening.partner = opening, self
+        self.partner, opening.partner = opening.start, self.start
 
 
 Block = list[InlineToken]

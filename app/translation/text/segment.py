@@ -142,15 +142,15 @@ class Segment:
         return "".join((*pieces, self._escaped(_between(after, translation[position:], [], spaced=spaced))))
 
     def _is_nested(self, order: Sequence[int]) -> bool:
-        inside = {id(token) for index in self._marked for token in self._groups[index]}
+        inside = {token.start for index in self._marked for token in self._groups[index] if token.partner is not None}
         opened: list[InlineToken] = []
         for index in order:
             for token in self._groups[index]:
-                if token.partner is None or id(token.partner) not in inside:
+                if token.partner not in inside:
                     continue
                 if token.kind is InlineKind.OPEN:
                     opened.append(token)
-                elif not opened or opened.pop() is not token.partner:
+                elif not opened or opened.pop().start != token.partner:
                     return False
         return True
 

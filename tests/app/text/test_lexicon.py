@@ -8,7 +8,7 @@ from app.text.errors import LexiconError
 from app.text.lexicon import Lexicon, LexiconEntry, find_readings, make_entry
 from app.text.lexicon_files import MAX_BYTES, read_lexicon
 from app.text.planner import TextPlanner, get_phonemizer
-from app.text.types import Utterance
+from app.text.types import Pause, Utterance
 
 LINES = "\ufeff# comment\n# language: en\nNguyen\t/wˈɪn/\nW3C = World Wide Web Consortium\nnew york\tthe big apple\n\n"
 PLS = """<?xml version="1.0" encoding="UTF-8"?>
@@ -20,7 +20,7 @@ PLS = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def matched(text: str, *entries: LexiconEntry, language: str = "en-us") -> list[str]:
-    return [text[each.start : each.end] for each in find_readings(text, [Lexicon(entries)], language)]
+    return [text[each.start : each.end] for each in find_readings(text, [Lexicon(entries)], language) if each]
 
 
 def spoken(text: str, lexicon: Lexicon, language: str = "en-us") -> list[tuple[str, str, str]]:
@@ -98,6 +98,21 @@ def test_the_first_lexicon_that_knows_a_word_decides() -> None:
     french = Lexicon([make_entry("gate", alias="porte")], "fr")
     (reading,) = find_readings("the gate", [french, second], "en-us")
     assert reading.alias == "wall"
+
+
+def test_of_entries_that_differ_in_case_the_spelling_decides() -> None:
+    entries = [make_entry("Us", alias="one"), make_entry("us", alias="two"), make_entry("US", alias="three")]
+    found = [each and each.alias for each in find_readings("Us us US uS", [Lexicon(entries)], "en-us")]
+    assert found == ["one", "two", "two", "two"]
+    spellings = [Lexicon([make_entry(f"A{'b' * number}{'B' * (30 - number)}", alias="x") for number in range(31)])]
+    assert list(find_readings(" ".join(["A" + "b" * 30, "A" + "B" * 30, "a" * 31]), spellings, "en-us"))
+    assert not list(find_readings("a" + "b" * 30, spellings, "en-us"))
+
+
+def test_others_have_turns_while_words_are_looked_up() -> None:
+    lexicon = Lexicon([make_entry("gate", alias="door")])
+    assert list(find_readings("wall " * 1_000, [lexicon], "en-us")).count(None) >= 4
+    assert next(get_phonemizer("en-us").segments("wall " * 1_000, lexicons=[lexicon])) == Pause(0.0)
 
 
 def test_words_are_read_as_the_lexicon_says() -> None:

@@ -9,6 +9,7 @@ next one begins, and the last one of a piece ends with the piece.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -30,6 +31,12 @@ class Alignment:
     def ends(self) -> tuple[float, ...]:
         """Second at which each character ends: the start of the next one."""
         return (*self.starts[1:], self.end) if self.starts else ()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Alignment]) -> Alignment:
+        """Return one alignment of all parts, in their order."""
+        starts = tuple(start for part in parts for start in part.starts)
+        return cls("".join(part.text for part in parts), starts, parts[-1].end)
 
     def __add__(self, later: Alignment) -> Alignment:
         return Alignment(self.text + later.text, self.starts + later.starts, later.end) if later.text else self

@@ -7,16 +7,17 @@ A request is one of `/v1/audio/speech` under other names. `schemas` lists the fi
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Send
 
 from app.errors import NotFoundError, ServiceError, UnknownVoiceError
-from app.server.audio_response import Reply, ReplyForm, encode_chunk
+from app.server.audio_response import Reply, ReplyForm, encode_whole
 from app.server.compat.elevenlabs.alignment import Aligner, Alignment
 from app.server.compat.elevenlabs.schemas import (
     DEFAULT_OUTPUT,
@@ -180,6 +181,10 @@ class _TimedResponse(_SpeechResponse):
         return TimedReply(stream, send, known, self._body.input, in_lines=self._in_lines)
 
 
+# Bytes of audio that are sent at once; a multiple of 3, so that their base64 can be joined.
+_PIECE: Final = 3 << 18
+
+
 class TimedReply(Reply):
     """JSON with audio and alignment: one object, or one per line."""
 
@@ -190,31 +195,24 @@ class TimedReply(Reply):
         self._aligner = Aligner(text, timed=stream.speech.synthesizer.reads == "phonemes")
         self._in_lines = in_lines
 
-    async def whole(self, only: SpokenChunk) -> None:
-        encoder = self._encoder(whole=True)
-        data = await encode_chunk(encoder, self._stream, only, last=True)
-        self._stream.delivered(only)
-        body = self._json(data, self._aligner.push(only) + self._aligner.finish())
-        await self._start(len(body))
-        await self._body(body, more=False)
+    async def whole(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk] | None = None) -> None:
+        data, chunks = await encode_whole(self._encoder(whole=True), self._stream, first, rest)
+        parts = [*map(self._aligner.push, _sentences(chunks)), self._aligner.finish()]
+        for chunk in chunks:
+            self._stream.delivered(chunk)
+        # The audio goes into its place in pieces: copies of it all would take long.
+        begin, end = self._json(b"", Alignment.joined(parts)).split(b'""', 1)
+        await self._start(len(begin) + len(end) + 2 + 4 * math.ceil(len(data) / 3))
+        await self._body(begin + b'"', more=True)
+        for start in range(0, len(data), _PIECE):
+            await self._body(base64.b64encode(data[start : start + _PIECE]), more=True)
+        await self._body(b'"' + end, more=False)
 
     async def streamed(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]) -> None:
         if self._in_lines:
             await super().streamed(first, rest)
-            return
-        chunks = [first, *[chunk async for chunk in rest]]
-        encoder = self._encoder(whole=True)
-        data = bytearray()
-        for chunk in chunks:
-            data += await encode_chunk(encoder, self._stream, chunk, last=chunk is chunks[-1])
-        alignment = Alignment("", (), 0.0)
-        for sentence in _sentences(chunks):
-            alignment += self._aligner.push(sentence)
-        body = self._json(bytes(data), alignment + self._aligner.finish())
-        for chunk in chunks:
-            self._stream.delivered(chunk)
-        await self._start(len(body))
-        await self._body(body, more=False)
+        else:
+            await self.whole(first, rest)
 
     def _piece(self, data: bytes, chunk: SpokenChunk | None) -> bytes:
         alignment = self._aligner.finish() if chunk is None else self._aligner.push(chunk)

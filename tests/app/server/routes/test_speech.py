@@ -143,6 +143,17 @@ def test_a_lexicon_costs_the_words_that_it_says(start_server: Any, tmp_path: Pat
     assert (answers, len(server.tone.begun)) == ([200, 429, 200, 429], 1)
 
 
+def test_silence_is_bounded_by_the_words(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = post(server, input="Hi. " + "[pause:10s] " * 70)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_markup")
+    breaks = "<speak>Hi." + "<break time='10s'/>Hi." * 80 + "</speak>"
+    assert "at most" in post(server, input=breaks).json()["error"]["message"]
+    monkeypatch.setattr("app.speech.stream.most_silence", lambda _: 2.0)
+    body = {"input": "One. Two. Three. Four.", "response_format": "pcm", "pauses": {"sentence": 1.5}}
+    with_pauses, without = (post(server, **(body | more)).content for more in ({}, {"pauses": {"sentence": 0}}))
+    assert (len(with_pauses) - len(without)) / 48_000 == pytest.approx(2.0, abs=0.1)
+
+
 def test_markup_is_text_where_the_client_says_so(server: Any) -> None:
     assert post(server, input="<speak>Stop. Go.</b>", input_type="text").status_code == 200
 

@@ -1,5 +1,6 @@
 """`POST /v1/translate` over a real socket, with a translator that writes capitals."""
 
+import gc
 import json
 import re
 from collections.abc import Generator
@@ -10,6 +11,9 @@ import httpx
 import pytest
 
 from app.translation import service
+from app.translation.plan import PlannedText
+from app.translation.text.document import Document
+from app.translation.text.inline import InlineToken
 
 TRANSLATE = "/v1/translate"
 LONG = "This is the first. Here is the second one. And this is the third of them. Now the fourth one."
@@ -70,6 +74,22 @@ def test_ten_thousand_sentences_are_served_in_their_order(translating: Any) -> N
     assert sum(sizes) == 10_000
     assert max(sizes) == translating.shout.max_batch
     assert post(translating, text=[*given, "One more."]).json()["error"]["code"] == "text_too_long"
+
+
+@pytest.mark.parametrize("given", [{"format": "html"}, {"format": "text"}, {"format": "html", "stream": True}])
+def test_what_is_refused_is_freed_without_the_collector(
+    translating: Any, wait_until: Any, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    # A collection of very many objects that refer to each other stops every request.
+    gc.collect()
+    gc.disable()
+    monkeypatch.setattr(gc, "collect", lambda: 0)
+    try:
+        assert post(translating, text="Hello <b>there</b>. " * 50 + "A quark.", **given).status_code == 400
+        kinds = (Document, InlineToken, PlannedText)
+        assert wait_until(lambda: not any(isinstance(each, kinds) for each in gc.get_objects()), seconds=3)
+    finally:
+        gc.enable()
 
 
 def test_languages_are_detected_text_by_text(translating: Any) -> None:
