@@ -109,11 +109,9 @@ async def encode_chunk(
 
 
 async def encode_whole(
-    encoder: Encoder, stream: SpeechStream, first: SpokenChunk, rest: AsyncIterator[SpokenChunk] | None
+    encoder: Encoder, stream: SpeechStream, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]
 ) -> tuple[bytes, list[SpokenChunk]]:
     """Return the encoded audio of all chunks, and the chunks without theirs."""
-    if rest is None:
-        return await encode_chunk(encoder, stream, first, last=True), [first]
     data, known = bytearray(await encode_chunk(encoder, stream, first)), [first.without_audio()]
     async for chunk in rest:
         data += await encode_chunk(encoder, stream, chunk)
@@ -135,7 +133,11 @@ class Reply:
 
     async def whole(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk] | None = None) -> None:
         """Send one piece with its length: all of it is encoded first. `rest`: what comes after `first`, if anything."""
-        data, chunks = await encode_whole(self._encoder(whole=True), self._stream, first, rest)
+        encoder = self._encoder(whole=True)
+        if rest is None:
+            data, chunks = await encode_chunk(encoder, self._stream, first, last=True), [first]
+        else:
+            data, chunks = await encode_whole(encoder, self._stream, first, rest)
         for chunk in chunks:
             self._stream.delivered(chunk)
         report = await self._stream.verification()

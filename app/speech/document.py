@@ -15,7 +15,7 @@ from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.llm_text.clean import Cleaner
 from app.llm_text.hidden import hide
 from app.speech.service import PreparedSpeech, SpeechService
-from app.speech.stream import SpeechStream, most_silence
+from app.speech.stream import MAX_SILENCE_SECONDS, SILENCE_PER_CHARACTER, SpeechStream
 from app.speech.variants import Variants
 from app.ssml.source import SsmlText, is_ssml
 from app.text import marks
@@ -26,6 +26,8 @@ InputType = Literal["auto", "text", "llm", "ssml"]
 
 # Characters of SSML that are read in one turn of the text thread.
 _SLICE: Final = 2_000
+# Characters of which one begins every pause in a text.
+_MARKS: Final = frozenset("[<{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Document:
 
         Raises ServiceError for a voice or a language that `speech` cannot take, and for pauses that last too long.
         """
-        self._check_silence()
+        if any(part.script is not None or _MARKS.intersection(part.text) for part in self.parts):
+            self._check_silence()
         variants = Variants(service, speech)
         for style in dict.fromkeys(replace(part.manner, gain=1.0) for part in self.parts):
             await variants.prepare(style)
@@ -75,10 +78,11 @@ class Document:
             pauses = [] if part.script is not None else marks.pauses(part.text)
             seconds += sum(pause.seconds for pause in pauses) + (part.script.pause or 0.0 if part.script else 0.0)
             characters += len(part.text) - sum(pause.end - pause.start for pause in pauses)
-        if seconds > most_silence(characters):
+        most = MAX_SILENCE_SECONDS + SILENCE_PER_CHARACTER * characters
+        if seconds > most:
             raise errors.MarkupError(
-                f"The pauses of the text last {seconds:.0f} seconds; at most {most_silence(characters):.0f} are "
-                f"accepted for its {characters} characters."
+                f"The pauses of the text last {seconds:.0f} seconds; at most {most:.0f} are accepted for its "
+                f"{characters} characters."
             )
 
     def feed(self, stream: SpeechStream) -> None:

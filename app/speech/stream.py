@@ -39,13 +39,11 @@ from models.timeline import Stage, Timeline
 AHEAD = 2
 # Phonemes that a character of a text has at most on average: what a lexicon makes longer costs more.
 PHONEMES = 2
+# Seconds of silence that a text of any length may have, and those for each of its characters. More is left out.
+MAX_SILENCE_SECONDS = 600.0
+SILENCE_PER_CHARACTER = 0.5
 # Seconds that the model's thread has to begin before the next sentence is planned.
 GIVE_WAY = 0.001
-
-
-def most_silence(characters: int) -> float:
-    """Return the seconds of silence that a text of so many characters may have: pauses beyond are left out."""
-    return 600.0 + 0.5 * characters
 
 
 class SpeechStream:
@@ -115,7 +113,7 @@ class SpeechStream:
         self._after_speech = False  # no pause since the last sentence
         self._tail = 0.0  # seconds of silence at the end of the last sentence
         self._silence = 0.0  # seconds so far
-        self._most_silence = most_silence(0)
+        self._most_silence = MAX_SILENCE_SECONDS
         self._speed = 1.0  # of the last sentence
         self._pause_seconds: dict[PauseKind, float] = {**service.settings.pauses, **speech.options.pauses}
         self._translated_characters = 0
@@ -142,7 +140,7 @@ class SpeechStream:
             script: the manner in which markup has it spoken.
             style: the manner of a text without a script.
         """
-        self._most_silence += most_silence(len(text)) - most_silence(0)
+        self._most_silence += SILENCE_PER_CHARACTER * len(text)
         self._fed.put_nowait((text, Origin(offset, source, script, style)))
 
     async def prepare(self, style: Style) -> PreparedSpeech:

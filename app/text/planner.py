@@ -46,10 +46,7 @@ class _MarkedText:
         english = language.startswith("en")
         self.marks = marks.parse(text, english=english) if script is None else list(script.readings)
         self.spans = () if script is None else script.spans
-        self._take_marks()
-
-    def _take_marks(self) -> None:
-        self.plain = marks.hide(self.text, self.marks)
+        self.plain = marks.hide(text, self.marks)
         self.readings = [mark for mark in reversed(self.marks) if isinstance(mark, Reading)]
 
     def look_up(self, lexicons: Sequence[Lexicon], language: str) -> Iterator[None]:
@@ -60,9 +57,9 @@ class _MarkedText:
                 yield
             else:
                 found.append(reading)
-        if found:
-            self.marks = sorted([*self.marks, *found], key=lambda mark: mark.start)
-            self._take_marks()
+        self.marks = sorted([*self.marks, *found], key=lambda mark: mark.start)
+        self.plain = marks.hide(self.text, self.marks)
+        self.readings = [mark for mark in reversed(self.marks) if isinstance(mark, Reading)]
 
     def regions(self) -> Iterator[tuple[int, int, float]]:
         """Yield the spans between explicit pauses, each with the seconds of the pause after it."""
@@ -106,12 +103,29 @@ def _moved(script: Script, steps: characters.Steps) -> Script:
     return replace(script, readings=seen, spans=tuple(moved(each, "start", "end") for each in script.spans))
 
 
-def _arrange(marked: _MarkedText, speak: Callable[[int, int], Iterator[Utterance | None]]) -> Iterator[SpeechSegment]:
+def _arrange(
+    marked: _MarkedText,
+    lexicons: Sequence[Lexicon],
+    language: str,
+    speaks: Callable[[str], bool],
+    speak: Callable[[int, int], Iterator[Utterance | None]],
+) -> Iterator[SpeechSegment]:
     """Yield the utterances of a text, and the pauses between them.
 
-    `speak` makes the utterances of the paragraph [first, last), and None before those of each sentence. Raises
-    NothingToSpeakError at the end if nothing was spoken.
+    Args:
+        marked: The text.
+        lexicons: They give readings to its words.
+        language: Its tag.
+        speaks: Whether a text without marks has something to speak.
+        speak: Makes the utterances of the paragraph [first, last), and None before those of each sentence.
+
+    Raises:
+        NothingToSpeakError: At once, or at the end if nothing was spoken.
     """
+    if lexicons:
+        yield from (Pause(0.0) for _ in marked.look_up(lexicons, language))
+    if not speaks(marked.plain):
+        raise NothingToSpeakError(_NOTHING)
     spoken = False
     silent = 0
     gap: float | None = 0.0  # silence that is due before the next utterance, as in `Pause`
@@ -186,12 +200,7 @@ class Phonemizer:
                 yield None
                 yield from make_utterances(text, first, last, pieces, symbols=symbols, max_phonemes=max_phonemes)
 
-        def arrange() -> Iterator[SpeechSegment]:
-            yield from (Pause(0.0) for _ in marked.look_up(lexicons, self.language.tag))
-            self._check(marked)
-            yield from _arrange(marked, speak)
-
-        return arrange()
+        return _arrange(marked, lexicons, self.language.tag, self._speaks, speak)
 
     def tokens(
         self,
@@ -209,7 +218,8 @@ class Phonemizer:
 
         def read() -> Iterator[list[Token]]:
             yield from ([] for _ in marked.look_up(lexicons, self.language.tag))
-            self._check(marked)
+            if not self._speaks(marked.plain):
+                raise NothingToSpeakError(_NOTHING)
             for first, last, _ in marked.regions():
                 for start, end in paragraphs(marked.plain, first, last):
                     for _, _, pieces in self._sentences(marked, start, end):
@@ -217,11 +227,11 @@ class Phonemizer:
 
         return read()
 
-    def _check(self, marked: _MarkedText) -> None:
-        """Raise NothingToSpeakError if a text has nothing to speak."""
-        speaks = any(map(str.isalnum, marked.plain)) or _SPOKEN_SYMBOLS.intersection(marked.plain)
-        if not speaks and not (self._name_emoji and markup.has_emoji(marked.plain)):
-            raise NothingToSpeakError(_NOTHING)
+    def _speaks(self, plain: str) -> bool:
+        """Return whether a text without its marks has something to speak."""
+        if any(map(str.isalnum, plain)) or _SPOKEN_SYMBOLS.intersection(plain):
+            return True
+        return self._name_emoji and markup.has_emoji(plain)
 
     def _sentences(self, marked: _MarkedText, start: int, end: int) -> Iterator[tuple[int, int, list[Piece]]]:
         """Yield the bounds of each sentence of one paragraph, and its pieces with their phonemes."""
@@ -398,13 +408,7 @@ class TextPlanner:
                     span = characters.original_span(marked.steps, begin, position)
                     yield from self._utterances(text, *span, "".join(parts), max_phonemes)
 
-        def arrange() -> Iterator[SpeechSegment]:
-            yield from (Pause(0.0) for _ in marked.look_up(lexicons, self._language))
-            if not any(map(str.isalnum, marked.plain)):
-                raise NothingToSpeakError(_NOTHING)
-            yield from _arrange(marked, speak)
-
-        return arrange()
+        return _arrange(marked, lexicons, self._language, lambda plain: any(map(str.isalnum, plain)), speak)
 
     def _utterances(self, text: str, start: int, end: int, read: str, limit: int) -> Iterator[Utterance]:
         """Yield the utterances of `read`, which is [start, end) of `text` without markup."""

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Send
 
 from app.errors import NotFoundError, ServiceError, UnknownVoiceError
-from app.server.audio_response import Reply, ReplyForm, encode_whole
+from app.server.audio_response import Reply, ReplyForm, encode_chunk, encode_whole
 from app.server.compat.elevenlabs.alignment import Aligner, Alignment
 from app.server.compat.elevenlabs.schemas import (
     DEFAULT_OUTPUT,
@@ -196,7 +196,11 @@ class TimedReply(Reply):
         self._in_lines = in_lines
 
     async def whole(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk] | None = None) -> None:
-        data, chunks = await encode_whole(self._encoder(whole=True), self._stream, first, rest)
+        encoder = self._encoder(whole=True)
+        if rest is None:
+            data, chunks = await encode_chunk(encoder, self._stream, first, last=True), [first]
+        else:
+            data, chunks = await encode_whole(encoder, self._stream, first, rest)
         parts = [*map(self._aligner.push, _sentences(chunks)), self._aligner.finish()]
         for chunk in chunks:
             self._stream.delivered(chunk)
