@@ -252,7 +252,8 @@ class Stft(nn.Module):
         else:
             at = _reflected_left(x.shape[1], half)
             at = mx.where(at < samples, at, mx.maximum(2 * (samples - 1) - at, 0))
-            x = mx.take_along_axis(x, at, axis=1)
+            # `take_along_axis` is a kernel of its own, which MLX compiles for seven seconds.
+            x = mx.take(x.reshape(-1), at + _row_starts(*x.shape), axis=0)
         return self._analysis(x[:, :, None])
 
     def analyze(self, x: mx.array, samples: mx.array | None = None) -> mx.array:
@@ -310,6 +311,14 @@ class Stft(nn.Module):
         end = (count - 1) * hop if samples is None else samples[:, :, None]
         y = y * mx.where(first == 0, self._head, 1.0) * mx.where(first == end - hop, self._tail, 1.0)
         return mx.where(first < end, y, 0.0).reshape(batch, -1)
+
+
+@lru_cache(maxsize=64)
+def _row_starts(rows: int, samples: int) -> mx.array:
+    """Return the number of the first sample of each row [rows, 1]: a constant, so that one compiled kernel adds all."""
+    starts = samples * mx.arange(rows)[:, None]
+    mx.eval(starts)
+    return starts
 
 
 @lru_cache(maxsize=16)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.backend import mx
+from models.backend import mx, on_cpu
 from models.layers.kernels.device import gpu
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,8 @@ def agree(name: str, differences: Differences, most: float = MOST_APART) -> bool
     Returns:
         False too where `differences` raises anything: no kernel may keep a server from starting.
     """
+    # MLX would fuse plain operations into kernels that nobody uses later, and compile each for some five seconds.
+    mx.disable_compile()
     try:
         found = [float(each) for each in differences()]
     except Exception as error:
@@ -58,6 +60,9 @@ def agree(name: str, differences: Differences, most: float = MOST_APART) -> bool
     else:
         same = all(each <= most for each in found)  # false for a NaN
         reason = "" if same else f"differ from plain operations by {found}"
+    finally:
+        if not on_cpu():  # where MLX compiles
+            mx.enable_compile()
     _found[name] = Finding(name, not reason, reason)
     if reason:
         logger.warning("kernels left out, plain operations are used: %s %s", name, reason)

@@ -64,3 +64,26 @@ def test_a_cpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_difference_is_relative() -> None:
     assert relative_difference(mx.array([3.0, 4.4]), mx.array([3.0, 4.0])) == pytest.approx(0.08)
     assert math.isnan(relative_difference(mx.array([math.nan]), mx.array([1.0])))
+
+
+def test_plain_operations_are_compared_without_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agreement, "on_cpu", lambda: False)
+    traced: list[int] = []
+
+    def plus_one(x: mx.array) -> mx.array:
+        traced.append(1)
+        return mx.exp(x) + 1
+
+    function = mx.compile(plus_one)
+
+    def twice() -> list[float]:
+        mx.eval([function(mx.ones(4)) for _ in range(2)])
+        return [0.0]
+
+    try:
+        assert agree("these", twice)
+        assert len(traced) == 2
+        twice()
+        assert len(traced) == 3
+    finally:
+        mx.disable_compile()
