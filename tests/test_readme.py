@@ -37,6 +37,7 @@ PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 }
+FIGURES = r"(?s)<!-- figures of docs/quality.md -->\n(.+?)<!-- end of figures -->"
 SAMPLE = "The weather is fine today, and the train leaves in the morning."
 
 
@@ -265,3 +266,9 @@ def test_samples_are_understood(voice, share_heard):
     sample = ROOT / "docs" / "audio" / f"{voice}.mp3"
     assert 2 < duration(sample) < 6
     assert share_heard(SAMPLE, sample.read_bytes()) >= 0.8
+
+
+def test_the_figures_are_those_of_the_report() -> None:
+    figures = re.search(FIGURES, PAGES["README.md"])
+    assert figures is not None
+    assert figures[1] in PAGES["docs/quality.md"]
