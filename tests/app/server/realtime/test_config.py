@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.errors import InvalidRequestError
 from app.server.realtime.config import TranscriptionConfig, from_old
 
 
@@ -22,3 +23,8 @@ def test_turns(turns: dict[str, object], silence: float, pauses: bool) -> None:
     assert options.detection is not None and session.logprobs
     assert options.detection.min_silence == silence
     assert (options.sentence_pause is not None) is pauses
+
+
+def test_a_session_that_is_wrong_in_many_ways_is_refused_by_a_number() -> None:
+    with pytest.raises(InvalidRequestError, match="2000 param"):
+        TranscriptionConfig().changed({str(number): number for number in range(2_000)})
