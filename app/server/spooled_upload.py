@@ -1,34 +1,58 @@
-"""Upload that comes piece by piece, outside of a form: a small one in memory, a large one on the disk."""
+"""Uploads that come piece by piece: bodies that a spool counts, and bytes that are kept outside of a form."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import BinaryIO, Final, cast
 
 from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.types import Message
 
 from app.engine.spool import Spool
-from app.errors import BodyTooLargeError, storage_error
+from app.errors import BodyTooLargeError, OverloadedError, storage_error
 
 log = logging.getLogger(__name__)
 
-# Bytes that stay in memory, and that the spool counts at a time.
-STEP: Final = 1 << 20
+# Bytes that stay in memory.
+IN_MEMORY: Final = 1 << 20
+
+
+@contextmanager
+def spooled(request: Request, spool: Spool) -> Iterator[Request]:
+    """Yield `request`, whose body `spool` counts as it comes. Reads raise OverloadedError once it has no place."""
+    waiting = asyncio.timeout(None)
+
+    def lose(_: OverloadedError) -> None:
+        with suppress(RuntimeError):  # nothing is awaited; the next read raises
+            waiting.reschedule(0)
+
+    async def receive() -> Message:
+        nonlocal waiting
+        message: Message = {}
+        place.add(0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None) as waiting:
+                message = await request.receive()
+        place.add(len(message.get("body", b"")), last=not message.get("more_body", False))
+        return message
+
+    with spool.place(lose) as place:
+        yield Request(request.scope, receive)
 
 
 class SpooledUpload:
-    """Bytes of one upload, at most `limit`, which `spool` counts as they come. Its end as a context deletes them."""
+    """Bytes of one upload, at most `limit`. Its end as a context deletes them."""
 
-    def __init__(self, spool: Spool, limit: int) -> None:
+    def __init__(self, limit: int) -> None:
         self.size = 0
-        self._spool = spool
         self._limit = limit
-        self._places = ExitStack()
-        self._held = 0
-        file = tempfile.SpooledTemporaryFile(max_size=STEP)  # noqa: SIM115  (`close` closes it)
+        file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  (`close` closes it)
         self._file = UploadFile(cast(BinaryIO, file), size=0)
 
     async def __aenter__(self) -> SpooledUpload:
@@ -40,13 +64,9 @@ class SpooledUpload:
         await self.close()
 
     async def write(self, data: bytes) -> None:
-        """Add some bytes. Raises BodyTooLargeError, OverloadedError and StorageError."""
+        """Add some bytes. Raises BodyTooLargeError and StorageError."""
         if self.size + len(data) > self._limit:
             raise BodyTooLargeError(f"The recording is too large; at most {self._limit} bytes are accepted.")
-        while self._held < self.size + len(data):
-            step = min(STEP, self._limit - self._held)
-            self._places.enter_context(self._spool.place(step))
-            self._held += step
         try:
             await self._file.write(data)
         except OSError as error:
@@ -65,5 +85,4 @@ class SpooledUpload:
 
     async def close(self) -> None:
         """Delete the bytes. Later calls change nothing."""
-        self._places.close()
         await self._file.close()

@@ -277,7 +277,7 @@ class Client:
 
     def _begin_audio(self, form: AudioFormat) -> Transcription:
         request, self._request = self._request or Transcribe(), None
-        self._recording = Transcription(self._app, request, form)
+        self._recording = Transcription(self._app, request, form, self._reader.set_exception)
         return self._recording
 
     async def _continue_audio(self, event: Event) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
@@ -26,6 +27,7 @@ CODINGS: Final[dict[int, Coding]] = {2: "pcm", 3: "pcm24", 4: "pcm32"}
 _MOST_WORDS: Final = 1_000
 
 Write = Callable[[str, dict[str, Any]], Awaitable[None]]
+Lose = Callable[[ServiceError], None]
 _Words = Annotated[list[UnicodeText] | None, Field(max_length=_MOST_WORDS)]
 
 
@@ -53,30 +55,38 @@ class AudioFormat(BaseModel):
 
 
 class Transcription:
-    """Audio of one recording as it comes, then its transcript. `close` it in the end."""
+    """Audio of one recording as it comes, then its transcript. `close` it in the end.
 
-    def __init__(self, app: Services, request: Transcribe, form: AudioFormat) -> None:
+    `lose` is called with the reason when its audio is given up for that of a faster sender.
+    """
+
+    def __init__(self, app: Services, request: Transcribe, form: AudioFormat, lose: Lose) -> None:
         settings = app.settings
         self._app = app
         self._request = request
         self._form = form
-        self._upload = SpooledUpload(app.recognition.spool, settings.max_recording_bytes)
+        self._upload = SpooledUpload(settings.max_recording_bytes)
+        self._held = ExitStack()
+        # Its clients have no keys.
+        self._place = self._held.enter_context(app.recognition.spool.place(lose, "wyoming"))
         self._coding = CODINGS[form.width]
         self._frame = frame_bytes(self._coding, form.channels)
         self._most = round(settings.recognition_seconds * form.rate) * self._frame
 
     async def put(self, form: AudioFormat, audio: bytes) -> None:
-        """Add some audio. Raises ProtocolError, UnusableRecordingError and what `SpooledUpload.write` raises."""
+        """Add some audio. Raises ProtocolError, UnusableRecordingError and what the spool and the upload raise."""
         if form != self._form:
             raise ProtocolError("The format of the audio changed within a recording.")
         if self._upload.size + len(audio) > self._most:
             seconds = self._app.settings.recognition_seconds
             message = f"The recording is too long: at most {seconds:g} seconds are recognized."
             raise UnusableRecordingError(message, param="audio-chunk")
+        self._place.add(len(audio))
         await self._upload.write(audio)
 
     async def recognize(self, write: Write) -> None:
         """Write the transcript: its segments as they come, then the whole. Raises ServiceError."""
+        self._place.add(0, last=True)
         if self._upload.size < self._frame:
             await _finish(write, "", self._request.language, started=False)
             return
@@ -110,6 +120,7 @@ class Transcription:
 
     async def close(self) -> None:
         """Delete the audio."""
+        self._held.close()
         await self._upload.close()
 
 

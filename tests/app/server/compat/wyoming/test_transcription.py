@@ -2,10 +2,15 @@
 
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
+import httpx
+import numpy as np
 import pytest
 
+from tests.app.audio.recordings import written
 from tests.app.server.compat.wyoming.clients import Client, connected, error_of
 
 FORMAT = {"rate": 16_000, "width": 2, "channels": 1}
@@ -150,6 +155,26 @@ def test_a_recording_that_never_stops_is_refused(start_server: Any) -> None:
         for _ in range(3):
             client.send("audio-chunk", SECOND, **FORMAT)
         assert error_of(client)["code"] == "body_too_large"
+
+
+def test_recordings_that_stop_coming_hold_up_no_upload(start_server: Any) -> None:
+    size = 1 << 20
+    server = start_server(wyoming_port=0, recognizer="ear", recognition_gate=False, max_recording_bytes=size)
+    with ExitStack() as held:
+        clients = [held.enter_context(connected(server.wyoming_port)) for _ in range(8)]
+        for client in clients:
+            client.send("audio-chunk", bytes(size // 2), **FORMAT)
+            client.send("audio-chunk", bytes(size // 2), **FORMAT)
+            client.send("ping")
+        # They have half of the room together; so the first ones lost theirs.
+        assert [error_of(client)["code"] for client in clients[:4]] == ["overloaded"] * 4
+        for client in clients[4:]:
+            client.until("pong")
+        recording = written(np.zeros(size // 2 - 4_096, np.float32), 16_000)
+        with ThreadPoolExecutor(4) as pool:
+            url, form = f"{server.url}/v1/audio/transcriptions", {"model": "ear"}
+            asked = [pool.submit(httpx.post, url, data=form, files={"file": recording}, timeout=60) for _ in range(4)]
+            assert [each.result().status_code for each in asked] == [200] * 4
 
 
 def test_tiny_chunks_are_read_slowly_and_not_lost(start_server: Any) -> None:
