@@ -123,6 +123,7 @@ ERRORS = [
     (event("audio-start", **FORMAT) + event("audio-chunk", 4, **FORMAT | {"rate": 8_000}), "protocol_error"),
     (event("audio-start", **FORMAT) + CHUNK[:-1], "idle_timeout"),
     (b'{"type": "audio-chunk", "payload_length": 1048577}\n', "body_too_large"),
+    (b'{"type": "describe", "data_length": ' + b"9" * 4_000 + b"}\n", "body_too_large"),
     (event("transcribe", language=5), "protocol_error"),
     (event("transcribe", transcript_names="x"), "protocol_error"),
     (event("transcribe", transcript_names=["x"] * 1_001), "protocol_error"),
@@ -137,7 +138,7 @@ def test_what_cannot_be_served_ends_with_an_error(start_server: Any) -> None:
         with connected(server.wyoming_port) as client:
             client.socket.sendall(sent)
             data = error_of(client)
-            assert (data["code"], bool(data["text"])) == (code, True), sent
+            assert (data["code"], 0 < len(data["text"]) < 200) == (code, True), sent
     assert "nightingale_active_streams 0.0" in server.metrics()
 
 
@@ -166,10 +167,9 @@ def test_recordings_that_stop_coming_hold_up_no_upload(start_server: Any) -> Non
             client.send("audio-chunk", bytes(size // 2), **FORMAT)
             client.send("audio-chunk", bytes(size // 2), **FORMAT)
             client.send("ping")
+            client.until("pong")
         # They have half of the room together; so the first ones lost theirs.
         assert [error_of(client)["code"] for client in clients[:4]] == ["overloaded"] * 4
-        for client in clients[4:]:
-            client.until("pong")
         recording = written(np.zeros(size // 2 - 4_096, np.float32), 16_000)
         with ThreadPoolExecutor(4) as pool:
             url, form = f"{server.url}/v1/audio/transcriptions", {"model": "ear"}
