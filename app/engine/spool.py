@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from app.engine.admission import key_name
@@ -14,20 +14,24 @@ from app.errors import OverloadedError
 STEP: Final = 1 << 20
 
 
+@dataclass(eq=False, slots=True)
 class Place:
-    """Room of one upload: the bytes that came. It may be lost until the upload is whole."""
+    """Room of one upload: the bytes that came. It may be lost until the upload is whole. `close` it in the end."""
 
-    def __init__(self, spool: Spool, owner: str | None, lose: Callable[[OverloadedError], None]) -> None:
-        self.owner = owner
-        self.size = 0
-        self.is_whole = False
-        self.lose = lose
-        self._spool = spool
+    spool: Spool
+    owner: str | None
+    lose: Callable[[OverloadedError], None]
+    size: int = 0
+    is_whole: bool = False
 
     def add(self, size: int, *, last: bool = False) -> None:
-        """Count `size` bytes that came, which may be the `last`. Raises OverloadedError."""
-        self._spool.add(self, size)
+        """Count `size` bytes that came, which may be the `last`. Raises OverloadedError once the place is lost."""
+        self.spool.add(self, size)
         self.is_whole |= last
+
+    def close(self) -> None:
+        """Give the room back. Later calls change nothing."""
+        self.spool.remove(self)
 
 
 class Spool:
@@ -42,42 +46,32 @@ class Spool:
         self._places: dict[Place, None] = {}
         self._held: Counter[str | None] = Counter()
 
-    @contextmanager
-    def place(self, lose: Callable[[OverloadedError], None], owner: str | None = None) -> Iterator[Place]:
-        """Yield a place for one upload; `lose` is called when another upload takes it. `owner` defaults to the key."""
+    def place(self, lose: Callable[[OverloadedError], None], owner: str | None = None) -> Place:
+        """Return a place for one upload; `lose` is called when it is lost. `owner` defaults to the request's key."""
         place = Place(self, owner or key_name(), lose)
         self._places[place] = None
-        try:
-            yield place
-        finally:
-            self._free(place)
+        return place
 
     def add(self, place: Place, size: int) -> None:
-        """Count bytes that came for `place`. Raises OverloadedError if it is lost."""
+        """Count bytes that came for `place`. Raises OverloadedError."""
         if place in self._places:
             if (place.size + size) // STEP > place.size // STEP:
                 self._places[place] = self._places.pop(place)
             place.size += size
             self._held[place.owner] += size
-        while place in self._places and (full := self._full(place.owner)):
-            slowest = next((each for each in full if not each.is_whole), place)
-            self._free(slowest)
-            if slowest is not place:
-                slowest.lose(_too_many())
-        if place not in self._places:
-            raise _too_many()
+        error = OverloadedError("Enough recordings are being uploaded already; try again shortly.")
+        while place in self._places:
+            mine = place.owner is not None and self._held[place.owner] > self._size // 2
+            if not mine and self._held.total() <= self._size:
+                return
+            rivals = (each for each in self._places if not each.is_whole and (each.owner == place.owner or not mine))
+            slowest = next(rivals, place)
+            self.remove(slowest)
+            slowest.lose(error)
+        raise error
 
-    def _full(self, owner: str | None) -> list[Place]:
-        """Return the places of which one must be lost, before `owner` may have as much as it has."""
-        if owner is not None and self._held[owner] > self._size // 2:
-            return [each for each in self._places if each.owner == owner]
-        return list(self._places) if self._held.total() > self._size else []
-
-    def _free(self, place: Place) -> None:
+    def remove(self, place: Place) -> None:
+        """Give the room of `place` back."""
         if place in self._places:
             del self._places[place]
             self._held[place.owner] -= place.size
-
-
-def _too_many() -> OverloadedError:
-    return OverloadedError("Enough recordings are being uploaded already; try again shortly.")

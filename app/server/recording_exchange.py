@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -13,7 +12,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from app.errors import storage_error
 from app.observability import metrics
 from app.recognition.service import RecognitionOptions
 from app.recognition.stream import RecognitionStream
@@ -23,8 +21,6 @@ from app.server.forms import read_form
 from app.server.spooled_upload import SpooledUpload, spooled
 from app.server.state import Services
 from models.timeline import Timeline
-
-log = logging.getLogger(__name__)
 
 
 class RecordingExchange(StreamExchange[RecognitionStream]):
@@ -61,16 +57,13 @@ class RecordingExchange(StreamExchange[RecognitionStream]):
 
     async def read_form(self, request: Request, held: AsyncExitStack, **limits: Any) -> FormData:
         """Return the form in the body, with at most one file. Raises ServiceError."""
-        try:
-            return await held.enter_async_context(read_form(request, max_files=1, **limits))
-        except OSError as error:
-            log.error("an upload cannot be stored: %s", error)
-            raise storage_error("The upload cannot be stored", error) from error
+        return await held.enter_async_context(read_form(request, max_files=1, **limits))
 
     async def read_bytes(self, request: Request, held: AsyncExitStack, limit: int | None = None) -> SpooledUpload:
         """Return the body as it is, of at most `limit` bytes; None: `max_recording_bytes`. Raises ServiceError."""
         most = self.app.settings.max_recording_bytes if limit is None else limit
-        upload = await held.enter_async_context(SpooledUpload(most))
+        upload = SpooledUpload(most)
+        held.push_async_callback(upload.close)
         async for part in request.stream():
             await upload.write(part)
         return upload

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from types import TracebackType
+from contextlib import closing, contextmanager, suppress
 from typing import BinaryIO, Final, cast
 
 from starlette.datastructures import UploadFile
@@ -16,8 +14,6 @@ from starlette.types import Message
 
 from app.engine.spool import Spool
 from app.errors import BodyTooLargeError, OverloadedError, storage_error
-
-log = logging.getLogger(__name__)
 
 # Bytes that stay in memory.
 IN_MEMORY: Final = 1 << 20
@@ -42,26 +38,18 @@ def spooled(request: Request, spool: Spool) -> Iterator[Request]:
         place.add(len(message.get("body", b"")), last=not message.get("more_body", False))
         return message
 
-    with spool.place(lose) as place:
+    with closing(spool.place(lose)) as place:
         yield Request(request.scope, receive)
 
 
 class SpooledUpload:
-    """Bytes of one upload, at most `limit`. Its end as a context deletes them."""
+    """Bytes of one upload, at most `limit`. `close` it in the end."""
 
     def __init__(self, limit: int) -> None:
         self.size = 0
         self._limit = limit
         file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  (`close` closes it)
         self._file = UploadFile(cast(BinaryIO, file), size=0)
-
-    async def __aenter__(self) -> SpooledUpload:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def write(self, data: bytes) -> None:
         """Add some bytes. Raises BodyTooLargeError and StorageError."""
@@ -70,7 +58,6 @@ class SpooledUpload:
         try:
             await self._file.write(data)
         except OSError as error:
-            log.error("an upload cannot be stored: %s", error)
             raise storage_error("The upload cannot be stored", error) from error
         self.size += len(data)
 
@@ -80,7 +67,6 @@ class SpooledUpload:
             await self._file.seek(0)
             return await self._file.read()
         except OSError as error:
-            log.error("an upload cannot be read: %s", error)
             raise storage_error("The upload cannot be read", error) from error
 
     async def close(self) -> None:

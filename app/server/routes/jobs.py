@@ -68,7 +68,6 @@ async def create(request: Request) -> Response:
     except (ClientDisconnect, ClientGoneError):
         return Response(status_code=400)  # the client has left
     except OSError as error:
-        log.error("an upload cannot be stored: %s", error)
         raise storage_error("The upload cannot be stored", error) from error
     return JSONResponse(job_item(job).model_dump(mode="json"))
 

@@ -7,7 +7,6 @@ memory at once. A voice belongs to the key that made it.
 
 from __future__ import annotations
 
-import logging
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -25,8 +24,6 @@ from app.voices.aliases import resolve_alias
 from app.voices.service import NewVoice, VoiceService, new_voice
 from app.voices.store import StoredVoice, is_voice_id
 from models.contract import Description, Voice
-
-log = logging.getLogger(__name__)
 
 router = APIRouter()
 
@@ -56,7 +53,6 @@ async def create(request: Request) -> Response:
     except (ClientDisconnect, ClientGoneError):
         return Response(status_code=400)  # the client has left
     except OSError as error:
-        log.error("an upload cannot be stored: %s", error)
         raise errors.storage_error("The upload cannot be stored", error) from error
     return JSONResponse(cloned_entry(stored).model_dump())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import closing
 
 import pytest
 
@@ -17,10 +17,9 @@ class Uploads:
     def __init__(self, size: int) -> None:
         self.spool = Spool(size)
         self.lost: list[str] = []
-        self._held = ExitStack()
 
     def begin(self, name: str, owner: str | None = None) -> Place:
-        return self._held.enter_context(self.spool.place(lambda _: self.lost.append(name), owner))
+        return self.spool.place(lambda _: self.lost.append(name), owner)
 
 
 def test_whole_uploads_together_are_bounded() -> None:
@@ -30,7 +29,7 @@ def test_whole_uploads_together_are_bounded() -> None:
     late = uploads.begin("c")
     with pytest.raises(OverloadedError):
         late.add(1)
-    assert not uploads.lost
+    assert uploads.lost == ["c"]
 
 
 def test_what_did_not_come_takes_no_room() -> None:
@@ -75,6 +74,6 @@ def test_a_key_may_have_half() -> None:
 def test_a_failed_upload_gives_its_place_back() -> None:
     spool = Spool(1)
     for _ in range(2):
-        with pytest.raises(ValueError, match="broken"), spool.place(lambda _: None) as place:
+        with pytest.raises(ValueError, match="broken"), closing(spool.place(lambda _: None)) as place:
             place.add(1, last=True)
             raise ValueError("broken")

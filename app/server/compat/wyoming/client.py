@@ -283,7 +283,9 @@ class Client:
 
     def _begin_audio(self, form: AudioFormat) -> Transcription:
         request, self._request = self._request or Transcribe(), None
-        self._recording = Transcription(self._app, request, form, self._lost.set_result)
+        # Clients of Wyoming have no keys.
+        place = self._app.recognition.spool.place(self._lost.set_result, "wyoming")
+        self._recording = Transcription(self._app, request, form, place)
         return self._recording
 
     async def _continue_audio(self, event: Event) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
 from app.audio.decoder_process import MAX_CHANNELS, MAX_RATE, MIN_RATE
 from app.audio.pcm import Coding, frame_bytes, wav_header
+from app.engine.spool import Place
 from app.errors import ProtocolError, ServiceError, UnusableRecordingError
 from app.observability import metrics
 from app.recognition.service import RecognitionOptions
@@ -27,7 +27,6 @@ CODINGS: Final[dict[int, Coding]] = {2: "pcm", 3: "pcm24", 4: "pcm32"}
 _MOST_WORDS: Final = 1_000
 
 Write = Callable[[str, dict[str, Any]], Awaitable[None]]
-Lose = Callable[[ServiceError], None]
 _Words = Annotated[list[UnicodeText] | None, Field(max_length=_MOST_WORDS)]
 
 
@@ -55,20 +54,15 @@ class AudioFormat(BaseModel):
 
 
 class Transcription:
-    """Audio of one recording as it comes, then its transcript. `close` it in the end.
+    """Audio of one recording as it comes, which takes `place`, then its transcript. `close` it in the end."""
 
-    `lose` is called with the reason when its audio is given up for that of a faster sender.
-    """
-
-    def __init__(self, app: Services, request: Transcribe, form: AudioFormat, lose: Lose) -> None:
+    def __init__(self, app: Services, request: Transcribe, form: AudioFormat, place: Place) -> None:
         settings = app.settings
         self._app = app
         self._request = request
         self._form = form
         self._upload = SpooledUpload(settings.max_recording_bytes)
-        self._held = ExitStack()
-        # Its clients have no keys.
-        self._place = self._held.enter_context(app.recognition.spool.place(lose, "wyoming"))
+        self._place = place
         self._coding = CODINGS[form.width]
         self._frame = frame_bytes(self._coding, form.channels)
         self._most = round(settings.recognition_seconds * form.rate) * self._frame
@@ -120,7 +114,7 @@ class Transcription:
 
     async def close(self) -> None:
         """Delete the audio."""
-        self._held.close()
+        self._place.close()
         await self._upload.close()
 
 
