@@ -52,11 +52,14 @@ A class inherits what it does not name.
 from __future__ import annotations
 
 import errno
+import logging
 import math
 import re
 from typing import ClassVar, Final
 
 from app import request_context
+
+log = logging.getLogger(__name__)
 
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
@@ -313,7 +316,8 @@ class StorageFullError(StorageError, status=507, code="storage_full"):
 
 
 def storage_error(failed: str, error: OSError) -> StorageError:
-    """Return the error that tells what `failed` and why; a StorageFullError if no room is left."""
+    """Log what `failed` and why, and return the error that tells it; a StorageFullError if no room is left."""
+    log.error("%s: %s", failed, error)
     kind = StorageFullError if error.errno in _FULL else StorageError
     return kind(f"{failed}: {error.strerror or error}.")
 

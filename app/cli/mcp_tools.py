@@ -10,7 +10,6 @@ import asyncio
 import base64
 import binascii
 import os
-import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -27,6 +26,7 @@ from app import __version__
 from app.cli.playback import PlaybackError, open_player
 from app.cli.server_client import ServerClient, ServerError
 from models.contract import MAX_SPEED, MIN_SPEED, Pcm
+from models.files import open_file
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -104,11 +104,8 @@ class Folders:
             path = (root / name).resolve(strict=True)
             if not path.is_relative_to(root):
                 raise ToolError(f"'{name[:_NAME]}' lies outside the folder of the recordings")
-            # Neither a link that has appeared since, nor a pipe without a writer.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with os.fdopen(descriptor, "rb") as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise ToolError(f"'{name[:_NAME]}' is not a file")
+            # No link that has appeared since.
+            with open_file(path, flags=os.O_NOFOLLOW) as file:
                 data = file.read(limit + 1)
         except (OSError, ValueError, RuntimeError) as error:
             reason = getattr(error, "strerror", None) or "no such file"

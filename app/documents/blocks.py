@@ -130,7 +130,7 @@ class _Reader:
         if level or name in _BLOCKS:
             self.end_block()
             self._level = level or self._level
-        elif name in _CELLS and "".join(self._text).strip(", \t\r\n"):
+        elif name in _CELLS:
             self._text.append(_CELL)
         elif name == "br":
             self._break_line()

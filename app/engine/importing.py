@@ -7,7 +7,6 @@ model that loads strictly is put in its place.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from app.config import Settings
 from app.engine.catalog import Catalog, Entry, read_entries
 from models.contract import WeightsError
+from models.files import copy_file
 from models.importing.sources import Source, check_name, recognize, whisper_name
 
 ACCEPTED: Final = (
@@ -111,9 +111,11 @@ def _official(folder: Path, name: str | None) -> Source:
     def write(target: Path) -> None:
         for paths in entry.roles.values():
             for file in [file for file in paths if (folder / file).exists()][:1]:
-                (target / file).parent.mkdir(parents=True, exist_ok=True)
-                copy = shutil.copytree if (folder / file).is_dir() else shutil.copyfile
-                copy(folder / file, target / file)
+                inside = [each for each in (folder / file).glob("*") if each.is_file()]
+                for each in inside or [folder / file]:
+                    copy = target / each.relative_to(folder)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    copy_file(each, copy)
 
     return Source(entry.name, "official files", write)
 

@@ -2,31 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
 from app.engine.admission import key_name
 from app.errors import OverloadedError
 
+# Bytes with which an upload gets behind all others in the order of who loses its place.
+STEP: Final = 1 << 20
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """Room of one upload: the bytes that came. It may be lost until the upload is whole. `close` it in the end."""
+
+    spool: Spool
+    owner: str | None
+    lose: Callable[[OverloadedError], None]
+    size: int = 0
+    is_whole: bool = False
+
+    def add(self, size: int, *, last: bool = False) -> None:
+        """Count `size` bytes that came, which may be the `last`. Raises OverloadedError once the place is lost."""
+        self.spool.add(self, size)
+        self.is_whole |= last
+
+    def close(self) -> None:
+        """Give the room back. Later calls change nothing."""
+        self.spool.remove(self)
+
 
 class Spool:
-    """Room for `size` units of uploads: bytes, or recordings. A key may have half of it. For the event loop."""
+    """Room for `size` bytes of uploads, of which a key, or another named owner, may have half. For the event loop.
+
+    When there is no room, the upload whose last STEP bytes took longest to come loses its place.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._held: list[tuple[str | None, int]] = []
+        # The slowest first.
+        self._places: dict[Place, None] = {}
+        self._held: Counter[str | None] = Counter()
 
-    @contextmanager
-    def place(self, units: int = 1) -> Iterator[None]:
-        """Hold room for one upload of so many units. Raises OverloadedError."""
-        owner = key_name()
-        held = sum(taken for _, taken in self._held)
-        mine = sum(taken for name, taken in self._held if name == owner)
-        if held + units > self._size or (owner is not None and mine + units > self._size // 2):
-            raise OverloadedError("Enough recordings are being uploaded already; try again shortly.")
-        entry = (owner, units)
-        self._held.append(entry)
-        try:
-            yield
-        finally:
-            self._held.remove(entry)
+    def place(self, lose: Callable[[OverloadedError], None], owner: str | None = None) -> Place:
+        """Return a place for one upload; `lose` is called when it is lost. `owner` defaults to the request's key."""
+        place = Place(self, owner or key_name(), lose)
+        self._places[place] = None
+        return place
+
+    def add(self, place: Place, size: int) -> None:
+        """Count bytes that came for `place`. Raises OverloadedError."""
+        if place in self._places:
+            if (place.size + size) // STEP > place.size // STEP:
+                self._places[place] = self._places.pop(place)
+            place.size += size
+            self._held[place.owner] += size
+        error = OverloadedError("Enough recordings are being uploaded already; try again shortly.")
+        while place in self._places:
+            mine = place.owner is not None and self._held[place.owner] > self._size // 2
+            if not mine and self._held.total() <= self._size:
+                return
+            rivals = (each for each in self._places if not each.is_whole and (each.owner == place.owner or not mine))
+            slowest = next(rivals, place)
+            self.remove(slowest)
+            slowest.lose(error)
+        raise error
+
+    def remove(self, place: Place) -> None:
+        """Give the room of `place` back."""
+        if place in self._places:
+            del self._places[place]
+            self._held[place.owner] -= place.size

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 DOCUMENT: Final = "document.jsonl"
 """File of the document, in the folder of its job."""
 
+# Bytes of an upload beside its document.
+FORM_BYTES: Final = 1 << 20
 _ID_BYTES: Final = 12
 # Characters of a document by which its language is told.
 _SAMPLE: Final = 2_000
@@ -73,7 +75,7 @@ class JobService:
         self.directory = directory
         self.store = JobStore(directory)
         # Uploads that come at once: two of the largest size.
-        self.spool = Spool(2 * settings.max_document_bytes)
+        self.spool = Spool(2 * (settings.max_document_bytes + FORM_BYTES))
         # Returns the client of a key by its name; None: no key is needed.
         self.client_named: Callable[[str], Client | None] | None = None
         # Stops the work on a job of that id, if this process works on it.

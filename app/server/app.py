@@ -17,6 +17,7 @@ from app.config import Settings, SettingsError
 from app.engine.catalog import Catalog
 from app.errors import UnknownModelError, UnsupportedFormatError
 from app.extras import needs
+from app.jobs.service import FORM_BYTES
 from app.observability import tracing
 from app.server import exception_handlers
 from app.server.compat import libretranslate
@@ -147,7 +148,7 @@ def _middleware(settings: Settings, keys: KeyFile | None) -> list[Middleware]:
         open_metrics=settings.open_metrics,
     )
     recordings = (*transcriptions.PATHS, LISTEN_PATH, SPEECH_TO_TEXT_PATH)
-    documents = {JOBS_PATH: settings.max_document_bytes + jobs.FORM_BYTES}
+    documents = {JOBS_PATH: settings.max_document_bytes + FORM_BYTES}
     uploads = (
         {voices.PATH: settings.max_upload_bytes} | documents | dict.fromkeys(recordings, settings.max_recording_bytes)
     )

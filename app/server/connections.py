@@ -243,9 +243,9 @@ class ShutPeer:
         self._next = FIRST_SIGN
 
     def is_gone(self) -> bool:
-        """Return whether the client reset the connection."""
+        """Return whether the client reset the connection, or it is closed."""
         peer: socket.socket = self._transport.get_extra_info("socket")
-        return peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
+        return self._transport.is_closing() or peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
     def is_due(self, now: float) -> bool:
         """Return whether the client must be sent something, if there is no answer to send."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -13,18 +12,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from app.errors import storage_error
 from app.observability import metrics
 from app.recognition.service import RecognitionOptions
 from app.recognition.stream import RecognitionStream
 from app.server.error_responses import header_text
 from app.server.exchange import StreamExchange
 from app.server.forms import read_form
-from app.server.spooled_upload import SpooledUpload
+from app.server.spooled_upload import SpooledUpload, spooled
 from app.server.state import Services
 from models.timeline import Timeline
-
-log = logging.getLogger(__name__)
 
 
 class RecordingExchange(StreamExchange[RecognitionStream]):
@@ -50,7 +46,8 @@ class RecordingExchange(StreamExchange[RecognitionStream]):
         """Read the body, and answer. The request takes a slot only then: its sender may be slow."""
         async with AsyncExitStack() as held:
             try:
-                await self.read(Request(scope, receive), held)
+                request = held.enter_context(spooled(Request(scope, receive), self.app.recognition.spool))
+                await self.read(request, held)
             except ClientDisconnect:
                 await Response(status_code=400)(scope, receive, send)  # nobody reads it
                 return
@@ -60,26 +57,16 @@ class RecordingExchange(StreamExchange[RecognitionStream]):
 
     async def read_form(self, request: Request, held: AsyncExitStack, **limits: Any) -> FormData:
         """Return the form in the body, with at most one file. Raises ServiceError."""
-        held.enter_context(self.app.recognition.spool.place(self._size(request)))
-        try:
-            return await held.enter_async_context(read_form(request, max_files=1, **limits))
-        except OSError as error:
-            log.error("an upload cannot be stored: %s", error)
-            raise storage_error("The upload cannot be stored", error) from error
+        return await held.enter_async_context(read_form(request, max_files=1, **limits))
 
     async def read_bytes(self, request: Request, held: AsyncExitStack, limit: int | None = None) -> SpooledUpload:
         """Return the body as it is, of at most `limit` bytes; None: `max_recording_bytes`. Raises ServiceError."""
         most = self.app.settings.max_recording_bytes if limit is None else limit
-        upload = await held.enter_async_context(SpooledUpload(self.app.recognition.spool, most))
+        upload = SpooledUpload(most)
+        held.push_async_callback(upload.close)
         async for part in request.stream():
             await upload.write(part)
         return upload
-
-    def _size(self, request: Request) -> int:
-        """Return the bytes that the body may have."""
-        most = self.app.settings.max_recording_bytes
-        declared = request.headers.get("content-length", "")
-        return min(int(declared), most) if declared.isdecimal() else most
 
     async def prepare(self) -> RecognitionStream:
         """Return a stream that recognizes the recording. Raises what `RecognitionService.prepare` raises."""

@@ -112,12 +112,13 @@ class _DrainingServer(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._signals += 1
         self._last_resort.arm(FORCED_SECONDS if self._signals > 1 else self._drain_seconds + EXIT_SECONDS)
-        if self._signals > 1 or self._loop is None:
+        if self._loop is None:
             self.should_exit = True
-            self.force_exit = self._signals > 1
-            return
-        log.info("%s: draining for up to %g seconds", signal.Signals(sig).name, self._drain_seconds)
-        self._loop.call_soon_threadsafe(self._begin)
+        elif self._signals > 1:
+            self._loop.call_soon_threadsafe(self._last_resort.end)
+        else:
+            log.info("%s: draining for up to %g seconds", signal.Signals(sig).name, self._drain_seconds)
+            self._loop.call_soon_threadsafe(self._begin)
 
     def leave(self) -> None:
         """End the process at once if the model's thread still runs: the interpreter would wait for it, or with it."""

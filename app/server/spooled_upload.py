@@ -1,56 +1,63 @@
-"""Upload that comes piece by piece, outside of a form: a small one in memory, a large one on the disk."""
+"""Uploads that come piece by piece: bodies that a spool counts, and bytes that are kept outside of a form."""
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import tempfile
-from contextlib import ExitStack
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import BinaryIO, Final, cast
 
 from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.types import Message
 
 from app.engine.spool import Spool
-from app.errors import BodyTooLargeError, storage_error
+from app.errors import BodyTooLargeError, OverloadedError, storage_error
 
-log = logging.getLogger(__name__)
+# Bytes that stay in memory.
+IN_MEMORY: Final = 1 << 20
 
-# Bytes that stay in memory, and that the spool counts at a time.
-STEP: Final = 1 << 20
+
+@contextmanager
+def spooled(request: Request, spool: Spool) -> Iterator[Request]:
+    """Yield `request`, whose body `spool` counts as it comes. Reads raise OverloadedError once it has no place."""
+    waiting = asyncio.timeout(None)
+
+    def lose(_: OverloadedError) -> None:
+        with suppress(RuntimeError):  # nothing is awaited; the next read raises
+            waiting.reschedule(0)
+
+    async def receive() -> Message:
+        nonlocal waiting
+        message: Message = {}
+        place.add(0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None) as waiting:
+                message = await request.receive()
+        place.add(len(message.get("body", b"")), last=not message.get("more_body", False))
+        return message
+
+    with closing(spool.place(lose)) as place:
+        yield Request(request.scope, receive)
 
 
 class SpooledUpload:
-    """Bytes of one upload, at most `limit`, which `spool` counts as they come. Its end as a context deletes them."""
+    """Bytes of one upload, at most `limit`. `close` it in the end."""
 
-    def __init__(self, spool: Spool, limit: int) -> None:
+    def __init__(self, limit: int) -> None:
         self.size = 0
-        self._spool = spool
         self._limit = limit
-        self._places = ExitStack()
-        self._held = 0
-        file = tempfile.SpooledTemporaryFile(max_size=STEP)  # noqa: SIM115  (`close` closes it)
+        file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  (`close` closes it)
         self._file = UploadFile(cast(BinaryIO, file), size=0)
 
-    async def __aenter__(self) -> SpooledUpload:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     async def write(self, data: bytes) -> None:
-        """Add some bytes. Raises BodyTooLargeError, OverloadedError and StorageError."""
+        """Add some bytes. Raises BodyTooLargeError and StorageError."""
         if self.size + len(data) > self._limit:
             raise BodyTooLargeError(f"The recording is too large; at most {self._limit} bytes are accepted.")
-        while self._held < self.size + len(data):
-            step = min(STEP, self._limit - self._held)
-            self._places.enter_context(self._spool.place(step))
-            self._held += step
         try:
             await self._file.write(data)
         except OSError as error:
-            log.error("an upload cannot be stored: %s", error)
             raise storage_error("The upload cannot be stored", error) from error
         self.size += len(data)
 
@@ -60,10 +67,8 @@ class SpooledUpload:
             await self._file.seek(0)
             return await self._file.read()
         except OSError as error:
-            log.error("an upload cannot be read: %s", error)
             raise storage_error("The upload cannot be read", error) from error
 
     async def close(self) -> None:
         """Delete the bytes. Later calls change nothing."""
-        self._places.close()
         await self._file.close()

@@ -128,17 +128,14 @@ def hide(text: str, marks: Sequence[Mark]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def unfinished(view: str) -> int:
-    """Return the first character of a mark that `view`, a text of which all marks are hidden, has only begun.
-
-    Return the length of `view` if there is none.
-    """
-    start = max(0, len(view) - _LONGEST)
-    opened = view.rfind("[", 0, start)
-    if opened >= 0 and "]" not in view[opened:]:
+def unfinished(text: str) -> int:
+    """Return the first character of a mark that a text has only begun, or the length of the text."""
+    start = max(0, len(text) - _LONGEST)
+    opened = text.rfind("[", 0, start)
+    if opened >= 0 and "]" not in text[opened:]:
         return opened
-    found = _UNFINISHED.search(view, start)
-    return len(view) if found is None else found.start()
+    found = _UNFINISHED.search(text, start)
+    return len(text) if found is None else found.start()
 
 
 def seconds(text: str, shown: str) -> float:

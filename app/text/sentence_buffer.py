@@ -43,16 +43,20 @@ class SentenceBuffer:
         done: list[str] = []
         while len(self._held) > 2 * self._limit:  # cut a long fragment in windows
             taken = self._take(self._held[: 2 * self._limit])
-            done += taken or [self._held[: best_cut(self._held, 0, self._limit, self._limit)]]
-            self._held = self._held[sum(map(len, taken)) or len(done[-1]) :]
+            self._held = self._held[sum(map(len, taken)) :]
+            done += taken or [self._cut()]
         taken = self._take(self._held)
         done += taken
         self._held = self._held[sum(map(len, taken)) :]
         while len(self._held) > self._limit:
-            cut = best_cut(self._held, 0, self._limit, self._limit)
-            done.append(self._held[:cut])
-            self._held = self._held[cut:]
+            done.append(self._cut())
         return done
+
+    def _cut(self) -> str:
+        """Remove and return the beginning of text that is too long for a sentence."""
+        _, end, inside = _view(self._held[: 2 * self._limit])
+        stop = min(end or self._limit, self._limit)
+        return self.take(_outside(inside, best_cut(self._held, 0, stop, stop)))
 
     def flush(self) -> list[str]:
         """Empty the buffer and return its text, cut into sentences; the last one may be incomplete."""
@@ -61,8 +65,9 @@ class SentenceBuffer:
             return []
         if not held.strip():
             return [held]
-        view = _view(held)
-        return [held[start:end] for start, end in sentences(view, 0, len(view), self._language)]
+        view, _, inside = _view(held)
+        cuts = {_outside(inside, cut) for _, cut in sentences(view, 0, len(view), self._language)}
+        return [held[start:end] for start, end in pairwise([0, *sorted(cuts)])]
 
     def take(self, count: int) -> str:
         """Remove and return the first `count` characters of the buffer."""
@@ -83,8 +88,8 @@ class SentenceBuffer:
 
     def _take(self, text: str) -> list[str]:
         """Return the complete sentences at the start of `text`."""
-        view = _view(text)
-        view = view[: marks.unfinished(view)]
+        view, end, inside = _view(text)
+        view = view[:end]
         # Without the white space at the end, which may go on.
         paragraph_ends = [match.end() for match in _PARAGRAPH.finditer(view, 0, len(view.rstrip()))]
         done: list[str] = []
@@ -92,7 +97,8 @@ class SentenceBuffer:
         bounds = [0, *paragraph_ends, len(view)]
         between = frozenset(paragraph_ends)
         for start, end in pairwise(bounds):
-            for _, cut in sentences(view, start, end, self._language):
+            for _, found in sentences(view, start, end, self._language):
+                cut = _outside(inside, found)
                 if cut == len(view) or not view[position:cut].strip():
                     continue
                 if cut - position >= self._limit - 1 or cut in between or _is_settled(view, position, cut):
@@ -119,11 +125,21 @@ def _is_certain(sentence: str) -> bool:
     return last is None or last.group(1)[::-1].lower() not in ABBREVIATIONS
 
 
-def _view(text: str) -> str:
+def _view(text: str) -> tuple[str, int, frozenset[int]]:
+    """Return a text whose marks are hidden, the start of one that it has only begun, and the places inside of marks."""
+    end = marks.unfinished(text)
     try:
-        return marks.hide(text, marks.parse(text))
+        found = marks.parse(text[:end])
     except MarkupError:
-        return text  # reported when the text is spoken
+        found = []  # reported when the text is spoken
+    return marks.hide(text, found), end, frozenset(at for mark in found for at in range(mark.start + 1, mark.end))
+
+
+def _outside(inside: frozenset[int], cut: int) -> int:
+    """Return the first place from `cut` on that is inside of no mark."""
+    while cut in inside:
+        cut += 1
+    return cut
 
 
 def split_stream(fragments: Iterable[str], language: str = "en-us") -> Iterator[str]:

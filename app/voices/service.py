@@ -148,7 +148,7 @@ class VoiceService:
         self._decoder = Decoder(
             sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds, processes=UPLOADS
         )
-        self.spool = Spool(SPOOLED)
+        self.spool = Spool(SPOOLED * settings.max_upload_bytes)
         self._catalog = catalog
         self._worker = worker
         self._cache = ConditioningCache(settings.voice_cache_bytes)

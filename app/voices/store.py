@@ -315,6 +315,4 @@ class VoiceStore:
         try:
             yield
         except OSError as error:
-            reason = error.strerror or str(error)
-            log.error("voices in %s: %s", self.directory, reason)
             raise storage_error(f"The voice cannot be {done}", error) from error

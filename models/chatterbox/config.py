@@ -9,13 +9,13 @@ models/s3gen/s3gen.py, models/voice_encoder/config.py, s3tokenizer 0.3.0 model_v
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from models.contract import WeightsError
+from models.files import read_json
 
 Variant = Literal["chatterbox", "chatterbox-turbo"]
 
@@ -182,7 +182,7 @@ def load_config(path: str | Path | None, variant: Variant) -> ChatterboxConfig:
     if path is None:
         return base
     try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
+        values = read_json(path)
     except (OSError, ValueError) as error:
         raise WeightsError(f"{path}: not a JSON file: {error}") from error
     if not isinstance(values, dict):

@@ -9,7 +9,6 @@ Replacements of punctuation: resemble-ai/chatterbox 0.1.7, tts.py and tts_turbo.
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from models.chatterbox.config import T3Config
 from models.contract import InputTooLongError, WeightsError, WeightsMissingError
+from models.files import read_json
 
 _SPACE = "[SPACE]"
 _ENDS = (".", "!", "?", "-", ",")
@@ -158,7 +158,7 @@ class TurboTokenizer:
                 raise WeightsMissingError(f"{files.get(role, role)} does not exist")
         try:
             found = Tokenizer(models.BPE.from_file(files["vocabulary"], files["merges"]))
-            added: dict[str, Any] = json.loads(Path(files["added_tokens"]).read_text(encoding="utf-8"))
+            added: dict[str, Any] = read_json(files["added_tokens"])
             ordered = sorted(added, key=lambda token: int(added[token]))
         except Exception as error:  # tokenizers raises Exception itself
             raise WeightsError(f"{files['vocabulary']}: not a GPT-2 tokenizer: {error}") from error

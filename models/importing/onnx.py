@@ -22,6 +22,8 @@ _TYPES: Final = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 9: "?", 10: "<f
 # Fields of a tensor that hold its numbers where they are not one block of bytes, by data type.
 _LISTS: Final = {4: "<f4", 10: "<f8"}
 MAX_AXES: Final = 8
+# Parts of one message. A graph of Kokoro has some thousand nodes and constants.
+MAX_PARTS: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,11 @@ def _tensor(data: memoryview) -> tuple[str, Array]:
 
 def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yield the number and value of each field of a message."""
-    at = 0
+    at = parts = 0
     while at < len(data):
+        parts += 1
+        if parts > MAX_PARTS:
+            raise ValueError(f"a message of more than {MAX_PARTS} parts")
         key, at = _varint(data, at)
         number, wire = key >> 3, key & 7
         if wire == _VARINT:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from safetensors.numpy import save_file
 
 from models.contract import WeightsError
+from models.files import copy_file, read_file, read_json
 from models.importing import ctranslate2, kokoro, onnx, whisper
 from models.whisper.config import WhisperConfig, load_config, official_name, read_dims
 
@@ -72,7 +72,7 @@ def _name(config: WhisperConfig) -> str | None:
 
 def _ctranslate2(folder: Path) -> Source:
     source = str(folder / "model.bin")
-    spec, variables = ctranslate2.read_model((folder / "model.bin").read_bytes(), source)
+    spec, variables = ctranslate2.read_model(read_file(folder / "model.bin"), source)
     if spec != _WHISPER:
         raise WeightsError(f"{source} is a {spec[:40]} of CTranslate2; only Whisper's is accepted")
     arrays = whisper.read_export(variables, source)
@@ -88,7 +88,7 @@ def _ctranslate2(folder: Path) -> Source:
         (target / "generation_config.json").write_text(
             json.dumps(_generation(folder / "config.json")), encoding="utf-8"
         )
-        shutil.copyfile(folder / "tokenizer.json", target / "tokenizer.json")
+        copy_file(folder / "tokenizer.json", target / "tokenizer.json")
         save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, target / "model.safetensors")
 
     return Source(name, "a Whisper of CTranslate2", write)
@@ -97,7 +97,7 @@ def _ctranslate2(folder: Path) -> Source:
 def _generation(path: Path) -> dict[str, object]:
     """Return what CTranslate2's config.json tells of the hub's generation_config.json."""
     try:
-        heads = json.loads(path.read_text(encoding="utf-8")).get("alignment_heads")
+        heads = read_json(path).get("alignment_heads")
     except (OSError, ValueError, AttributeError):
         return {}
     return {"alignment_heads": heads} if heads else {}
@@ -105,7 +105,7 @@ def _generation(path: Path) -> dict[str, object]:
 
 def _onnx(file: Path, folder: Path) -> Source:
     source = str(file)
-    arrays = kokoro.read_export(onnx.read_graph(file.read_bytes(), source), source)
+    arrays = kokoro.read_export(onnx.read_graph(read_file(file), source), source)
     voices = dict(_voices(folder))
     if not voices:
         raise WeightsError(
@@ -115,7 +115,7 @@ def _onnx(file: Path, folder: Path) -> Source:
 
     def write(target: Path) -> None:
         config = Path(kokoro.__file__).with_name("kokoro.json")
-        shutil.copyfile(config, target / "config.json")
+        copy_file(config, target / "config.json")
         save_file(arrays, target / "kokoro-v1_0.safetensors")
         save_file(voices, target / "voices.safetensors")
 
@@ -125,13 +125,13 @@ def _onnx(file: Path, folder: Path) -> Source:
 def _voices(folder: Path) -> Iterator[tuple[str, Array]]:
     """Yield the voices beside an export: raw float32 in voices/NAME.bin, or an archive of numpy's arrays."""
     for file in sorted((folder / "voices").glob("*.bin")):
-        data = file.read_bytes()
+        data = read_file(file)
         if len(data) % (4 * _STYLE):
             raise WeightsError(f"{file} is no voice of Kokoro: {len(data)} bytes are no rows of {_STYLE} float32")
         yield file.stem, np.frombuffer(data, "<f4").reshape(-1, 1, _STYLE)
     for file in sorted((*folder.glob("voices*.bin"), *folder.glob("voices*.npz"))):
         try:
-            with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as packs:
+            with np.load(io.BytesIO(read_file(file)), allow_pickle=False) as packs:
                 for name in packs.files:
                     yield name, packs[name].astype(np.float32).reshape(-1, 1, _STYLE)
         except (ValueError, OSError, zipfile.BadZipFile) as error:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from models.contract import WeightsError
+from models.files import read_json
 
 SAMPLE_RATE = 24_000
 SAMPLES_PER_FRAME = 600  # one duration unit: 25 ms
@@ -102,7 +102,7 @@ def _build(cls: type, values: dict[str, Any], where: str, ignore: set[str]) -> A
 def load_config(path: str | Path) -> KokoroConfig:
     """Read `path`. Raises WeightsError where a key is missing, unknown, or the file is not JSON."""
     try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
+        values = read_json(path)
         plbert, istftnet = dict(values["plbert"]), dict(values["istftnet"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WeightsError(f"{path}: not a Kokoro configuration: {error!r}") from error

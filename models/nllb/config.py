@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from models.contract import WeightsError
+from models.files import read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def load_config(path: str | Path) -> NllbConfig:
     Keys that inference does not read (dropout, initial scales, versions) differ between releases and are ignored.
     """
     try:
-        values: dict[str, Any] = dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        values: dict[str, Any] = dict(read_json(path))
     except (OSError, ValueError, TypeError) as error:
         raise WeightsError(f"{path}: not an NLLB configuration: {error!r}") from error
     required = {"model_type": "m2m_100", "activation_function": "relu", "tie_word_embeddings": True}

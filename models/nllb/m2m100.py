@@ -6,13 +6,13 @@ order is not that of the SentencePiece model. The languages follow the last piec
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
 from models.contract import WeightsError, WeightsMissingError
+from models.files import read_json
 from models.nllb.config import NllbConfig
 from models.nllb.text import TranslationTokenizer, check_specials
 
@@ -80,7 +80,7 @@ class M2m100Tokenizer(TranslationTokenizer):
 def _read_ids(path: str | Path) -> dict[str, int]:
     """Return piece -> id of vocab.json. Raises WeightsError unless the ids are 0, 1, 2, ... in any order."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = read_json(path)
     except (OSError, ValueError) as error:
         raise WeightsError(f"{path}: not a vocabulary: {error}") from error
     if not isinstance(found, dict) or not all(type(id_) is int for id_ in found.values()):

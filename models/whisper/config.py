@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from models.contract import WeightsError
+from models.files import read_json
 
 MULTILINGUAL = 51865  # least size of a vocabulary with languages
 
@@ -114,7 +114,7 @@ def load_quantization(path: str | Path) -> Quantization | None:
 
 def _read(path: str | Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        return dict(read_json(path))
     except (OSError, ValueError, TypeError) as error:
         raise WeightsError(f"{path}: not a Whisper configuration: {error!r}") from error
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import base64
 import gzip
-import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
@@ -20,6 +18,7 @@ from mlx.utils import tree_flatten, tree_unflatten
 from models.backend import mx
 from models.checkpoint import check_shapes, read_arrays, read_torch_parts
 from models.contract import WeightsError
+from models.files import read_json
 from models.layers.attention import sinusoids
 from models.whisper.config import Quantization, WhisperConfig, load_config, load_quantization, read_dims
 from models.whisper.network import Whisper
@@ -101,7 +100,7 @@ def read_heads(generation: str | None, name: str, config: WhisperConfig) -> Head
     """Return the heads of the hub's `generation` config, those of the official model `name`, or the upper half's."""
     if generation is not None:
         try:
-            values = json.loads(Path(generation).read_text(encoding="utf-8")).get("alignment_heads")
+            values = read_json(generation).get("alignment_heads")
             if values:
                 return tuple((int(layer), int(head)) for layer, head in values)
         except (OSError, ValueError, TypeError, AttributeError) as error:

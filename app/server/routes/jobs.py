@@ -29,6 +29,7 @@ from app.server.routes.job_form import (
     job_item,
     read_job_form,
 )
+from app.server.spooled_upload import spooled
 from app.server.state import Services, services
 
 log = logging.getLogger(__name__)
@@ -37,8 +38,6 @@ router = APIRouter()
 
 # Characters of speech that an upload costs its key. Its text is paid for as it is spoken.
 UPLOAD_CHARACTERS: Final = 1_000
-# Bytes of a body beside its document.
-FORM_BYTES: Final = 1 << 20
 # Seconds between two events at least.
 _EVENT_SECONDS: Final = 0.2
 _FORM: dict[str, Any] = {
@@ -55,8 +54,8 @@ async def create(request: Request) -> Response:
     app = services(request)
     app.jobs.check_enabled()
     try:
-        with app.jobs.spool.place(_size(request, app)):
-            async with read_form(request, max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES) as form:
+        with spooled(request, app.jobs.spool) as counted:
+            async with read_form(counted, max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES) as form:
                 new, upload = read_job_form(form)
 
                 async def keep() -> Job:
@@ -69,16 +68,8 @@ async def create(request: Request) -> Response:
     except (ClientDisconnect, ClientGoneError):
         return Response(status_code=400)  # the client has left
     except OSError as error:
-        log.error("an upload cannot be stored: %s", error)
         raise storage_error("The upload cannot be stored", error) from error
     return JSONResponse(job_item(job).model_dump(mode="json"))
-
-
-def _size(request: Request, app: Services) -> int:
-    """Return the bytes that the body may have."""
-    most = app.settings.max_document_bytes
-    declared = request.headers.get("content-length", "")
-    return min(int(declared), most) if declared.isdecimal() else most
 
 
 @router.get(PATH)

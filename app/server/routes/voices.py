@@ -7,7 +7,6 @@ memory at once. A voice belongs to the key that made it.
 
 from __future__ import annotations
 
-import logging
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -19,13 +18,12 @@ from app import errors
 from app.server.exchange import ClientGoneError, until_gone
 from app.server.forms import read_form
 from app.server.schemas import VoiceDeleted, VoiceEntry, VoiceList, VoiceUpload
+from app.server.spooled_upload import spooled
 from app.server.state import Services, services
 from app.voices.aliases import resolve_alias
 from app.voices.service import NewVoice, VoiceService, new_voice
 from app.voices.store import StoredVoice, is_voice_id
 from models.contract import Description, Voice
-
-log = logging.getLogger(__name__)
 
 router = APIRouter()
 
@@ -49,13 +47,12 @@ async def create(request: Request) -> Response:
     """Make a voice from a recording of somebody who agrees to it."""
     app = services(request)
     try:
-        with app.speech.voices.spool.place():
-            async with read_form(request, max_files=1, max_fields=len(FIELDS), max_part_size=_TEXT_BYTES) as form:
+        with spooled(request, app.speech.voices.spool) as counted:
+            async with read_form(counted, max_files=1, max_fields=len(FIELDS), max_part_size=_TEXT_BYTES) as form:
                 stored = await _keep(request, app, form)
     except (ClientDisconnect, ClientGoneError):
         return Response(status_code=400)  # the client has left
     except OSError as error:
-        log.error("an upload cannot be stored: %s", error)
         raise errors.storage_error("The upload cannot be stored", error) from error
     return JSONResponse(cloned_entry(stored).model_dump())
 

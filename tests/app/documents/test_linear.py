@@ -37,6 +37,7 @@ CASES: dict[str, tuple[str, Callable[[int], bytes | str], int]] = {
     "hyphens without a word": ("a.txt", lambda n: "a" * n + "-\n" * n + " -\n" * n, 20_000),
     "dividers": ("a.txt", lambda n: "=" * n + "a" + "= " * n + "a\n\n" + "+ " * n, 200_000),
     "superscripts": ("a.html", lambda n: "<p>" + "x<sup>2</sup> (<sup>1</sup><sup> </sup>" * n, 4_000),
+    "cells": ("a.html", lambda n: "<table><tr>" + "<td>a<td>" * n, 4_000),
     "marks of Markdown": ("a.md", lambda n: "==a b " * n, 4_000),
     "style sheets": ("a.html", lambda n: "<style>" + "/*@a{b{" * n + "@a{}/**/" * n + "</style>Hi.", 20_000),
     "rules of style sheets": ("a.html", lambda n: "<style>" + "@@a{.a{}" * n + ";; }.b,{" * n + "</style>Hi.", 8_000),

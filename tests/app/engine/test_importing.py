@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import struct
 from collections.abc import Callable
@@ -15,12 +17,18 @@ import models
 from app.config import Settings
 from app.engine.catalog import Catalog
 from app.engine.importing import ImportModelError, import_model
+from models.files import MOST
 from models.importing.ctranslate2 import read_model
 from models.importing.sources import recognize
 from models.whisper.network import Whisper
 from models.whisper.weights import load_weights, read_checkpoint
 
 HOUSE = Path(models.__file__).parent / "house"
+# Sizes of Whisper tiny.
+TINY = {
+    "n_mels": 80, "n_audio_ctx": 1_500, "n_audio_state": 384, "n_audio_head": 6, "n_audio_layer": 4,
+    "n_vocab": 51_865, "n_text_ctx": 448, "n_text_state": 384, "n_text_head": 6, "n_text_layer": 4,
+}  # fmt: skip
 
 
 def kokoro(folder: Path) -> Path:
@@ -86,6 +94,35 @@ def test_what_is_no_model_is_refused_with_the_reason(tmp_path: Path, name: str, 
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ImportModelError, match=message):
         import_model(tmp_path / name, Settings(data_dir=tmp_path / "data"))
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "model.bin", "model.safetensors"])
+@pytest.mark.parametrize("kind", ["pipe", "endless", "large"])
+def test_what_has_no_end_is_refused_at_once(tmp_path: Path, name: str, kind: str) -> None:
+    folder = tmp_path / "given"
+    folder.mkdir()
+    for each in (name, "tokenizer.json", "generation_config.json"):
+        if kind == "pipe":
+            os.mkfifo(folder / each)
+        elif kind == "endless":
+            (folder / each).symlink_to("/dev/zero")
+        else:
+            with (folder / each).open("wb") as file:
+                file.truncate(MOST + 1)
+    (folder / "config.json").write_text(json.dumps(TINY))
+    with pytest.raises(ImportModelError, match=r"is not a file|has more than 8589934592 bytes") as refused:
+        import_model(folder, Settings(data_dir=tmp_path / "data"))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_deep_configuration_and_a_graph_of_many_parts_are_refused(tmp_path: Path) -> None:
+    folder, settings = kokoro(tmp_path / "given"), Settings(data_dir=tmp_path / "data")
+    (folder / "config.json").write_text('{"a":' * 200_000 + "1" + "}" * 200_000)
+    with pytest.raises(ImportModelError, match="nested too deeply"):
+        import_model(folder, settings)
+    (tmp_path / "m.onnx").write_bytes(b"\x3a\x80\x89\x7a" + b"\x0a\x00" * 1_000_000)
+    with pytest.raises(ImportModelError, match="not a whole ONNX file: a message of more than"):
+        import_model(tmp_path / "m.onnx", settings)
 
 
 def ctranslate2(variables: dict[str, np.ndarray], aliases: dict[str, str]) -> bytes:

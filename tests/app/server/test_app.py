@@ -129,6 +129,22 @@ def test_a_second_signal_ends_the_process_whatever_a_thread_does(tmp_path: Path)
         assert server.popen.wait(60) in (0, 1)
 
 
+def test_a_second_signal_breaks_streams_off_in_one_line_of_the_log(tmp_path: Path) -> None:
+    body = {"input": TEXT, "voice": "gated_second", "response_format": "pcm"}
+    with (
+        start_stand_ins(tmp_path, NIGHTINGALE_DRAIN_SECONDS="600") as server,
+        httpx.stream("POST", server.url + "/v1/audio/speech", json=body, timeout=60) as response,
+    ):
+        assert next(response.iter_raw())
+        server.popen.send_signal(signal.SIGTERM)
+        wait_until(lambda: httpx.get(server.url + "/readyz").status_code == 503)
+        before = server.log.read_text()
+        server.popen.send_signal(signal.SIGTERM)
+        assert server.popen.wait(60) == 1
+        (line,) = server.log.read_text().removeprefix(before).splitlines()
+        assert "ends with 1 streams open" in line
+
+
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
+import uvloop
 
-from app.server.connections import Connections, Limits
+from app.server.connections import Connections, Limits, ShutPeer
 
 
 class Fake:
@@ -50,3 +52,18 @@ def test_a_connection_of_the_reserve_has_no_place_to_give(answered: bool) -> Non
             connections.close(each)
 
     asyncio.run(run())
+
+
+def test_a_client_whose_connection_is_closed_is_gone() -> None:
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        _, writer = await asyncio.open_connection(sock=ours)
+        with theirs:
+            peer = ShutPeer(writer.transport, 0.0)
+            assert not peer.is_gone()
+            writer.transport.abort()
+            assert peer.is_gone()
+            await asyncio.sleep(0)  # the loop closes the socket
+            assert peer.is_gone()
+
+    uvloop.run(run())

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.text.marks import parse
 from app.text.sentence_buffer import SentenceBuffer, split_stream
 
 _alphabet = st.sampled_from([*"ab AB .!?,;:\n[]()'\"1\u2028😀日。", "Dr. ", "[pause:0.5s]", "[a](/b/)", ". ", "U.S. "])
@@ -63,6 +64,20 @@ def test_endless_text_is_cut_at_clauses_and_words() -> None:
     assert all(len(piece) <= 600 for piece in out)
     assert all(piece.endswith(", ") for piece in out)
     assert len(buffer.held) <= 600
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["[pause:10s] ", "[ pause : 10s ]", r"\{pause:0.5s\} ", '<break time="10s"/>', '<break time="1s" /> ',
+     '<phoneme alphabet="ipa" ph="a b">some word</phoneme> ', "[two words](/a b/), "],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+def test_long_runs_of_marks_are_cut_between_them(mark: str, size: int) -> None:
+    text = f"Hi. {mark * 200}Bye."
+    pieces = list(split_stream([text[start : start + size] for start in range(0, len(text), size)]))
+    assert "".join(pieces) == text
+    assert max(map(len, pieces)) < 700
+    assert sum(len(parse(piece)) for piece in pieces) == 200
 
 
 def test_markup_is_not_cut_open() -> None:

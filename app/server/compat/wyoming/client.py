@@ -66,6 +66,8 @@ class Client:
         self._streaming = False
         self._request: Transcribe | None = None
         self._recording: Transcription | None = None
+        # Why the recording that comes is given up.
+        self._lost: asyncio.Future[ServiceError] = asyncio.get_running_loop().create_future()
         self._heard = False
         rate = app.settings.messages_per_second
         self._bucket = TokenBucket.full(rate, rate * BURST_SECONDS, time.monotonic())
@@ -92,7 +94,7 @@ class Client:
         reading = asyncio.create_task(self._read())
         try:
             while True:
-                waiting: set[asyncio.Task[Any]] = {reading}
+                waiting: set[asyncio.Future[Any]] = {reading, self._lost}
                 if self._work is not None:
                     waiting.add(self._work)
                 patience = self._patience()
@@ -100,6 +102,8 @@ class Client:
                 if not done:
                     raise IdleTimeoutError(f"Nothing was received for {patience:g} seconds.")
                 self._settle()
+                if self._lost.done():
+                    raise self._lost.result()
                 if reading.done():
                     event = reading.result()
                     if event is None:
@@ -130,7 +134,9 @@ class Client:
         await self._write(encode_event(kind, data))
 
     async def _write(self, event: bytes) -> None:
-        """Write an event. Raises TimeoutError when the client reads nothing for `stall_seconds`."""
+        """Write an event. Raises TimeoutError where the client reads nothing for `stall_seconds`, and OSError."""
+        if self._writer.is_closing():
+            raise ConnectionResetError("the client left")
         self._writer.write(event)
         async with asyncio.timeout(self._app.settings.stall_seconds):
             await self._writer.drain()
@@ -277,7 +283,9 @@ class Client:
 
     def _begin_audio(self, form: AudioFormat) -> Transcription:
         request, self._request = self._request or Transcribe(), None
-        self._recording = Transcription(self._app, request, form)
+        # Clients of Wyoming have no keys.
+        place = self._app.recognition.spool.place(self._lost.set_result, "wyoming")
+        self._recording = Transcription(self._app, request, form, place)
         return self._recording
 
     async def _continue_audio(self, event: Event) -> None:

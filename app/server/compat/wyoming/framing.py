@@ -72,5 +72,5 @@ def _length(header: dict[str, Any], key: str, limit: int) -> int:
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise ProtocolError(f"'{key}' must be a number of bytes.")
     if size > limit:
-        raise BodyTooLargeError(f"'{key}' is {size}; at most {limit} bytes are accepted.")
+        raise BodyTooLargeError(f"'{key}' is too large; at most {limit} bytes are accepted.")
     return size

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from app.audio.decoder_process import MAX_CHANNELS, MAX_RATE, MIN_RATE
 from app.audio.pcm import Coding, frame_bytes, wav_header
+from app.engine.spool import Place
 from app.errors import ProtocolError, ServiceError, UnusableRecordingError
 from app.observability import metrics
 from app.recognition.service import RecognitionOptions
@@ -53,30 +54,33 @@ class AudioFormat(BaseModel):
 
 
 class Transcription:
-    """Audio of one recording as it comes, then its transcript. `close` it in the end."""
+    """Audio of one recording as it comes, which takes `place`, then its transcript. `close` it in the end."""
 
-    def __init__(self, app: Services, request: Transcribe, form: AudioFormat) -> None:
+    def __init__(self, app: Services, request: Transcribe, form: AudioFormat, place: Place) -> None:
         settings = app.settings
         self._app = app
         self._request = request
         self._form = form
-        self._upload = SpooledUpload(app.recognition.spool, settings.max_recording_bytes)
+        self._upload = SpooledUpload(settings.max_recording_bytes)
+        self._place = place
         self._coding = CODINGS[form.width]
         self._frame = frame_bytes(self._coding, form.channels)
         self._most = round(settings.recognition_seconds * form.rate) * self._frame
 
     async def put(self, form: AudioFormat, audio: bytes) -> None:
-        """Add some audio. Raises ProtocolError, UnusableRecordingError and what `SpooledUpload.write` raises."""
+        """Add some audio. Raises ProtocolError, UnusableRecordingError and what the spool and the upload raise."""
         if form != self._form:
             raise ProtocolError("The format of the audio changed within a recording.")
         if self._upload.size + len(audio) > self._most:
             seconds = self._app.settings.recognition_seconds
             message = f"The recording is too long: at most {seconds:g} seconds are recognized."
             raise UnusableRecordingError(message, param="audio-chunk")
+        self._place.add(len(audio))
         await self._upload.write(audio)
 
     async def recognize(self, write: Write) -> None:
         """Write the transcript: its segments as they come, then the whole. Raises ServiceError."""
+        self._place.add(0, last=True)
         if self._upload.size < self._frame:
             await _finish(write, "", self._request.language, started=False)
             return
@@ -110,6 +114,7 @@ class Transcription:
 
     async def close(self) -> None:
         """Delete the audio."""
+        self._place.close()
         await self._upload.close()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import select
+import socket
 import threading
 import time
 import zipfile
@@ -528,6 +530,27 @@ def test_bytes_are_bounded(start_server: Callable[..., Running], tmp_path: Path)
     reply = client.post("word " * 15_000)
     assert (reply.status_code, reply.json()["error"]["code"]) == (507, "storage_full")
     assert client.post("word " * 300_000).status_code == 413
+
+
+def test_slow_uploads_hold_up_no_other(start_server: Callable[..., Running], tmp_path: Path) -> None:
+    size = 1 << 20
+    client = Client(start_server(data_dir=tmp_path, max_document_bytes=size).url)
+    address = httpx.URL(client.url)
+    head = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
+    part = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    slow = [socket.create_connection((address.host, address.port), PATIENCE) for _ in range(2)]
+    try:
+        for each in slow:
+            each.sendall(f"{head}Content-Length: {2 * size}\r\n\r\n{part}".encode() + b"a" * (2 * size - 1_000))
+        for _ in range(3):
+            text = "Hello there. " * (size // 14)
+            assert client.post(text).status_code == 200
+        # There was room for one of them.
+        (lost,) = select.select(slow, (), (), PATIENCE)[0]
+        assert b" 503 " in lost.recv(1_000).split(b"\r\n")[0]
+    finally:
+        for each in slow:
+            each.close()
 
 
 def test_jobs_may_be_off(start_server: Callable[..., Running], tmp_path: Path) -> None:

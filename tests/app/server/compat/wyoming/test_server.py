@@ -1,11 +1,17 @@
 """Wyoming over a real socket: events, the ends of connections, and the end of their work."""
 
+import asyncio
 import socket
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvloop
 
+from app.config import Settings
+from app.errors import ProtocolError
+from app.server.compat.wyoming.client import Client
 from tests.app.server.compat.wyoming.clients import Event, connected, error_of
 from tests.app.server.streams import reference
 
@@ -164,6 +170,19 @@ def test_clients_that_leave_as_it_ends_give_their_slots_back(server: Any, wait_u
             client.send("synthesize", text="Hi.")
             client.until("audio-stop")
     assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
+
+
+def test_a_refusal_of_a_client_that_left_is_an_os_error() -> None:
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        app: Any = SimpleNamespace(settings=Settings())
+        with theirs, pytest.raises(OSError, match="left"):
+            writer.transport.abort()
+            await asyncio.sleep(0)  # the loop closes the socket
+            await Client(reader, writer, app).refuse(ProtocolError("no"))
+
+    uvloop.run(run())
 
 
 @pytest.mark.parametrize(
