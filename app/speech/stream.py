@@ -30,6 +30,7 @@ from app.speech.sentence import MarkTime, Origin, Sentence, SentenceResults, Spo
 from app.speech.service import PreparedSpeech, SpeechService
 from app.speech.variants import Variants
 from app.speech.verifier import ATTEMPTS, Heard, Report, Verifier
+from app.text import marks
 from app.text.types import PLAIN, Bookmark, Pause, Script, Style, Utterance
 from app.translation.live import Interpreter
 from models.contract import AudioChunk, Pcm, SpeechRequest
@@ -283,6 +284,9 @@ class SpeechStream:
                 origin = replace(origin, source=None)
             except errors.NothingToSpeakError as error:
                 nothing = error
+                for pause in marks.pauses(text[start:end]) if self._count else ():
+                    await self._room.acquire()
+                    self._put(Pause(pause.seconds))
         if nothing is not None:
             raise nothing
 

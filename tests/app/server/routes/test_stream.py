@@ -161,6 +161,14 @@ def test_words_after_a_pause_are_later(server: Any) -> None:
     assert sum(chunk["duration"] for chunk in chunks if not chunk["text"]) == pytest.approx(2.0)
 
 
+def test_pauses_between_two_fragments_last(server: Any) -> None:
+    sizes = []
+    for pauses in ("", "[pause:0.1s] " * 100):
+        with session(server) as socket:
+            sizes.append(len(say(socket, f"Hello there. {pauses}Good bye now.")[1]) / 48_000)
+    assert sizes[1] - sizes[0] == pytest.approx(10 - 0.5, abs=0.5)
+
+
 def test_what_cannot_be_spoken_does_not_hold_up_what_can(server: Any) -> None:
     # Without an end of a sentence it is cut into several passages, none of which has a word.
     nothing = "[" * 1_900
