@@ -14,7 +14,7 @@ from app.text.english.patterns import SIGN
 _LETTER_BEFORE: Final = re.compile(r"(?:^|[^\w</])\w$")
 _LETTER_AFTER: Final = re.compile(r"\w(?!\w)")
 _MARK_BEFORE: Final = re.compile(r"\d\.\d+$")
-_FULL_MARK: Final = re.compile(r"(?:5|10|20|100)(?![\d.])")
+_FULL_MARK: Final = re.compile(r"(?:(?:4|5|10)(?:\.0)?|20|100)(?!\d|\.\d)")
 _VARIABLE: Final = re.compile(r"\d\s?\(\w\s$")  # "3(x - 2)"
 _EQUATION: Final = re.compile(r"[=^²³⁴-⁹ⁿ]")
 # A number, a power, a bracket, a variable with or without a coefficient; the same after the sign.
