@@ -72,9 +72,8 @@ def _close_fence(state: State, token: re.Match[str]) -> None:
 _BULLET: Final = "[-+*•‣▪–]"
 _LINE: Final = Mode(
     Rule(r"\n", _end_paragraph),
-    # Indentation and quotes
+    # Indentation and quotes; where the links of references lead
     Rule(r"(?:[^\S\n]|>(?![\d$€£]))+", drop, r"(?:[^\S\n]|>)+"),
-    # Where the links of references lead
     Rule(
         r"\[[^\]\n]{1,80}\]:[ \t]{1,8}(?=<?https?://)",
         change(context="destination", depth=1, length=0),

@@ -241,8 +241,7 @@ class SsmlReader:
 
     def _text(self, data: str) -> None:
         element = self._stack[-1]
-        if element.name == "sup":
-            data = data.translate(SUPERSCRIPTS)
+        data = data.translate(SUPERSCRIPTS) if element.name == "sup" else data
         start = self._index(self._parser.CurrentByteIndex)
         if element.silent:
             return
