@@ -6,9 +6,9 @@ quotes and the frames of tables are hidden; a bar between two cells becomes a co
 character stays at its place.
 
 A tag such as `<think>` opens a hidden part, and one such as `<answer>` is hidden itself, at the beginning of a line,
-after the end of a sentence, and where a word follows it without a space. Elsewhere ("the <think> tag") it is a word of
-the text. What a whole text does not close is text, too, but for calls of tools, and a thought at its beginning, which
-was cut off. In a stream only its end would tell.
+after the end of a sentence, and where a word follows it without a space; one such as `<answer>` also where its end is
+near. Elsewhere ("the <think> tag") it is a word of the text. What a whole text does not close is text, too, but for
+calls of tools, and a thought at its beginning, which was cut off. In a stream only its end would tell.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _NAMES: Final = (
     rf"{_THOUGHTS}|(?:\w{{1,20}}[:_])?tool_?calls?|reflection|scratchpad|antml:\w{{1,20}}|function(?==)"
     r"|tool_(?:code|use|responses?|results?|outputs?)|(?:[|｜]DSML[|｜])?function_(?:calls?|results?)"
 )
+_WRAPPER: Final = r"(?:(?:final|assistant|model)[_-]?)?(?:answer|response|reply|output|result|solution)"
 _ATTRIBUTES: Final = r"(?:[\s=][^<>\n]{0,300})?"
 _TURN: Final = r"(?:<\|im_start\|>|<start_of_turn>|<\|turn>)"
 _HEADER: Final = r"<\|(?:start|channel|constrain)\|>[^<]{0,100}"
@@ -45,7 +46,7 @@ _ANYWHERE: Final = rf"""
     | (?P<details><details\s[^<>\n]{{0,300}}type\s?=\s?["']?(?:reasoning|tool_calls|code_interpreter)[^<>\n]{{0,300}}>)
     | (?P<think>◁think▷|\[(?P<bracket>THINK|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|SYSTEM_PROMPT)\])
     | (?P<calls>\[TOOL_CALLS\]|<\|python_tag\|>)
-    | (?P<wrapper><(?P<wrapped>(?:(?:final|assistant|model)[_-]?)?(?:answer|response|reply|output|result|solution))>)
+    | (?P<wrapper><(?P<wrapped>{_WRAPPER})>(?P<whole>(?=[^<\n]{{0,160}}</(?P=wrapped)>))?)
     | (?P<channel>(?:{_HEADER}){{1,4}}<\|message\|>)
     | (?P<role>{_TURN}\w{{0,20}}|<\|start_header_id\|>\w{{0,20}}<\|end_header_id\|>)
     | (?P<gemma><\|(?P<open>channel|tool(?:_\w{{1,20}})?)>|<start_(?P<started>function_\w{{1,20}})>)
@@ -63,7 +64,7 @@ _MARKDOWN: Final = rf"""
     | (?P<row>(?<=\n)[ \t]{{0,8}}\|[^\n]{{0,1000}}\|[ \t]{{0,8}}(?:\n|\Z))
     | (?P<link>{_LINK})
     | (?P<address>(?<=\])\(<?[^\s()]{{800}})
-    | (?P<quote>(?<=\n)[ \t]{{0,2}}(?:>[ \t]?){{1,3}}(?=[^\W\d_]|(?<=[ \t])[^\s\w<=>]))
+    | (?P<quote>(?<=\n)[ \t]{{0,2}}(?:>[ \t]?){{1,3}}(?=[^\W\d_]|(?<=[ \t])[^\s<=>]))
     | (?P<box>(?<=[-*+•][ \t])\[x\](?=[ \t]))
     | (?P<reference>(?<=[^\W\d_][^\W\d_]\])\[\d{{0,3}}\])
     | (?P<definition>(?<=\n)[ \t]{{0,8}}\[(?:\^[^\]\s]{{1,40}}\]:[^\n]{{0,1000}}
@@ -74,6 +75,7 @@ _MARKDOWN: Final = rf"""
 _BEGUN: Final = rf"""
     (?:{_TURN}|<\|start_header_id\|>)\w{{0,20}}(?:<[|\w]{{0,20}})?\Z
     | (?:{_HEADER}){{0,4}}<{{1,2}}(?:[a-zA-Z|｜/][^<>\n]{{0,700}}>{{0,2}})?\Z | (?:{_HEADER}){{1,4}}\Z
+    | <{_WRAPPER}>[^<\n]{{0,160}}(?:</?[\w-]{{0,20}})?\Z
     | ◁[^▷\s]{{0,8}}▷?\Z | \[/?[A-Z_]{{0,16}}\]?\Z | 【[^【】†\n]{{0,30}}(?:†[^【】\n]{{0,80}})?\Z
     | \ue200[^\ue200\ue201\n]{{0,300}}\Z | (?<=:)c[a-z]{{0,15}}(?:\[[^\]\s]{{0,30}}(?:\](?:\{{[^}}\s]{{0,12}})?)?)?\Z
 """
@@ -190,7 +192,7 @@ class HiddenParts:
         if found.lastgroup in _LIKE_WORDS:
             last = text[max(0, start - _CONTEXT) : start].rstrip(" \t")[-1:]
             apart = text[start - 1].isspace()
-            begins = last in ("", "\n", ">", "▷") or last in _STOPS or (apart and last in _CLOSERS)
+            begins = last in ("", *"\n>▷") or last in _STOPS or (apart and last in _CLOSERS) or found["whole"] == ""
             if text[start - 1] == "`" or not (begins or after.isalnum() or after in ("\n", "{", "[")):
                 return False
         if not final or closing is None or found.lastgroup in _MAY_STAY_OPEN:

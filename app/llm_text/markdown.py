@@ -72,8 +72,13 @@ def _close_fence(state: State, token: re.Match[str]) -> None:
 _BULLET: Final = "[-+*•‣▪–]"
 _LINE: Final = Mode(
     Rule(r"\n", _end_paragraph),
-    # Indentation and quotes
-    Rule(r"(?:[^\S\n]|>)+", drop),
+    # Indentation and quotes; where the links of references lead
+    Rule(r"(?:[^\S\n]|>(?![\d$€£]))+", drop, r"(?:[^\S\n]|>)+"),
+    Rule(
+        r"\[[^\]\n]{1,80}\]:[ \t]{1,8}(?=<?https?://)",
+        change(context="destination", depth=1, length=0),
+        r"\[[^\]\n]{0,80}(?:\]:?[ \t]{0,8}<?[htps:/]{0,8})?",
+    ),
     # Fences of code
     Rule(
         r"(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,7}(?!~))[^\n]*(?:\n|\Z)",

@@ -19,6 +19,7 @@ from app.text.alphabets import to_symbols
 from app.text.errors import MarkupError
 from app.text.languages import nearest_language, primary_language
 from app.text.marks import break_seconds
+from app.text.markup import SUPERSCRIPTS
 from app.text.say_as import KINDS, words_of
 from app.text.types import Reading, Span, Style
 
@@ -240,6 +241,7 @@ class SsmlReader:
 
     def _text(self, data: str) -> None:
         element = self._stack[-1]
+        data = data.translate(SUPERSCRIPTS) if element.name == "sup" else data
         start = self._index(self._parser.CurrentByteIndex)
         if element.silent:
             return
@@ -439,5 +441,5 @@ _OPENERS: Final[dict[str, _Opener]] = {
     "prosody": SsmlReader._open_prosody, "say-as": SsmlReader._open_say_as, "sub": SsmlReader._open_sub,
     "phoneme": SsmlReader._open_phoneme, "voice": SsmlReader._open_voice, "lang": SsmlReader._open_language,
     "mark": SsmlReader._open_mark, "audio": SsmlReader._open_audio, "token": SsmlReader._open_plain,
-    "w": SsmlReader._open_plain,
+    "w": SsmlReader._open_plain, "sup": SsmlReader._open_plain,
 }  # fmt: skip

@@ -129,6 +129,8 @@ _PART: Final = re.compile(
     rf"|(?<![\w)\]])(?<![\w)\]][\s{_GAP}])−[{_GAP}](?=[0-9]))"
     r"|(?P<padded>(?:(?<![\w.,:/+])|(?<=[^\W\d][_.])|(?<=[^\W\d_]))0[0-9]{1,3}"
     r"(?!\w|[.,:/]\w|[-–][0-9]+[-–./]\w| [0-9]{3}))"
+    r"|(?P<share>(?<=[^\W\d_]{2} )0{0,2}[1-9][0-9]{0,2}/0{0,2}[1-9][0-9]{0,2}(?![\w/]|[.,:-]\w))"
+    r"|(?P<product>(?:(?<==)\s?|(?<![\w·])(?<![0-9]\s)(?=[^\s=]{1,40}\s?=))[\w(]{1,12}(?:\)?·[\w(√]{1,12})++)"
     r"|(?P<divided>(?<![^\W\d_])(?P<first>[^\W\d_]{1,40}+(?:-[^\W\d_]{1,40}+)?)[-‐][^\S\n]*+\n[^\S\n]*+"
     r"(?P<second>[^\W_]{1,40})(?P<more>-?))"
     # A line that has only signs, some of which would be read; signs around a part of a line, and around all of it.
@@ -203,6 +205,8 @@ def _note(match: re.Match[str], language: str) -> Iterator[_Found]:
         is_note = follows(text, start, end, match.group())
     if is_note and not after.isalnum() and after not in tuple("⁺⁻+−/"):
         yield start, end, ""
+    elif language == "hi":  # espeak-ng says an exponent as one more number
+        yield *match.span(), f" की घात {'ऋण ' * (before == '⁻')}{unicodedata.normalize('NFKC', match.group())}"
 
 
 _OPERATORS: Final = tuple("=×*/+−÷^·√<>≈∝")
@@ -276,20 +280,22 @@ def _gap(match: re.Match[str], language: str) -> Iterator[_Found]:
     yield *match.span(), match.group().strip() or ("" if joined else " ")
 
 
-# Things that are counted, in English, German, French, Spanish, Italian and Portuguese.
-_NUMBERED: Final = word_set(
-    "chapter chapters part parts book books lesson lessons episode episodes track tracks volume volumes figure figures "
-    "day days exercise exercises season seasons section sections unit units module modules act acts scene scenes step "
-    "steps level levels page pages lecture week table appendix stage round song issue problem question test set item "
-    "slide verse disc disk session phase mission video clip image photo assignment lab quiz task rule tip take ch pt "
-    "ep eps vol vols fig figs sec ex chap kapitel teil band folge lektion tag staffel übung aufgabe abschnitt seite "
-    "szene akt buch titel woche stufe abb kap bd chapitre chapitres partie livre leçon épisode piste tome jour "
-    "exercice saison scène acte semaine étape capítulo capítulos parte partes libro lección episodio pista tomo "
-    "volumen figura día ejercicio temporada sección página acto escena semana unidad cap capitolo capitoli parti "
-    "lezione puntata traccia giorno esercizio stagione sezione pagina atto scena settimana livro lição episódio faixa "
-    "dia exercício seção ato cena unidade aula psalm room version gate zone grade group team platform hymn frage runde "
-    "raum punkt gruppe zimmer gleis spiel aktion niveau salle groupe règle módulo nivel paso pregunta ronda sala grupo "
-    "versión modulo livello passo domanda gruppo regola nível pergunta rodada versão"
+# Things that are counted, in English, German, French, Spanish, Italian and Portuguese: out of a number, and others.
+_SHARED: Final = word_set(
+    "chapter part lesson episode track page slide step question module section round video clip image photo kapitel "
+    "teil lektion folge seite schritt frage chapitre partie leçon épisode piste étape capítulo parte lección episodio "
+    "pista página paso pregunta capitolo lezione puntata traccia pagina domanda lição episódio faixa pergunta"
+)
+_NUMBERED: Final = _SHARED | word_set(
+    "chapters parts book books lessons episodes tracks volume volumes figure figures day days exercise exercises "
+    "season seasons sections unit units modules act acts scene scenes steps level levels pages lecture week table "
+    "appendix stage song issue problem test set item verse disc disk session phase mission assignment lab quiz task "
+    "rule tip take ch pt ep eps vol vols fig figs sec ex chap band tag staffel übung aufgabe abschnitt szene akt buch "
+    "titel woche stufe abb kap bd chapitres livre tome jour exercice saison scène acte semaine capítulos partes libro "
+    "tomo volumen figura día ejercicio temporada sección acto escena semana unidad cap capitoli parti giorno "
+    "esercizio stagione sezione atto scena settimana livro dia exercício seção ato cena unidade aula psalm room "
+    "version gate zone grade group team platform hymn runde raum punkt gruppe zimmer gleis spiel aktion niveau salle "
+    "groupe règle módulo nivel ronda sala grupo versión modulo livello passo gruppo regola nível rodada versão"
 )
 _LISTED: Final = re.compile(r"(?:[.):]|\s[-–—])\s+[^\W\d_]")
 _NUMBERED_BEFORE: Final = re.compile(
@@ -315,6 +321,23 @@ def _padded(match: re.Match[str], language: str) -> Iterator[_Found]:
         yield start, end - len(digits) + 1, f" {digits[0]}" if joined else digits[0]
 
 
+_OF: Final = {"en": "of", "de": "von", "fr": "sur", "it": "di", "es": "de", "pt": "de"}
+
+
+def _share(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write the number of a chapter or the like, and of all of them, with a word: "Chapter 01/12" as "1 of 12"."""
+    before = re.search(r"[^\W\d_]+ $", match.string[max(0, match.start() - 16) : match.start()])
+    nth, every = (number.lstrip("0") for number in match.group().split("/"))
+    if before and before.group()[:-1].lower() in _SHARED and language in _OF and int(nth) <= int(every):
+        yield *match.span(), f"{nth} {_OF[language]} {every}"
+
+
+def _product(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write the dots of a product as "×" in English, whose rules leave dots between words out: "F = m·a"."""
+    if language == "en":
+        yield *match.span(), match.group().replace("·", "×")
+
+
 _LINKS: Final = {
     "en": "and or but nor the he she they we you it that which who then if as is was",
     "fr": "et ou mais il elle on ils elles je tu nous vous moi toi lui leur ce là ci être même",
@@ -337,11 +360,12 @@ def _divided(match: re.Match[str], language: str) -> Iterator[_Found]:
         yield match.end("first"), match.start("second"), "-" if keeps else ""
 
 
-_DEGREES: Final = {"zh": {"C": "摄氏度", "F": "华氏度"}, "ja": {"C": "度", "F": "華氏度"}}
+_DEGREES: Final = {"zh": {"C": "摄氏度", "F": "华氏度"}, "ja": {"C": "度", "F": "華氏度"},
+             "hi": {"C": " डिग्री सेल्सियस ", "F": " डिग्री फ़ारेनहाइट ", "": " डिग्री "}}  # fmt: skip
 
 
 def _angle(match: re.Match[str], language: str) -> Iterator[_Found]:
-    """Write degrees in Japanese and Chinese, whose rules know no signs."""
+    """Write degrees in Japanese, Chinese and Hindi, whose rules know no signs."""
     if language in _DEGREES:
         yield *match.span(), _DEGREES[language].get(match["scale"], "度")
 
@@ -349,6 +373,7 @@ def _angle(match: re.Match[str], language: str) -> Iterator[_Found]:
 _READERS: Final[dict[str, Callable[[re.Match[str], str], Iterator[_Found]]]] = {
     "invisible": _invisible, "unit": _unit, "degree": _degree,
     "ordinal": _degree, "letters": _letters, "isotope": _isotope,
-    "note": _note, "grouped": _grouped, "gap": _gap, "padded": _padded, "divided": _divided, "signs": _blank,
+    "note": _note, "grouped": _grouped, "gap": _gap, "padded": _padded, "share": _share, "product": _product,
+    "divided": _divided, "signs": _blank,
     "marked": _marked, "heading": _heading, "angle": _angle,
 }  # fmt: skip

@@ -32,7 +32,7 @@ _FINDER: Final = re.compile(
     r"|(?P<number>\d+(?:[.,]\d+)*)"
     rf"|(?P<word>[^\W\d_][{COMBINING}]*(?:[^\W\d_]|[{COMBINING}]|['-](?=[^\W\d_]))*'?)"
     r"|(?P<ellipsis>\.{2,}|…)|(?P<dash>\s+[-–]+\s|-{2,}|[–—])|(?P<mark>[.!?]+|[,;:](?!\w))|(?P<bracket>[()\[\]{}])"
-    r"|(?P<other>[^\W_])|(?P<symbol>[&@%+=°])"
+    r"|(?P<other>[^\W_])|(?P<symbol>[&@%+=°×÷]|(?<=\d)(?<!/\d)(?<!/\d\d)/(?=\d{1,2}(?![\d/])))"
 )
 # Names of signs: dollar, euro, pound, yen, rupee; percent; and, at, plus, equals, degrees.
 _SIGN_NAMES: Final[dict[str, dict[str, str]]] = {
@@ -43,7 +43,7 @@ _SIGN_NAMES: Final[dict[str, dict[str, str]]] = {
     "fr-fr": {"$": "dollars", "€": "euros", "£": "livres", "¥": "yens", "₹": "roupies", "%": "pour cent", "&": "et",
               "@": "arobase", "+": "plus", "=": "égale", "°": "degrés"},
     "hi": {"$": "डॉलर", "€": "यूरो", "£": "पाउंड", "¥": "येन", "₹": "रुपये", "%": "प्रतिशत", "&": "और", "@": "ऐट",
-           "+": "धन", "=": "बराबर", "°": "डिग्री"},
+           "+": "धन", "=": "बराबर", "°": "डिग्री", "×": "गुणा", "÷": "भाग", "/": "बटा"},
     "it": {"$": "dollari", "€": "euro", "£": "sterline", "¥": "yen", "₹": "rupie", "%": "per cento", "&": "e",
            "@": "chiocciola", "+": "più", "=": "uguale a", "°": "gradi"},
     "pt-br": {"$": "dólares", "€": "euros", "£": "libras", "¥": "ienes", "₹": "rúpias", "%": "por cento", "&": "e",
@@ -94,7 +94,7 @@ class EspeakLanguage:
             elif kind == "clock":
                 pieces.append(word(found.replace(":", " "), start, end))
             elif kind == "symbol":
-                pieces.append(word(self._sign_names[found], start, end))
+                pieces += [word(name, start, end) for name in (self._sign_names.get(found),) if name]
             elif kind == "number" and len(found) > 15:
                 pieces += [word(digit, start + i, start + i + 1) for i, digit in enumerate(found) if digit.isdecimal()]
             else:

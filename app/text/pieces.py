@@ -302,6 +302,13 @@ COMBINING: Final = (
 )
 """Ranges for a character class of a regular expression."""
 
+RATE: Final = (
+    r"(?<![\w/.$€£-])(?:(?:k?m|[cmµμ]m|mi|ft|[kKMGT][bBo]|[mµμ]?[lLg]|kg|mcg|gal|m?mol|kcal)/(?:h|hr|s[²2]?|sec|min)"
+    r"|(?:[mµμ]?g|kg|mcg|m?mol|kcal|kJ|m[lL])/(?:[md]?[lL]|[ck]?m[²2]|c?m[³3]|kg|g|mol)"
+    r"|(?:k?[WJNV]|kWh)/(?:[ck]?m[²2³3]?|kg|mol))(?![\w/])"
+)
+"""Expression of a unit per another one, without a number. "N/A", "w/o", "km/mi" and "s/he" are none."""
+
 _QUOTES: Final = {"‘": "'", "’": "'", "‚": "'", "‛": "'", "`": "'", "´": "'", "ʼ": "'", "＇": "'", "“": '"', "”": '"',
            "„": '"', "‟": '"', "«": '"', "»": '"', "‐": "-", "‑": "-", "‒": "–", "―": "—", "⁓": "—", "。": ".",
            "、": ",", "،": ",", "؛": ";", "؟": "?", "।": ".", "॥": ".", "۔": ".", "¡": " ", "¿": " ", "\u00a0": " ",

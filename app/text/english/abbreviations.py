@@ -140,7 +140,7 @@ def _unit_after_number(context: NormalizerContext, text: str, start: int) -> str
         return ""
     before = context.before(start)
     if _NUMBER_BEFORE.search(before):
-        return units.UNITS[text][0]
+        return units.ATTACHED.get(text, units.UNITS[text])[0]
     return units.UNITS[text][1] if _SCALE_BEFORE.search(before) else ""
 
 

@@ -167,16 +167,16 @@ def read_iso_date(context: NormalizerContext, text: str, start: int, end: int) -
 
 
 def read_slash_date(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read a date that ends with the year: `3/14/2024`."""
-    first, second, year = re.split(r"[-/.]", text)
+    """Read a date that ends with the year, or other numbers between slashes: `3/14/2024`, `the 50/30/20 rule`."""
+    first, second, *_, year = parts = re.split(r"[-/.]", text)
     day_first = context.british or "." in text
     month, day = (int(second), int(first)) if day_first else (int(first), int(second))
     if month > 12 >= day:
         month, day = day, month
-    if 1 <= month <= 12 and 1 <= day <= 31:
+    if 1 <= month <= 12 and 1 <= day <= 31 and len(parts) == 3 and len(year) in (2, 4):
         _date(context, year, month, day, start, end)
     else:
-        spoken = [item for part in (first, second, year) for item in ["slash", *context.cardinal(part)]]
+        spoken = [item for part in parts for item in ["slash", *context.cardinal(part)]]
         context.say(spoken[1:], start, end)
 
 

@@ -8,8 +8,9 @@ from typing import Final
 from app.text.english import numbers, quantities, tables, units
 from app.text.english.normalize import NormalizerContext, Reader
 from app.text.english.patterns import NUM, SCALE_WORD, SIGN
+from app.text.word_sets import word_set
 
-_AMOUNT: Final = rf"\d+,\d\d?(?!\d|,\d)|{NUM}"
+_AMOUNT: Final = rf"\d{{1,3}}(?:\.\d{{3}})+,\d\d|\d+,\d\d?(?!\d|,\d)|{NUM}"
 _MONEY: Final = re.compile(rf"(-?)({SIGN})(\s?)(-?)({_AMOUNT})(\s?)(.*)")
 _MONEY_CODE: Final = re.compile(rf"([^\W\d]+)\.?\s?({_AMOUNT})\s?(\w*)")
 _MONEY_AFTER: Final = re.compile(rf"({_AMOUNT})\s?({SCALE_WORD}|(?:bn|mn|tn|[kKmMbB])\b)?\s?(\D+)$")
@@ -21,7 +22,7 @@ _TO_AMOUNT: Final = re.compile(rf"(?P<space>\s)?(?P<dash>[-–])(?(space)\s(?=(?
 _BY: Final = re.compile(r"\s?(?P<dash>[x×])\s?(?=\d)")
 _OPENING: Final = re.compile(r'(?<!\d)"')
 _RATE: Final = re.compile(r"\d[\d.,]*\s?[a-z]*$")
-_TIMES: Final = frozenset(("day", "week", "month", "year", "hour", "minute", "second", "person"))
+_TIMES: Final = word_set("day week month year hour minute second person hr wk mo yr min")
 _PER_PERSON: Final = re.compile(r"\s?(?:pp|p\.p\.)(?!\w)")
 _BILLS: Final = re.compile(r"[125]0{0,2}|1,?000")
 _PLURAL_AFTER: Final = re.compile(r"s(?!\w)")
@@ -93,8 +94,8 @@ def _amount(
     context: NormalizerContext, digits: str, unit: str, scale: str, *, start: int, number_end: int, end: int
 ) -> None:
     one, many, cent, cents = units.CURRENCIES[unit]
-    if re.fullmatch(r"-?\d+,\d\d?", digits):
-        digits = digits.replace(",", ".")
+    if re.fullmatch(r"-?[\d.]+,\d\d?", digits):
+        digits = digits.replace(".", "").replace(",", ".")
     if context.describes_noun(start, end):
         many, cents = one, cent
     rest = context.text[number_end:end]
@@ -198,6 +199,12 @@ def read_feet_inches(context: NormalizerContext, text: str, start: int, end: int
     context.end = quantities.unit_end(context, end)
 
 
+def read_rate(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a unit of a rate without a number: `in km/h`."""
+    top, bottom = text.replace("μ", "µ").split("/")
+    context.say(context.accented(f"{units.UNITS[top][1]} per {units.UNITS[bottom][0]}"), start, end)
+
+
 def read_per(context: NormalizerContext, start: int) -> bool:
     """Read "/hr" after an amount. Return False if no unit stands here."""
     last = context.pieces[-1].text if context.pieces else ""
@@ -227,6 +234,7 @@ READERS: Final[dict[str, Reader]] = {
     "inches": read_inches,
     "feet": read_feet,
     "quantity": read_quantity,
+    "rate": read_rate,
     "relay": read_relay,
     "feet_inches": read_feet_inches,
 }

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from app.text.english import tables, units
-from app.text.pieces import COMBINING
+from app.text.pieces import COMBINING, RATE
 
 
 def _one_of(words: Iterable[str]) -> str:
@@ -27,6 +27,7 @@ _POWERS: Final = "\u00b2\u00b3\u00b9\u2070\u2074-\u2079"
 _RUN: Final = rf"[^\W\d_{_NUMERALS}](?:[^\W\d_{_NUMERALS}]|(?!\w)[{COMBINING}])*"
 _LETTERS: Final = rf"{_RUN}(?:'{_RUN})*"
 SCALE_WORD: Final = r"thousand|million|billion|trillion|lakh|crore"
+_CONTINENTAL: Final = r"\d{1,3}(?:\.\d{3})+,\d\d(?!\d)"
 # After the comma: "€1,5m".
 _TENTH: Final = rf"\d(?=(?:bn|mn|tn|[kKmMbB]|\s(?:{SCALE_WORD}))\b)"
 SIGN: Final = r"(?<![A-Za-z])(?:[Uu][Ss]|AU|CA|HK|MX|NT|NZ|[ACRS])\$|[$£€¥₹₩₽₿₴₺]"
@@ -64,7 +65,7 @@ _KINDS: Final = {
     # Most words of a text, in one step.
     "plain": r"(?<![^\s(\"])(?!et al\.)[a-z]++(?=[ ,]\s*[a-z(])",
     "url": r"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+|(?<![\w@.-])localhost:\d{1,5}(?!\d)(?:/[^\s<>\"]*)?"
-    r"|(?<![\w@.-])(?:[A-Za-z0-9-]+\.)+(?:com|org|net|edu|gov|io|ai|dev|app|uk|ca|fr|jp|cn|de|eu)(?![\w-])"
+    r"|(?<![\w@.-])(?:[A-Za-z0-9-]+\.)+(?:com|org|net|edu|gov|io|ai|dev|app|uk|ca|fr|jp|cn|de|eu|(?:ly|co|be|gg|gl|tv)(?=/\w))(?![\w-])"
     r"(?::\d{1,5}(?!\d))?(?:/[^\s<>\"]*)?",
     "path": r"(?<!\w)[A-Za-z]:(?:\\[\w.-]+)++\\?"
     r"|(?<![\w/.<~])(?<!\]\()(?:(?:~|\.{1,2})?(?:/[\w.-]*\w){2,}+|(?:~|\.{1,2})/[\w.-]*\w)/?"
@@ -76,7 +77,7 @@ _KINDS: Final = {
     r"|(?<![\w-])[\da-fA-F]{8}-(?:[\da-fA-F]{4}-){3}[\da-fA-F]{12}(?![\w-])",
     "version": r"(?<![\w.-])[vV]\d+(?:\.\d+)+(?!\w)",
     "digits": "",  # the kinds of `_DIGITS` stand here
-    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,(?:\d\d(?!\d|,\d)|{_TENTH})|{NUM})"
+    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:{_CONTINENTAL}|\d+,(?:\d\d(?!\d|,\d)|{_TENTH})|{NUM})"
     rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbBT])\b)?",
     "money_code": rf"(?<!\w)(?:{_CODE}|Rs\.?)\s?(?:\d+,\d\d(?!\d|,\d)|{NUM})"
     rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?(?!\w)",
@@ -89,7 +90,7 @@ _KINDS: Final = {
     "initials": r"\b(?:[A-Za-z]\.){2,}(?:[A-Za-z](?![\w']))?|\b[Pp]h\.\s?[Dd]\.",
     "function": r"(?<![\w.])[A-Za-z][′']?\((?:[a-z]|\d{1,3})\)(?=\s?[=<>≤≥≈+])",
     "flag": r"(?<=\w\s)-(?![AIa])[A-Za-z](?=\s[\w\"'./~-]|$)",
-    "latin": r"(?<=[a-z]\s)v\.(?=\s[A-Z])|\bw/o(?:ut)?\b|\bb/c\b|\bc/o\b|\bw/(?=\s)|\bet al\.",
+    "latin": r"(?<=[a-z]\s)v\.(?=\s[A-Z])|\bw/o(?:ut)?\b|\bb/c\b|\b[cy]/o\b|\bw/(?=\s)|\bet al\.",
     "calendar": rf"(?<!\w)(?:{_MONTHS}|{_DAYS}|{_MONTHS.upper()}|{_DAYS.upper()})(?!\w|')\.?",
     "compass": r"(?<![\w.'&/-])(?:[NS][EW]|[NSEW])(?=[\s,;:!?)]|$|\.(?:[\s,]|$))",
     "abbreviation": r"(?<![\w.])[A-Za-z]+\.(?!\w)|(?<![\w.])(?:[Nn]os?|[Vv]ol|[Ff]ig|pp?|[Cc]h|[Ss]ec)\.(?=\d)",
@@ -103,6 +104,7 @@ _KINDS: Final = {
     "index": r"[\u2080-\u2089]+",
     "ten_power": r"(?<=\d)\s?x\s?(?=10(?:\^|[-−⁻]?[\u00b9\u00b2\u00b3\u2070-\u2079]))",
     "operator": r"(?<=[\w\])] )[-+*]=(?=\s?[\w\"'(-])|[<>!=]=|->|<-|=>|&&|\|\|",
+    "rate": RATE,
     "mixed": rf"(?:{_RUN})?\d+{_RUN}[^\W_{_POWERS}]*|{_RUN}\d[^\W_{_POWERS}]*",
     "number": rf"(?:{NUM})",
     "word": rf"(?<!\w)'(?:tis|twas|em|til|cause|bout|n)\b|{_LETTERS}(?:-{_LETTERS})*",
@@ -118,7 +120,7 @@ _DIGITS: Final = {
     "month_year": r"(?<![\d/.])(?:0[1-9]|1[0-2])/20\d\d(?![\d/])",
     "short_year": r"(?<![\w'])'0\d(?!\w)",
     "decimal_comma": r"(?<![\w.,])\d+,\d{1,2}(?=\s?%)",
-    "clock": rf"(?<![\d:.])(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{MERIDIEM}|[ap](?!\w))?"
+    "clock": rf"(?<![\d:.])(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?(?![\d:]|,\d{{3}})(?:\s?{MERIDIEM}|[ap](?!\w))?"
     rf"|(?<![\d:.])(?:1[0-2]|0?[1-9])\.[0-5]\d\s?{MERIDIEM}",
     "minutes": r"(?<![\d:.])(?:2[5-9]|[3-9]\d|1\d\d):[0-5]\d(?![\d:]|\s(?:split|ratio|odds|rule|mix)\b)",
     "hour": rf"(?<![\d:.])(?:1[0-2]|0?[1-9])\s?{MERIDIEM}",
@@ -126,7 +128,8 @@ _DIGITS: Final = {
     r"(?:0[1-9]|[12]\d|3[01])(?![\d/-]|\.\d)(?:T(?=\d\d:))?"
     r"|(?<![\d./-])(?:19|20)\d\d(?P<short_sign>[-/])(?:0?[1-9]|1[0-2])(?P=short_sign)(?:[12]\d|3[01]|0?[1-9])(?![\d/-])",
     "slash_date": r"(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])"
-    r"|(?<![\d.-])(?:0?[1-9]|[12]\d|3[01])(?P<day_sign>[.-])(?:[12]\d|3[01]|0?[1-9])(?P=day_sign)(?:19|20)\d\d(?![\d-]|\.\d)",
+    r"|(?<![\d.-])(?:0?[1-9]|[12]\d|3[01])(?P<day_sign>[.-])(?:[12]\d|3[01]|0?[1-9])(?P=day_sign)(?:19|20)\d\d(?![\d-]|\.\d)"
+    r"|(?<![\w/.])\d{1,3}(?:/\d{1,3}){2,}(?![\w/]|\.\d|\s?=)",
     "day_span": r"(?<![\d/])(?:0?[1-9]|1[0-2])/(?:[12]\d|3[01]|0?[1-9])[-–]"
     r"(?:0?[1-9]|1[0-2])/(?:1[3-9]|2\d|3[01])(?![\d/-])"
     r"|(?<![\d/])(?:0?[1-9]|1[0-2])/(?:1[3-9]|2\d|3[01])[-–](?:0?[1-9]|1[0-2])/(?:[12]\d|3[01]|0?[1-9])(?![\d/-])",
@@ -143,14 +146,14 @@ _DIGITS: Final = {
     r"|97[89][ -]?\d{1,5}[ -]\d{1,7}[ -]\d{1,7}[ -]\d"
     r"|(?=[\d-]{12}[\dXx](?![\w-]))\d{1,5}-\d{1,7}-\d{1,7}-[\dXx])(?![\w-])",
     "ip": r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)(?:[:/]\d{1,5}(?!\d))?",
-    "height": r"(?<![\w.])\d{1,2}'\s?\d{1,2}\"|(?<![\w.])\d'\d{1,2}(?![\w'])",
+    "height": r"(?<![\w.])[4-7]ft\s?(?:1[01]|\d)(?!\w)|(?<![\w.])\d{1,2}'\s?\d{1,2}\"|(?<![\w.])\d'\d{1,2}(?![\w'])",
     "feet_inches": r"(?<![\w.])\d{1,2}\s?ft\.?\s\d{1,2}\s?in(?!\w)",
     "inches": r"(?<![\w.])\d+(?:\.\d+)?\"(?!(?!x\d)\w)",
     "feet": r"(?<![\w.])\d+'(?=\s+(?:tall|wide|long|high|deep|x)\b|\s?×)|(?:(?<=[x×])|(?<=[x×] ))\d{1,3}'(?!\w)",
     "factorial": r"(?<![\w.,])\d{1,3}!(?=\s?[=+×/*−-]\s?\d)",
     "first": rf"(?<![\w.,/-])(?:{NUM})(?:\s?–\s?|-|\s-\s(?=[\d:]+\s?{MERIDIEM}))"
     rf"(?=(?:{NUM})(?:\s?{MERIDIEM}|:[0-5]\d(?![\d:])|{_MEASURE}|\s(?:{SCALE_WORD})\b))",
-    "money_after": rf"(?:\d+,\d\d(?=\s?€)|{NUM})(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?"
+    "money_after": rf"(?:{_CONTINENTAL}|\d+,\d\d(?=\s?€)|{NUM})(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?"
     rf"\s?(?:[€£¥₹₽¢]|(?:{_CODE})\b)|(?<![\w.,])\d{{1,2}}p(?!\w)",
     "scientific": r"(?<![\w.])\d+(?:\.\d+)?[eE][+-]?\d+(?!\w)",
     "dotted": r"(?<![\d.,])\d+(?:\.\d+){2,}(?!\d)",

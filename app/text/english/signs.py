@@ -14,7 +14,7 @@ from app.text.english.patterns import SIGN
 _LETTER_BEFORE: Final = re.compile(r"(?:^|[^\w</])\w$")
 _LETTER_AFTER: Final = re.compile(r"\w(?!\w)")
 _MARK_BEFORE: Final = re.compile(r"\d\.\d+$")
-_FULL_MARK: Final = re.compile(r"(?:5|10|20|100)(?![\d.])")
+_FULL_MARK: Final = re.compile(r"(?:(?:4|5|10)(?:\.0)?|20|100)(?!\d|\.\d)")
 _VARIABLE: Final = re.compile(r"\d\s?\(\w\s$")  # "3(x - 2)"
 _EQUATION: Final = re.compile(r"[=^²³⁴-⁹ⁿ]")
 # A number, a power, a bracket, a variable with or without a coefficient; the same after the sign.
@@ -98,22 +98,25 @@ def read_symbol(context: NormalizerContext, text: str, start: int, end: int) -> 
 
 def _minus(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
     before = context.before(start)
-    if text == "−":
-        number = _TERM_BEFORE.search(before) is not None and _TERM_AFTER.match(context.text, start + 1) is not None
+    begins = not near.left.isalnum() and (text == "−" or near.before in (*"=<>≤≥",))
+    sign = near.right.strip() and (begins or before.endswith(("UTC", "GMT")))
+    if text == "−" or sign:
+        number = (sign or _TERM_BEFORE.search(before)) and _TERM_AFTER.match(context.text, start + 1) is not None
     else:  # in an equation a letter stands for a number: "y = 3x - 7"
         algebra = _EQUATION.search(before) is not None or _VARIABLE.search(before) is not None
         number = near.before.isnumeric() or (near.before.isalpha() and algebra)
         number = number and near.after.isdecimal()
-    return "minus" if near.spaced and number else ""
+    return "minus" if (near.spaced or sign) and number else ""
 
 
 def _slash(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
     if near.between_digits:
         graded = _MARK_BEFORE.search(context.before(start)) and _FULL_MARK.match(context.text, start + 1)
         return "out of" if graded else "divided by"
-    if near.right.isalpha():
-        measures.read_per(context, start)
-    return ""
+    if near.right.isalpha() and measures.read_per(context, start):
+        return ""
+    over = near.left in (*")²³",) and near.right.isalnum() and _TERM_AFTER.match(context.text, start + 1)
+    return "over" if over else ""
 
 
 def read_ten_power(context: NormalizerContext, text: str, start: int, end: int) -> None:

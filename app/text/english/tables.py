@@ -60,7 +60,7 @@ BEFORE_NUMBER: Final[dict[str, str]] = {
 LATIN: Final[dict[str, str]] = {
     "e.g.": "for example", "i.e.": "that is", "a.k.a.": "also known as", "w/o": "without", "w/": "with",
     "b/c": "because", "n.b.": "note well", "et al.": "et al", "ph.d.": "P H D", "r.i.p.": "R I P",
-    "c/o": "care of", "w/out": "without", "v.": "versus",
+    "c/o": "care of", "y/o": "year old", "w/out": "without", "v.": "versus",
 }  # fmt: skip
 
 MONTHS: Final[dict[str, int]] = {
@@ -146,7 +146,7 @@ WORDS: Final[dict[str, str]] = {
     "cmd": "command", "esc": "escape", "thx": "thanks", "pls": "please", "plz": "please", "mtg": "meeting",
     "msg": "message", "tmrw": "tomorrow", "ppl": "people", "phds": "PHDs", "idk": "I D K",
     "imo": "I M O", "imho": "I M H O", "iirc": "I I R C", "afaik": "A F A I K", "irl": "I R L", "omw": "on my way",
-    "yoy": "year over year", "qoq": "quarter over quarter",
+    "yoy": "year over year", "qoq": "quarter over quarter", "hrs": "hours",
 }  # fmt: skip
 # Words of messages with a digit in them.
 CHAT: Final[dict[str, str]] = {

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
+from app.text.pieces import RATE
 from app.text.written import addresses
 from app.text.written.abbreviations import LAST_TOO, pattern
 from app.text.written.numbers import Numbers, roman
@@ -75,6 +76,7 @@ class WrittenForms:
         endings = either(self._numbers.endings)
         return {
             **addresses.PATTERNS,
+            "rate_name": RATE,
             "iso": r"(?<![\d-])(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})(?![\d-])",
             "date": r"(?<![\d/.])(?P<d2>\d{1,2})(?P<s2>[/.-])(?P<m2>\d{1,2})(?P=s2)(?P<y2>\d{4})(?![\d/])",
             "day_": rf"(?<!\d)(?P<d3>\d{{1,2}})(?:er|º|°)?(?=\s+(?:de\s+)?(?:{months})\b)",
@@ -250,6 +252,11 @@ class WrittenForms:
         if rate is not None:
             per = " à l'heure" if self._french and match["up"] == "h" else f" {words.per} {rate.one}"
         return f"{minus}{said}{per}"
+
+    def _rate_name(self, match: re.Match[str]) -> str | None:
+        top, bottom = match.group().split("/")
+        units = self._words.units
+        return f"{units[top].many} {self._words.per} {units[bottom].one}" if top in units and bottom in units else None
 
     def _range(self, match: re.Match[str]) -> str | None:
         first, last, unit = match["r1"], match["r2"], match["ru"]

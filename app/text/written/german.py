@@ -30,9 +30,10 @@ class GermanForms(german_notation.Notation):
         first = {
             "address": base.pop("address"),
             "iso": base.pop("iso"),
+            "rate_name": base.pop("rate_name"),
             **notation,
             "phone": r"(?<![\w.,])(?:\+\d{1,3}(?:[ /-]?\(0\))?[ /-]?\(?\d{1,5}\)?|\(0\d{1,5}\)|0\d{1,5})"
-            r"(?:[ /–-]{1,3}\d{2,9}){1,6}(?![\w,]|\.\d)",
+            r"(?:[ /–-]{1,3}\d{2,9}){1,6}(?!\w|[.,]\d)",
             "dated": r"(?<![\d/.])(?<![A-Z]{2}\s)(?P<dd>0?[1-9]|[12]\d|3[01])\.\s?(?P<dm>0?[1-9]|1[0-2])\."
             r"(?:\s?(?P<dy>\d{4}|\d\d(?!\d)))?(?![\d/])",
             "days": rf"(?<!\d)(?P<f1>[1-9]|[12]\d|3[01])\.?\s?(?P<fs>[–/-]|bis)\s?(?P<f2>[1-9]|[12]\d|3[01])\."
@@ -59,7 +60,9 @@ class GermanForms(german_notation.Notation):
             "even": rf"(?:(?P<vc>{money})\s?)?(?<![\w.,])(?P<v>{NUMBER}),[-–—]{{1,2}}(?:\s?(?P<vm>{money})(?!\w))?",
             "fraction": rf"(?:(?<![\w.,/])(?P<fn>\d{{1,2}})/(?P<fd>\d{{1,2}})(?![\w/]|[.,]\d)|(?P<vf>[½⅓⅔¼¾⅛]))"
             rf"(?:\s?(?P<fu>{either(self._words.units)})(?!\w))?",
-            "decade": r"(?<![\w.,])'?(?P<de>[1-9]\d?|1[1-9]\d\d|20\d\d)er(?P<dn>n)?(?!\w)(?P<dj>[ -]Jahren?\b)?",
+            "decade": r"(?<![\w.,])'?(?P<de>[1-9]\d?|1[1-9]\d\d|20\d\d|7[0-8]7)"
+            r"(?:er(?P<dn>n)?|(?:(?<=(?:1[5-9]|20)\d0)|(?<=7\d7)|(?<=\b[A-Z]-\d\d)|(?<=d(?:ie|en|er) [2-9]0)"
+            r"(?!s\s[A-ZÄÖÜ]))s)(?!\w)(?P<dj>[ -]Jahren?\b)?",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})(?P<tw>-?mal|-?fache?[rnsm]?"
             r"|-[jJ]ährige?[rnsm]?|-prozentige?[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?"
             r"|-(?:stell|minüt|wöch|monat|seit|teil)ige[rnsm]?|x(?=\s(?![-+=<>−])))\b",
@@ -70,7 +73,7 @@ class GermanForms(german_notation.Notation):
             "roman_ordinal": r"(?<![\w.])(?P<ro>[IVX]{1,6})\.(?=\s[A-ZÄÖÜ][a-zäöü])",
             "ordinal": r"(?<![\w.,:/-])(?P<o>[1-9]\d{0,3})\.(?!\d)(?:(?=\s+\w)|(?=\+\d)|(?=,\s\d{1,4}\.)|(?=[)\s]*$))",
             "letters": r"(?<![\w.-])(?<![A-ZÄÖÜ] )(?![IVX]{1,3}\b)"
-            r"(?P<lt>(?=[A-Z]?[AEIOUÄÖÜ])[A-ZÄÖÜ]{2}|[AEIOU][A-Z][A-NP-Z])(?!\w|\.\w| [A-ZÄÖÜ]{2})",
+            r"(?P<lt>(?=[A-Z]?[AEIOUÄÖÜ])[A-ZÄÖÜ]{2}|[AEIOU][A-Z][A-NP-Z])(?!\w|\.\w| [A-ZÄÖÜ]{2}|\$)",
             "street": r"\b(?P<sn>[A-ZÄÖÜ][a-zäöüß]{1,30})str(?:\.|(?=\s\d))",
             "pages": r"(?<![\w.])S\.(?=\s\d)",
             "paragraph": r"(?P<pg>§§?)(?=\s?\d)",

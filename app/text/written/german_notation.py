@@ -62,7 +62,7 @@ def patterns(words: Words) -> dict[str, str]:
         r"|(?<![\w-])(?P<el2>Na|Li|Ag|Cl|Br|K|H)(?P<es2>[+−])(?=[\s,.;)]|$)",
         "minus": r"(?:(?<=[\d)²³¹⁰⁴-⁹] )|(?<=\b[A-Za-zα-ω] ))−(?=\s(?:[\d(√]|[A-Za-zα-ω](?![^\W\d_²³¹⁰⁴-⁹])))",
         "toward": r"(?<=\w )→(?= [A-ZÄÖÜ][a-zäöü])",
-        "compared": r"(?<=\b[a-zA-Z] )[<>](?= [a-zA-Z](?!\w))",
+        "compared": r"(?:(?<=\b[a-zA-Z] )|(?<=\d ))[<>≤≥](?= [a-zA-Z](?!\w))",
         "after_unit": r"(?<=[\w²\"] )[x×](?= \d)",
         "joined": r"(?<=[a-zäöüß_])(?P<jo>\d{1,6})(?!\w)",
         "love": r"(?:(?<=\b[Ii]ch )|(?P<we>(?<=\b[Ww]ir )))[❤♥]\ufe0f?(?= ?\w)",

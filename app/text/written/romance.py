@@ -216,7 +216,8 @@ class RomanceForms(AbbreviationForms):
             "see": r"(?<![\w.])(?P<se>[Vv]\.)(?=\s(?:figg?|tabb?|capp?|chap|artt?|pp?|págs?|pagg?|nota|supra|§|n\.))",
             "less": r"(?P<le>(?:(?<=\bJ)-(?=\d)|(?<=\b[a-z])-(?=\d)|(?<=\b[a-z]\s)-(?=\s\d)|(?<=[²³]\s)-(?=\s)))",
             "divided": r"(?<=\d)\s(?P<dv>:)\s(?=\d+\s?=)",
-            "decade": rf"(?<=\s)(?=['’\d])(?:{in_decades})['’]?(?P<de>(?:1[5-9]|20)?[2-9]0)['’]?s"
+            "decade": rf"(?:(?<=\s)(?=['’\d])(?:{in_decades})['’]?|(?<![\w.,])(?=\d{{3}})|(?<=\b[A-Z]-))"
+            r"(?P<de>(?:1[5-9]|20)?[2-9]0|(?:1[5-9]|20)\d0|7[0-8]7|(?<=-)\d\d)['’]?s"
             r"(?:(?P<dei>,?\s(?:y|e|et|ed|a|al)\s(?:l?os\s)?)['’]?(?P<de2>[2-9]0)['’]?s)?(?!\w)",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})[xX](?=\s[a-zà-ÿ])",
             "meridiem": r"(?<![\w:.,])(?P<mh>1[0-2]|[1-9])\s?(?P<ma>[ap])m(?!\w)",

@@ -22,7 +22,7 @@ _FEMININE: Final = {
     ),
     "pt-br": re.compile(
         r"(?:a|ã|ção|são|dade|tude|gem|^(?:noite|parte|série|vez|mão|foto|moto|flor|luz|cruz|voz|rede|parede"
-        r"|lei|mulher|cor"
+        r"|lei|mulher|colher|cor"
         r"|chave|nuvem|torre|fonte|base|frase|fase|ordem|sede|tarde|nave|mãe|tribo|ponte|morte|gente|dose|tese|crise))$"
     ),
     "it": re.compile(
@@ -53,6 +53,7 @@ _MASCULINE: Final = re.compile(
     r"|service|cosmonaute"
     r"|mercure|murmure|futur|fromage)$"
 )
+_PLURAL: Final = re.compile(r"(?<!\bme)(?<=[aeo])s$|(?<=mes|.er)es$")
 _LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _NOUN: Final = re.compile(r"\s(mil\s)?([a-zà-ÿ]{3,20})(?![\w'])")
 _LONGEST: Final = 15  # digits that are read as one number
@@ -195,6 +196,9 @@ class QuantityForms(TimeForms):
         if unit is not None:
             return self._mixed_unit(match, unit, top, bottom)
         whole, noun = match["mw"], match["mx"] or ""
+        if whole == "1":
+            italian = re.sub("(?<!mes)e$", "a", re.sub("i$", "o", noun.replace("mesi", "mese")))
+            noun = italian if self._tag == "it" else _PLURAL.sub("", noun)
         if top == bottom and not whole:
             said = f"{self._numbers.cardinal(top)} {self._more.out_of} {self._numbers.cardinal(bottom)}"
             return match.start(), match.end() - (len(noun) + 1 if noun else 0), said
@@ -209,7 +213,8 @@ class QuantityForms(TimeForms):
         tail = self._more.and_half[feminine] if (top, bottom) == (1, 2) else f"{link} {self._numbers.part(top, bottom)}"
         count = self._numbers.cardinal(int(whole), "f" if feminine else "m" if counts else None)
         if counts:
-            return match.start(), match.end(), f"{count} {noun} {tail}"
+            count = self._italian_one(noun) if self._tag == "it" and whole == "1" else count
+            return match.start(), match.end(), f"{count} {noun} {tail}".replace("' ", "'")
         return match.start(), match.end() - (len(noun) + 1 if noun else 0), f"{count} {tail}"
 
     def _and_half(self, match: re.Match[str]) -> str:

@@ -284,3 +284,9 @@ def test_each_text_between_two_flushes_is_detected_anew() -> None:
         pieces = [piece for character in text for piece in source.feed(character, 0.0)] + source.flush(0.0)
         assert [piece.script is not None for piece in pieces] == [script] * len(pieces)
         assert pieces
+
+
+@pytest.mark.parametrize("size", [None, 1])
+def test_raised_digits_stay_exponents(size: int | None) -> None:
+    ((passage,), ignored) = read("<speak>10<sup>6</sup>, 10<sup>-3</sup>, x<sup>2</sup>, 19<sup>th</sup></speak>", size)
+    assert (passage.text, ignored) == ("10⁶, 10⁻³, x², 19th", [])

@@ -67,7 +67,7 @@ def test_other_brackets_are_text() -> None:
 
 def test_only_pauses_is_nothing_to_speak() -> None:
     with pytest.raises(NothingToSpeakError):
-        get_phonemizer("en").segments("[pause:1s] ... [pause:1s]")
+        list(get_phonemizer("en").segments("[pause:1s] ... [pause:1s]"))
 
 
 def test_paragraphs_are_set_apart() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.text.pieces import Piece, PieceKind
-from app.text.planner import Phonemizer
+from app.text.planner import Phonemizer, _MarkedText
 
 TABLES = sorted(Path(__file__).parent.glob("readings*.tsv"))
 ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")  # what could not be seen in a table
@@ -40,7 +40,7 @@ SECTIONS = list(dict.fromkeys(section for section, _, _ in ROWS))
 def pieces(text: str, language: str) -> list[list[Piece]]:
     """Return the pronounced pieces of each sentence."""
     phonemizer = PHONEMIZERS[language]
-    marked = phonemizer._parse(text, None, ())
+    marked = _MarkedText(text, None, phonemizer.language.tag)
     said = [sentence for _, _, sentence in phonemizer._sentences(marked, 0, len(marked.plain))]
     return [sentence for sentence in said if sentence]
 
