@@ -123,7 +123,11 @@ class Settings(BaseModel):
     translation_model: str | None = Field(
         None, description="model that translates when a request names none; unset: one that is installed"
     )
-    translation_bits: int = Field(0, description="4 or 8 quantize the weights of translation models; 0: as they are")
+    translation_bits: Literal["auto"] | int = Field(
+        "auto",
+        description="4 or 8 quantize the weights of translation models; 0: as they are; auto: 8 on a CPU with native "
+        "kernels, else 0",
+    )
     translation_shortlist: int = Field(
         0, ge=0, le=256_000, description="tokens a translation may be made of, per target language; 0: all"
     )

@@ -55,7 +55,7 @@ FIGURES: Final = re.compile(r"(?<=<!-- figures of docs/quality.md -->\n).*?(?=<!
 SENTENCES: Final = 12
 LANGUAGES: Final = {"a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "i": "it", "p": "pt-br"}
 HOUSE: Final = ("rms", "slt")
-REFERENCE: Final = ("af_heart", "am_michael")
+REFERENCE: Final = ("af_heart", "am_michael", "af_bella")
 FIRST_AUDIO_RUNS: Final = 15
 
 Audio = npt.NDArray[np.float32]

@@ -325,12 +325,14 @@ class Catalog:
         settings = self._settings
         if entry.kind == "translation":
             return {
-                "bits": settings.translation_bits,
+                "bits": self._bits(settings.translation_bits),
                 "shortlist": settings.translation_shortlist,
                 "target_first": entry.target_first,
             }
         if entry.kind == "speech-recognition":
-            return {"bits": self._recognition_bits(entry)}
+            # The bundled recognizer's measure of its confidence was set with its weights as they are.
+            bits = settings.recognition_bits
+            return {"bits": 0 if bits == "auto" and entry.bundled is not None else self._bits(bits)}
         if entry.family == "kokoro":
             return {"batch": settings.speech_batch}
         if entry.family == "chatterbox":
@@ -342,16 +344,13 @@ class Catalog:
             }
         return {}
 
-    def _recognition_bits(self, entry: Entry) -> int:
-        """Return the setting. `auto`: a CPU is faster with 8 bits, by kernels for them (`loadtest/recognition_wer.py`).
+    def _bits(self, bits: Literal["auto"] | int) -> int:
+        """Return a setting's bits. `auto`: a CPU is faster with 8, by kernels for them, and writes the same.
 
-        The bundled recognizer's measure of its confidence was set with its weights as they are.
+        Shown for recognizers by `loadtest/recognition_wer.py`, for translators by `training/phrasebook/results`.
         """
-        bits = self._settings.recognition_bits
         if bits != "auto":
             return bits
-        if entry.bundled is not None:
-            return 0
         from models.backend import on_cpu  # loads MLX
         from models.native import kernels
 
