@@ -217,6 +217,7 @@ class _Headed:
         data = self._inner.encode(pcm)
         if self._parts is None:
             return self._take() + data
+        self.quick = self.quick and self._samples <= INLINE_SAMPLES  # the end joins all of them
         self._parts.append(data)
         return b""
 

@@ -37,7 +37,8 @@ class Place:
 class Spool:
     """Room for `size` bytes of uploads, of which a key, or another named owner, may have half. For the event loop.
 
-    When there is no room, the upload whose last STEP bytes took longest to come loses its place.
+    When there is no room, of the uploads that hold most the one whose last STEP bytes took longest to come loses its
+    place.
     """
 
     def __init__(self, size: int) -> None:
@@ -64,8 +65,10 @@ class Spool:
             mine = place.owner is not None and self._held[place.owner] > self._size // 2
             if not mine and self._held.total() <= self._size:
                 return
-            rivals = (each for each in self._places if not each.is_whole and (each.owner == place.owner or not mine))
-            slowest = next(rivals, place)
+            rivals = [each for each in self._places if not each.is_whole and (each.owner == place.owner or not mine)]
+            # A small upload frees nothing: of those that hold more than others the slowest loses its place.
+            part = sum(each.size for each in rivals) / max(1, len(rivals))
+            slowest = next((each for each in rivals if each.size >= part), place)
             self.remove(slowest)
             slowest.lose(error)
         raise error

@@ -10,7 +10,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from starlette.types import Send
@@ -23,6 +23,8 @@ from models.timeline import Stage
 
 # Tokens per second that are reported for a model that draws none: the rate of Kokoro's frames.
 TOKENS_PER_SECOND = 40
+# Bytes of audio that are sent at once.
+PIECE = 1 << 20
 
 # Characters that are read: no client's list is as long.
 _MOST_ACCEPT = 2_000
@@ -110,14 +112,21 @@ async def encode_chunk(
 
 async def encode_whole(
     encoder: Encoder, stream: SpeechStream, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]
-) -> tuple[bytes, list[SpokenChunk]]:
-    """Return the encoded audio of all chunks, and the chunks without theirs."""
-    data, known = bytearray(await encode_chunk(encoder, stream, first)), [first.without_audio()]
+) -> tuple[list[bytes], list[SpokenChunk]]:
+    """Return the encoded audio of all chunks, in pieces, and the chunks without theirs."""
+    data, known = [await encode_chunk(encoder, stream, first)], [first.without_audio()]
     async for chunk in rest:
-        data += await encode_chunk(encoder, stream, chunk)
+        data.append(await encode_chunk(encoder, stream, chunk))
         known.append(chunk.without_audio())
-    data += await encode_chunk(encoder, stream, None)
-    return bytes(data), known
+    data.append(await encode_chunk(encoder, stream, None))
+    return data, known
+
+
+def pieces_of(data: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield audio in pieces of at most PIECE bytes: one write of all of it would stop other requests."""
+    for each in data:
+        for start in range(0, len(each), PIECE):
+            yield each[start : start + PIECE]
 
 
 class Reply:
@@ -134,15 +143,22 @@ class Reply:
     async def whole(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk] | None = None) -> None:
         """Send one piece with its length: all of it is encoded first. `rest`: what comes after `first`, if anything."""
         encoder = self._encoder(whole=True)
+        data, chunks = b"", [first]
         if rest is None:
-            data, chunks = await encode_chunk(encoder, self._stream, first, last=True), [first]
+            data = await encode_chunk(encoder, self._stream, first, last=True)
         else:
-            data, chunks = await encode_whole(encoder, self._stream, first, rest)
+            parts, chunks = await encode_whole(encoder, self._stream, first, rest)
         for chunk in chunks:
             self._stream.delivered(chunk)
         report = await self._stream.verification()
         if report is not None:
             self._form = replace(self._form, extra={**self._form.extra, **report.headers()})
+        if rest is not None:
+            await self._start(sum(map(len, parts)))
+            for piece in pieces_of(parts):
+                await self._body(piece, more=True)
+            await self._body(b"", more=False)
+            return
         sent = self._delta(data) + self._sse_done(report) if self._form.sse else data
         # One timer for both writes: to set it twice takes longer than they do.
         await self._in_time(self._at_once(None if self._form.sse else len(data), sent))

@@ -77,7 +77,7 @@ class Document:
         for part in self.parts:
             pauses = [] if part.script is not None else marks.pauses(part.text)
             seconds += sum(pause.seconds for pause in pauses) + (part.script.pause or 0.0 if part.script else 0.0)
-            characters += len(part.text) - sum(pause.end - pause.start for pause in pauses)
+            characters += len("".join(marks.hide(part.text, pauses).split()))
         most = MAX_SILENCE_SECONDS + SILENCE_PER_CHARACTER * characters
         if seconds > most:
             raise errors.MarkupError(

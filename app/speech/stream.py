@@ -40,9 +40,9 @@ from models.timeline import Stage, Timeline
 AHEAD = 2
 # Phonemes that a character of a text has at most on average: what a lexicon makes longer costs more.
 PHONEMES = 2
-# Seconds of silence that a text of any length may have, and those for each of its characters. More is left out.
+# Seconds of silence that a text of any length may have, and those for each character but spaces. More is left out.
 MAX_SILENCE_SECONDS = 600.0
-SILENCE_PER_CHARACTER = 0.5
+SILENCE_PER_CHARACTER = 0.2
 # Seconds that the model's thread has to begin before the next sentence is planned.
 GIVE_WAY = 0.001
 
@@ -141,7 +141,7 @@ class SpeechStream:
             script: the manner in which markup has it spoken.
             style: the manner of a text without a script.
         """
-        self._most_silence += SILENCE_PER_CHARACTER * len(text)
+        self._most_silence += SILENCE_PER_CHARACTER * len("".join(text.split()))
         self._fed.put_nowait((text, Origin(offset, source, script, style)))
 
     async def prepare(self, style: Style) -> PreparedSpeech:

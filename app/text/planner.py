@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from app.text import characters, marks, markup, say_as
-from app.text.errors import NothingToSpeakError
+from app.text.errors import LexiconError, NothingToSpeakError
 from app.text.languages import find_language, normalize_language
 from app.text.lexicon import Lexicon, find_readings
 from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, append_mark, make_utterances, word
 from app.text.pronouncers import make_pronouncer
-from app.text.sentence_splitter import paragraphs, sentences, shorten
+from app.text.sentence_splitter import LONGEST_SENTENCE, paragraphs, sentences, shorten
 from app.text.stress import restress
 from app.text.tokens import make_tokens
 from app.text.types import Pause, Reading, Script, Span, SpeechSegment, Token, Utterance
@@ -26,6 +26,8 @@ from app.text.types import Pause, Reading, Script, Span, SpeechSegment, Token, U
 _NOTHING: Final = "the text has nothing to speak: it needs at least one letter or digit"
 # A pause of no length is reported after so many sentences without an utterance.
 _SILENT_SENTENCES: Final = 8
+# Characters that a lexicon may say in place of the words of one text.
+_MAX_SAID: Final = 100_000
 
 _MARKS_AFTER: Final = re.compile(r"\s*+([.,;:!?…—]++)")
 _SPOKEN_SYMBOLS: Final = frozenset("&@%+=×÷±≈≠≤≥√∞°€£$¥₹")
@@ -45,6 +47,7 @@ class _MarkedText:
             script = _moved(script, self.steps)
         english = language.startswith("en")
         self.marks = marks.parse(text, english=english) if script is None else list(script.readings)
+        self.has_lexicons = False
         self.spans = () if script is None else script.spans
         self.plain = marks.hide(text, self.marks)
         self.readings = [mark for mark in reversed(self.marks) if isinstance(mark, Reading)]
@@ -52,14 +55,36 @@ class _MarkedText:
     def look_up(self, lexicons: Sequence[Lexicon], language: str) -> Iterator[None]:
         """Add the readings of lexicons; pause where others may have a turn."""
         found: list[Reading] = []
+        said = 0
         for reading in find_readings(self.text, lexicons, language, [(mark.start, mark.end) for mark in self.marks]):
             if reading is None:
                 yield
-            else:
-                found.append(reading)
+                continue
+            found.append(reading)
+            said += len(reading.alias)
+            if said > _MAX_SAID:
+                raise LexiconError(f"the lexicon says more than {_MAX_SAID} characters in place of the text's words")
+        self.has_lexicons = True
         self.marks = sorted([*self.marks, *found], key=lambda mark: mark.start)
         self.plain = marks.hide(self.text, self.marks)
         self.readings = [mark for mark in reversed(self.marks) if isinstance(mark, Reading)]
+
+    def cut(self, spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Yield the spans of sentences, cut where lexicons say so much that to read it would take long."""
+        for first, last in spans:
+            said, cuts = 0, []
+            for mark in reversed(self.readings):
+                if mark.start >= last:
+                    break
+                said += len(mark.alias)
+                if said > LONGEST_SENTENCE:
+                    cuts.append(mark.end)
+                    said = 0
+            begin = first
+            for end in (*cuts, last):
+                if begin < end:
+                    yield begin, end
+                    begin = end
 
     def regions(self) -> Iterator[tuple[int, int, float]]:
         """Yield the spans between explicit pauses, each with the seconds of the pause after it."""
@@ -237,7 +262,8 @@ class Phonemizer:
         """Yield the bounds of each sentence of one paragraph, and its pieces with their phonemes."""
         text = marked.text
         position = start
-        for first, last in sentences(marked.plain, start, end, self.language.tag):
+        spans = sentences(marked.plain, start, end, self.language.tag)
+        for first, last in marked.cut(spans) if marked.has_lexicons else spans:
             position = max(position, first)  # a reading may reach over a cut
             pieces: list[Piece] = []
             for mark in marked.take_readings(last):

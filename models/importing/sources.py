@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 KOKORO: Final = "kokoro-82m"
 _STYLE: Final = 256  # numbers of a row of a Kokoro voice
 _WHISPER: Final = "WhisperSpec"
+# Bytes of all voices beside an export; Kokoro's 54 have 28 MB.
+_MOST_VOICES: Final = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,13 @@ def _voices(folder: Path) -> Iterator[tuple[str, Array]]:
         yield file.stem, np.frombuffer(data, "<f4").reshape(-1, 1, _STYLE)
     for file in sorted((*folder.glob("voices*.bin"), *folder.glob("voices*.npz"))):
         try:
-            with np.load(io.BytesIO(read_file(file)), allow_pickle=False) as packs:
+            packed = io.BytesIO(read_file(file))
+            with zipfile.ZipFile(packed) as archive:
+                if sum(part.file_size for part in archive.infolist()) > _MOST_VOICES:
+                    raise WeightsError(f"{file} holds more than {_MOST_VOICES} bytes of voices")
+            packed.seek(0)
+            with np.load(packed, allow_pickle=False) as packs:
                 for name in packs.files:
                     yield name, packs[name].astype(np.float32).reshape(-1, 1, _STYLE)
-        except (ValueError, OSError, zipfile.BadZipFile) as error:
+        except (ValueError, OSError, MemoryError, zipfile.BadZipFile) as error:
             raise WeightsError(f"{file} is no archive of Kokoro's voices: {error}") from None

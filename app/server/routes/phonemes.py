@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.errors import ServiceError
 from app.server.exchange import Exchange
@@ -19,6 +19,7 @@ from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.variants import Variants
 from app.text.tokens import join
 from app.text.types import Token
+from app.threads import REQUESTS
 
 router = APIRouter()
 
@@ -44,7 +45,9 @@ class PhonemesResponse(Exchange):
         """Send the words and phonemes, or the error that stopped them."""
         reply: Response
         try:
-            reply = JSONResponse((await self._read()).model_dump(), headers={"cache-control": "no-store"})
+            found = await self._read()
+            text = await REQUESTS.run(found.model_dump_json)
+            reply = Response(text, media_type="application/json", headers={"cache-control": "no-store"})
         except ServiceError as error:
             reply = self.refusal(error)
         with suppress(TimeoutError):  # the client read nothing

@@ -56,6 +56,17 @@ def test_the_slowest_upload_loses_its_place() -> None:
     assert uploads.lost == ["slow"]
 
 
+def test_a_small_upload_makes_no_room() -> None:
+    uploads = Uploads(10 * STEP)
+    small, fast = uploads.begin("small"), uploads.begin("fast")
+    small.add(STEP // 2)
+    with pytest.raises(OverloadedError):
+        for _ in range(10):
+            fast.add(STEP)
+    assert uploads.lost == ["fast"]
+    small.add(1, last=True)
+
+
 def test_a_key_may_have_half() -> None:
     uploads = Uploads(10)
     token = client.set(Client("ada"))

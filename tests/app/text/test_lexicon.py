@@ -115,6 +115,15 @@ def test_others_have_turns_while_words_are_looked_up() -> None:
     assert next(get_phonemizer("en-us").segments("wall " * 1_000, lexicons=[lexicon])) == Pause(0.0)
 
 
+def test_what_a_lexicon_says_is_bounded_in_a_sentence_and_in_all() -> None:
+    lexicon = Lexicon([make_entry("a", alias="word " * 100)])
+    read = list(get_phonemizer("en-us").tokens("a " * 150, lexicons=[lexicon]))
+    assert sum(token.spoken.count("word") for tokens in read for token in tokens) == 150 * 100
+    assert max(sum(len(token.spoken) for token in tokens) for tokens in read) < 1_500
+    with pytest.raises(LexiconError, match="100000"):
+        list(get_phonemizer("en-us").tokens("a " * 250, lexicons=[lexicon]))
+
+
 def test_words_are_read_as_the_lexicon_says() -> None:
     said = spoken("Nguyen's W3C in New York. [Nguyen](/nˈu/) renewed.", read_lexicon(LINES))
     assert ("Nguyen", "Nguyen", "user-lexicon") in said

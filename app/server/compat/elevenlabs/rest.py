@@ -10,14 +10,14 @@ import base64
 import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Send
 
 from app.errors import NotFoundError, ServiceError, UnknownVoiceError
-from app.server.audio_response import Reply, ReplyForm, encode_chunk, encode_whole
+from app.server.audio_response import Reply, ReplyForm, encode_chunk, encode_whole, pieces_of
 from app.server.compat.elevenlabs.alignment import Aligner, Alignment
 from app.server.compat.elevenlabs.schemas import (
     DEFAULT_OUTPUT,
@@ -181,10 +181,6 @@ class _TimedResponse(_SpeechResponse):
         return TimedReply(stream, send, known, self._body.input, in_lines=self._in_lines)
 
 
-# Bytes of audio that are sent at once; a multiple of 3, so that their base64 can be joined.
-_PIECE: Final = 3 << 18
-
-
 class TimedReply(Reply):
     """JSON with audio and alignment: one object, or one per line."""
 
@@ -198,7 +194,7 @@ class TimedReply(Reply):
     async def whole(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk] | None = None) -> None:
         encoder = self._encoder(whole=True)
         if rest is None:
-            data, chunks = await encode_chunk(encoder, self._stream, first, last=True), [first]
+            data, chunks = [await encode_chunk(encoder, self._stream, first, last=True)], [first]
         else:
             data, chunks = await encode_whole(encoder, self._stream, first, rest)
         parts = [*map(self._aligner.push, _sentences(chunks)), self._aligner.finish()]
@@ -206,11 +202,15 @@ class TimedReply(Reply):
             self._stream.delivered(chunk)
         # The audio goes into its place in pieces: copies of it all would take long.
         begin, end = self._json(b"", Alignment.joined(parts)).split(b'""', 1)
-        await self._start(len(begin) + len(end) + 2 + 4 * math.ceil(len(data) / 3))
+        await self._start(len(begin) + len(end) + 2 + 4 * math.ceil(sum(map(len, data)) / 3))
         await self._body(begin + b'"', more=True)
-        for start in range(0, len(data), _PIECE):
-            await self._body(base64.b64encode(data[start : start + _PIECE]), more=True)
-        await self._body(b'"' + end, more=False)
+        left = b""
+        for piece in pieces_of(data):
+            left += piece
+            even = len(left) - len(left) % 3
+            await self._body(base64.b64encode(left[:even]), more=True)
+            left = left[even:]
+        await self._body(base64.b64encode(left) + b'"' + end, more=False)
 
     async def streamed(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]) -> None:
         if self._in_lines:

@@ -75,6 +75,19 @@ def test_times_cover_text_and_audio(server: Any, path: str, voice: str) -> None:
     assert all(line["normalized_alignment"] == line["alignment"] for line in lines)
 
 
+def test_long_audio_is_whole(server: Any) -> None:
+    """It is sent in pieces, whose base64 is that of all."""
+    body = {"text": "Hello there. " + "[pause:10s] " * 6 + "Good bye now."}
+    path = f"{server.url}/v1/text-to-speech/steady"
+    timed, plain = (
+        httpx.post(path + end, json=body)
+        for end in ("/with-timestamps?output_format=pcm_24000", "?output_format=pcm_24000")
+    )
+    assert len(plain.content) > 60 * 48_000
+    assert base64.b64decode(timed.json()["audio_base64"], validate=True) == plain.content
+    assert len(timed.content) == int(timed.headers["content-length"])
+
+
 def test_a_word_is_timed_by_the_model(server: Any) -> None:
     found = post(server, path="/with-timestamps").json()["alignment"]
     start = TWO.index("This")
