@@ -91,7 +91,10 @@ def mel_decibels(pcm: np.ndarray) -> np.ndarray:
     ],
 )
 def test_speech_is_the_reference_s(spoken: list[Spoken], dtype: str) -> None:
-    """In bfloat16 durations stay equal, as only the decoder's products are rounded, and mel bands within 0.06 dB."""
+    """In bfloat16 durations stay equal, as only the decoder's products are rounded, and mel bands within 0.08 dB.
+
+    The largest difference of the 60 sentences was 0.060 dB with AVX-512's products, and 0.066 with AMX's.
+    """
     model = synthesizer(dtype)
     merge = np.array(model.network.decoder.generator.m_source.l_linear.weight)[0]
     figures = []
@@ -109,4 +112,4 @@ def test_speech_is_the_reference_s(spoken: list[Spoken], dtype: str) -> None:
         f"\n{dtype}: SNR {middle[0]:.1f} dB, least {worst[0]:.1f}; mel {middle[1]:.3f} dB, most {most:.3f}; {worst[2]}"
     )
     assert dtype == "bfloat16" or worst[0] >= LEAST_SNR, worst
-    assert most <= (MOST_MEL if dtype == "float32" else 0.06)
+    assert most <= (MOST_MEL if dtype == "float32" else 0.08)
