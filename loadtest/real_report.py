@@ -140,7 +140,7 @@ def speak(client: httpx.Client, model: str, voice: str, text: str) -> Speech:
     answer = client.post(path, json=body)
     answer.raise_for_status()
     reply = answer.json()
-    pcm = np.frombuffer(base64.b64decode(reply["audio_base64"]), np.int16).astype(np.float32) / 32_768
+    pcm = np.frombuffer(base64.b64decode(reply["audio_base64"]), np.int16).astype(np.float32) / np.float32(32_768)
     alignment = reply["alignment"]
     letters = "".join(alignment["characters"])
     starts = alignment["character_start_times_seconds"]
