@@ -24,7 +24,7 @@ from models.timeline import Stage
 # Tokens per second that are reported for a model that draws none: the rate of Kokoro's frames.
 TOKENS_PER_SECOND = 40
 # Bytes of audio that are sent at once.
-PIECE = 1 << 20
+MAX_WRITE_BYTES = 1 << 20
 
 # Characters that are read: no client's list is as long.
 _MOST_ACCEPT = 2_000
@@ -123,10 +123,10 @@ async def encode_whole(
 
 
 def pieces_of(data: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield audio in pieces of at most PIECE bytes: one write of all of it would stop other requests."""
+    """Yield audio in pieces of at most MAX_WRITE_BYTES: one write of all of it would stop other requests."""
     for each in data:
-        for start in range(0, len(each), PIECE):
-            yield each[start : start + PIECE]
+        for start in range(0, len(each), MAX_WRITE_BYTES):
+            yield each[start : start + MAX_WRITE_BYTES]
 
 
 class Reply:
