@@ -142,6 +142,8 @@ def prepare(options: argparse.Namespace, log: Log) -> Trainer:
         Fused.compile()
     config = json.loads(options.config.read_text(encoding="utf-8"))
     on_gpu = device.type == "cuda"
+    if on_gpu:  # a graph can be recorded on any stream but the first, and gradients keep the stream they began on
+        torch.cuda.set_stream(torch.cuda.Stream())
     trainer = Trainer(config, device, amp=on_gpu, graphs=on_gpu and not options.no_graphs)
     checkpoint = options.run / "checkpoint.pt"
     if checkpoint.exists():

@@ -176,7 +176,7 @@ class Trainer:
             self.optimizer.zero_grad(set_to_none=True)
             self.judge_optimizer.zero_grad(set_to_none=True)
             torch.cuda.synchronize()
-            with torch.cuda.graph(graph, pool=self._pool):
+            with torch.cuda.graph(graph, pool=self._pool, stream=torch.cuda.current_stream()):
                 losses = self._step(static, judged)
             self._captured[key] = graph, static, losses
         graph, static, losses = self._captured[key]
