@@ -27,9 +27,9 @@ from models.contract import ModelSpec, RecognitionRequest, RecognizedSegment, Re
 from models.timeline import Timeline
 from training.corpus import HELD_OUT as SENTENCES
 from training.corpus import distinct
-from training.ear.record import trimmed
-from training.ear.speakers import HELD_OUT, RATE, speaker
-from training.ear.texts import phrases, read_texts, target
+from training.ear.lines import target
+from training.ear.speakers import HELD_OUT, RATE, speaker, trimmed
+from training.ear.texts import phrases, read_texts
 from training.measure import word_errors, words_of
 
 SEEN = (

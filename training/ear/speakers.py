@@ -1,4 +1,4 @@
-"""Synthesizers that speak the corpus: flite, espeak-ng and the house voice, each 16 kHz int16 [samples].
+"""Synthesizers that the ear is judged by: flite, espeak-ng and the house voice, each 16 kHz int16 [samples].
 
 A speaker is a name such as `flite:rms`, `espeak:en-us+f2` or `house:slt`. Rate and pitch are drawn for each text.
 """
@@ -36,11 +36,15 @@ _VARIED = [
 TRAINED = ("flite:rms", "flite:slt", "flite:kal", "house:rms", "house:slt", *_ESPEAK, "espeak:en-us+croak", *_VARIED)
 # Voices, one synthesizer's and another's, that training never hears.
 HELD_OUT = ("flite:awb", "flite:kal16", "espeak:en-us+m7", "espeak:en-us+f4", "espeak:en-gb-scotland+f2")
-# Of the hours of the corpus.
-SHARES = {
-    "flite:rms": 4.0, "flite:slt": 4.0, "flite:kal": 2.0, "house:rms": 7.0, "house:slt": 7.0,
-    **dict.fromkeys(_VARIED, 0.4),
-}  # fmt: skip
+_EDGE = 0.003  # of full scale: what is quieter at the ends is silence
+_PAD = 0.1  # seconds of it that stay
+
+
+def trimmed(audio: Audio) -> Audio:
+    """Return audio with at most _PAD seconds of silence at either end; empty if all is silence."""
+    loud = np.flatnonzero(np.abs(audio.astype(np.int32)) > _EDGE * 32768)
+    pad = round(_PAD * RATE)
+    return audio[max(0, loud[0] - pad) : loud[-1] + pad] if loud.size else audio[:0]
 
 
 def speaker(name: str) -> Speak:
