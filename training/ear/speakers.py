@@ -14,6 +14,7 @@ import wave
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,8 @@ _VARIED = [
     *(f"espeak:{accent}{variant}" for accent in _ACCENTS for variant in ("", "+m3", "+f3")),
     *(f"espeak:en-us+{variant}" for variant in _VARIANTS),
 ]
-TRAINED = ("flite:rms", "flite:slt", "flite:kal", "house:rms", "house:slt", *_ESPEAK, "espeak:en-us+croak", *_VARIED)
+HOUSE = ("house:rms", "house:slt")  # its English voices
+TRAINED = ("flite:rms", "flite:slt", "flite:kal", *HOUSE, *_ESPEAK, "espeak:en-us+croak", *_VARIED)
 # Voices, one synthesizer's and another's, that training never hears.
 HELD_OUT = ("flite:awb", "flite:kal16", "espeak:en-us+m7", "espeak:en-us+f4", "espeak:en-gb-scotland+f2")
 _EDGE = 0.003  # of full scale: what is quieter at the ends is silence
@@ -153,27 +155,26 @@ def espeak_words(voice: str, text: str, rng: random.Random) -> tuple[Audio, dict
 
 
 @cache
-def _house_parts() -> tuple[object, Callable[[str], str | None]]:
+def _house_model() -> Any:
     from models.contract import ModelSpec
     from models.kokoro.pipeline import load
-    from training.corpus import product_phonemizer
 
     folder = Path("models/house")
     files = {"config": "config.json", "weights": "model.safetensors", "voices": "voices.safetensors"}
     spec = ModelSpec("house", "kokoro", {role: str(folder / name) for role, name in files.items()})
-    return load(spec), product_phonemizer()
+    return load(spec)
 
 
 def _house(voice: str, text: str, rng: random.Random) -> Audio:
     from models.contract import SpeechRequest
     from models.timeline import Timeline
+    from training.ear.texts import phonemes_of
 
-    synthesizer, phonemize = _house_parts()
-    phonemes = phonemize(text)
+    synthesizer, phonemes = _house_model(), phonemes_of(text, "en-gb" if voice.startswith("b") else "en-us")
     if not phonemes:
         return np.zeros(0, np.int16)
     request = SpeechRequest(text, phonemes, voice, speed=rng.uniform(0.8, 1.25), seed=rng.getrandbits(30))
-    chunks = synthesizer.stream(request, Timeline(), lambda: False)  # type: ignore[attr-defined]
+    chunks = synthesizer.stream(request, Timeline(), lambda: False)
     pcm = np.concatenate([chunk.pcm for chunk in chunks if chunk is not None])
-    audio = soxr.resample(pcm, synthesizer.sample_rate, RATE)  # type: ignore[attr-defined]
+    audio = soxr.resample(pcm, synthesizer.sample_rate, RATE)
     return np.asarray(np.clip(audio * 32767, -32768, 32767), np.int16)
