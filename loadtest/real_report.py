@@ -5,7 +5,7 @@
 A server with the models of `make real` speaks the same sentences in every voice. Whisper base writes down what it hears
 and when, and two predictors of opinions, DistillMOS and DNSMOS, judge the sound. The reference, Kokoro in PyTorch, is
 judged on the same sentences. Then both Kokoros, ONNX Runtime, and faster-whisper are timed beside this project.
-`--recordings`: recordings of people, as `recognition_wer` takes them. Takes half an hour on two quiet cores.
+`--recordings`: recordings of people, as `recognition_wer` takes them. Takes an hour on two quiet cores.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import time
 import types
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -54,7 +55,7 @@ FIGURES: Final = re.compile(r"(?<=<!-- figures of docs/quality.md -->\n).*?(?=<!
 # English sentences a voice.
 SENTENCES: Final = 12
 LANGUAGES: Final = {"a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "i": "it", "p": "pt-br"}
-HOUSE: Final = ("rms", "slt")
+HELD_OUT: Final = ROOT / "training" / "eval_sentences.txt"
 REFERENCE: Final = ("af_heart", "am_michael", "af_bella")
 FIRST_AUDIO_RUNS: Final = 15
 
@@ -80,10 +81,16 @@ class Judged:
     distill: list[float] = field(default_factory=list)
     dnsmos: list[float] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
+    likeness: list[float] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """Return the percentage of words that are wrong after normalizing."""
+        return 100 * self.wrong / self.words
 
     def row(self, name: str) -> str:
         """Return the row of a table in Markdown."""
-        shares = f"{100 * self.raw / self.words:.1f} | {100 * self.wrong / self.words:.1f}"
+        shares = f"{100 * self.raw / self.words:.1f} | {self.share:.1f}"
         opinions = f"{np.mean(self.distill):.2f} | {min(self.distill):.2f} | {np.mean(self.dnsmos):.2f}"
         times = (
             f"{1e3 * np.median(self.times):.0f} | {1e3 * np.percentile(self.times, 95):.0f}" if self.times else "- | -"
@@ -95,15 +102,23 @@ class Judge:
     """Whisper base and the predictors of opinions."""
 
     def __init__(self) -> None:
+        import librosa.feature
         import torch
         from speechmos import dnsmos
 
+        # Loaded here for Resemblyzer: what is first imported under the patch below is forgotten after it.
+        assert librosa.feature.melspectrogram
+
         # DistillMOS imports torchaudio, whose wheel links CUDA, and uses nothing of it.
         absent = {name: types.ModuleType(name) for name in ("torchaudio", "torchaudio.transforms")}
+        # Resemblyzer trims recordings with webrtcvad; this speech is whole.
+        absent["webrtcvad"] = types.ModuleType("webrtcvad")
         with patch.dict(sys.modules, absent):
             import distillmos
+            from resemblyzer import VoiceEncoder
 
         self._torch, self._dnsmos = torch, dnsmos
+        self._speakers = VoiceEncoder("cpu", verbose=False)
         self._distill = distillmos.ConvTransformerSQAModel().eval()
         self._whisper = recognizer(BUILT / "models" / "whisper-base", 8)
         self._english, self._general = EnglishTextNormalizer(), BasicTextNormalizer()
@@ -127,6 +142,14 @@ class Judge:
         for block in matched.get_matching_blocks():
             for offset in range(block.size):
                 found.times.append(abs(spoken[block.a + offset][1] - words[block.b + offset][1]))
+
+    def likeness(self, first: Speech, second: Speech) -> float:
+        """Return how alike two speakers are, up to 1, as Resemblyzer hears them."""
+        one, other = (
+            self._speakers.embed_utterance(np.asarray(soxr.resample(each.audio, each.rate, RATE), dtype=np.float32))
+            for each in (first, second)
+        )
+        return float(one @ other)
 
 
 def _bare(word: str) -> str:
@@ -157,9 +180,9 @@ def sentences() -> dict[str, list[str]]:
     return found
 
 
-def kokoro_voices(client: httpx.Client) -> list[str]:
-    """Return the voices of the languages that are judged."""
-    listed = client.get("/v1/audio/voices", params={"model": "kokoro-82m"}).raise_for_status().json()["voices"]
+def voices_of(client: httpx.Client, model: str) -> list[str]:
+    """Return the voices of a model in the languages that are judged."""
+    listed = client.get("/v1/audio/voices", params={"model": model}).raise_for_status().json()["voices"]
     return [voice["id"] for voice in listed if voice["id"][0] in LANGUAGES and voice["id"][1:3] in ("f_", "m_")]
 
 
@@ -199,21 +222,41 @@ def speech_section(judge: Judge, client: httpx.Client, files: dict[str, str]) ->
     heads = ["voice", "words wrong, raw %", "normalized %", "DistillMOS", "its lowest", "DNSMOS"]
     heads += ["word starts, ms: median", "p95"]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for model, voices in (("house", HOUSE), ("kokoro-82m", kokoro_voices(client))):
-        for voice in voices:
-            language = "en" if model == "house" else LANGUAGES[voice[0]][:2]
-            found = Judged()
-            for text in texts[language]:
-                speech = speak(client, model, voice, text)
-                judge.judge(text, language, speech, found)
-            lines.append(found.row(f"{model} {voice}"))
-            print(lines[-1], flush=True)
+    for voice in voices_of(client, "kokoro-82m"):
+        language, found = LANGUAGES[voice[0]][:2], Judged()
+        for text in texts[language]:
+            judge.judge(text, language, speak(client, "kokoro-82m", voice, text), found)
+        lines.append(found.row(f"kokoro-82m {voice}"))
+        print(lines[-1], flush=True)
     for voice in REFERENCE:
         found = Judged()
         for text, speech in zip(texts["en"], reference_speech(files, voice, texts["en"]), strict=True):
             judge.judge(text, "en", speech, found)
         lines.append(found.row(f"PyTorch {voice}"))
         print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+def house_section(judge: Judge, client: httpx.Client, count: int) -> str:
+    """Return the table of the voices in the box, each beside its teacher on the same sentences."""
+    texts = sentences() | {"en": HELD_OUT.read_text(encoding="utf-8").splitlines()[:count]}
+    heads = ["voice", "sentences", "words wrong, %", "teacher's", "DistillMOS", "lowest tenth", "lowest", "teacher's"]
+    lines = ["| " + " | ".join([*heads, "DNSMOS", "likeness"]) + " |", "|" + "---|" * (len(heads) + 2)]
+    for voice in voices_of(client, "house"):
+        language, ours, theirs = LANGUAGES[voice[0]][:2], Judged(), Judged()
+        for text in texts[language]:
+            speech, model = (speak(client, name, voice, text) for name in ("house", "kokoro-82m"))
+            judge.judge(text, language, speech, ours)
+            judge.judge(text, language, model, theirs)
+            ours.likeness.append(judge.likeness(speech, model))
+        opinions = ours.distill
+        cells = [voice, len(opinions), f"{ours.share:.1f}", f"{theirs.share:.1f}", f"{np.mean(opinions):.2f}"]
+        cells += [f"{np.percentile(opinions, 10):.2f}", f"{min(opinions):.2f}", f"{np.mean(theirs.distill):.2f}"]
+        cells += [f"{np.mean(ours.dnsmos):.2f}", f"{np.mean(ours.likeness):.2f}"]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+        print(lines[-1], flush=True)
+        for number in np.argsort(opinions)[:3]:
+            print(f"    {opinions[number]:.2f} {texts[language][number]}", flush=True)
     return "\n".join(lines)
 
 
@@ -260,13 +303,32 @@ def figures(speed: dict[str, Any], first: float, people: dict[str, Any] | None) 
     return "\n".join(lines) + "\n"
 
 
+@contextmanager
+def started(folder: Path, settings: dict[str, str]) -> Iterator[httpx.Client]:
+    """Yield a client of a server that has the real models and the voices in the box."""
+    with (
+        serve(folder, NIGHTINGALE_PRELOAD="house", **settings) as server,
+        httpx.Client(base_url=server.url, timeout=300) as client,
+    ):
+        yield client
+
+
 def main() -> None:
     """Measure, write the page, and put the figures into the README."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recordings", type=Path, help="table of recordings of people")
     parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument(
+        "--sentences", type=int, default=100, help="held-out sentences of each English voice in the box"
+    )
+    parser.add_argument("--house", action="store_true", help="print the table of the voices in the box and end")
     given = parser.parse_args()
     instructions = kernels.description()
+    settings = {"NIGHTINGALE_DATA_DIR": str(BUILT), "NIGHTINGALE_DEFAULT_MODEL": "kokoro-82m"}
+    if given.house:
+        with tempfile.TemporaryDirectory() as folder, started(Path(folder), settings) as client:
+            print(house_section(Judge(), client, given.sentences))
+        return
     with tempfile.TemporaryDirectory() as folder:
         files = real_files(BUILT, Path(folder))
         speed, report = kokoro_section(given.runs)
@@ -278,17 +340,15 @@ def main() -> None:
             sides |= {f"faster-whisper {kind}": faster_whisper(source, kind) for kind in ("int8", "float32")}
             people, audio = compare(given.recordings, sides)
             recognition = f"{audio:.0f} s of recordings.\n\n{people_table(people)}"
-        settings = {"NIGHTINGALE_DATA_DIR": str(BUILT), "NIGHTINGALE_DEFAULT_MODEL": "kokoro-82m"}
-        with (
-            serve(Path(folder), NIGHTINGALE_PRELOAD="house", **settings) as server,
-            httpx.Client(base_url=server.url, timeout=300) as client,
-        ):
+        with started(Path(folder), settings) as client:
             waits = {
                 (model, text): first_audio(client, model, voice, text)
-                for model, voice in (("kokoro-82m", REFERENCE[0]), ("house", HOUSE[0]))
+                for model, voice in (("kokoro-82m", REFERENCE[0]), ("house", REFERENCE[0]))
                 for text in TEXTS[:3]
             }
-            voices = speech_section(Judge(), client, files)
+            judge = Judge()
+            house = house_section(judge, client, given.sentences)
+            voices = speech_section(judge, client, files)
     shown = figures(report, waits["kokoro-82m", TEXTS[1]], people)
     first = ["| model | " + " | ".join(TEXTS[:3]) + " |", "|---|---|---|---|"]
     first += [
@@ -298,7 +358,7 @@ def main() -> None:
     today = datetime.datetime.now(datetime.UTC).date()
     page = _PAGE.format(
         date=f"{today.day} {today:%B %Y}", machine=f"{platform.machine()}, two cores, {instructions}", figures=shown,
-        voices=voices, recognition=recognition, kokoro=speed, first="\n".join(first),
+        house=house, voices=voices, recognition=recognition, kokoro=speed, first="\n".join(first),
     )  # fmt: skip
     PAGE.write_text(page, encoding="utf-8")
     README.write_text(FIGURES.sub(lambda _: shown, README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -7,7 +7,10 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from training.plotting import pyplot
+import matplotlib as mpl
+
+mpl.use("Agg")  # without a display
+from matplotlib import pyplot as plt
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -20,7 +23,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = list(csv.DictReader(file))
     names = [name for name in rows[0] if name not in {"step", "seconds", "progress", "hours"}]
     steps = [int(row["step"]) for row in rows]
-    plt = pyplot()
     columns = 4
     figure, axes = plt.subplots(-(-len(names) // columns), columns, figsize=(14, 8), layout="constrained")
     for axis in axes.flat[len(names) :]:

@@ -23,7 +23,8 @@ FREQUENT = {
 _FREQUENT = {language: frozenset(words.split()) for language, words in FREQUENT.items()}
 _SENTENCE = re.compile(r"[A-ZÀ-ÖØ-Þ¿¡][^.!?…]*(?:\.\.\.|[.!?…])")
 _PLAIN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*(?:(?:[,;:]? | [—–-] |['’])[¿¡]?[^\W\d_]+(?:['’-][^\W\d_]+)*)*")
-_MARKUP = re.compile(r"<(script|style|code|pre|screen|svg)\b.*?</\1>|<!--.*?-->|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_CODE = re.compile(r"<(code|pre|screen|kbd|samp|tt)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
+_MARKUP = re.compile(r"<(script|style|svg)\b.*?</\1>|<!--.*?-->|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _BLOCK = re.compile(r"</?(p|div|h\d|li|td|th|tr|dt|dd|br|title|item|note|section|table|ul|ol)\b[^>]*>", re.IGNORECASE)
 _ROFF = re.compile(r"\\f\(?[A-Z]{1,2}|\\f.|\\[&%,|/]|\\\(\w\w|\\\*.")
 _EXAMPLE = re.compile(r'"([^"]+)"')
@@ -53,7 +54,7 @@ def _paragraphs(path: Path) -> Iterator[str]:
         )  # fmt: skip
         text = _ROFF.sub("", "\n".join(lines).replace("\\-", "-"))
     elif name.endswith((".html", ".htm", ".page", ".xml", ".xhp")):
-        text = html.unescape(_MARKUP.sub(" ", _BLOCK.sub("\n\n", text)))
+        text = html.unescape(_MARKUP.sub(" ", _CODE.sub(" § ", _BLOCK.sub("\n\n", text))))  # § spoils a sentence
     for paragraph in re.split(r"\n\s*\n|\n%\n|\n\s+(?=[-—–]\s)", text):
         yield re.sub(r"\s+", " ", paragraph)
 

@@ -30,7 +30,7 @@ MIN_TOKENS, MAX_TOKENS = 3, 512
 AT_ONCE = 2048  # lines whose durations are computed before utterances of one length are gathered
 MAX_BATCH_FRAMES = 4800
 _ROWS = 64  # of a batch of tokens
-WIDTHS = {"decoder_dim": 1024, "residual_dim": 64}  # of Kokoro; its own configuration does not name them
+KOKORO: Config = {"decoder_dim": 1024, "residual_dim": 64}  # widths that its own configuration does not name
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,12 @@ def fitted_to_grid(durations: Sequence[int]) -> list[int]:
     """
     fitted, total = list(durations), sum(durations)
     if total > LONG:
-        ends = np.round(np.cumsum(durations) * (round(total / LONG_GRID) * LONG_GRID / total)).astype(int)
-        stretched: list[int] = np.diff(ends, prepend=0).tolist()
-        return stretched if min(stretched) > 0 else fitted
+        wanted = round(total / LONG_GRID) * LONG_GRID
+        ends = np.round(np.cumsum(durations) * (wanted / total)).astype(int)
+        stretched = np.diff(ends, prepend=0).clip(1)
+        for _ in range(stretched.sum() - wanted):  # what tokens of less than a frame got
+            stretched[stretched.argmax()] -= 1
+        return list(map(int, stretched))
     over = total % GRID
     if over and over <= 7 and fitted[-1] + fitted[-2] - over >= 3:
         cut = min(over, fitted[-1] - 1)
@@ -138,8 +141,8 @@ class Teacher(Prosody):
         config: Config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self.vocabulary: dict[str, int] = config["vocab"]
         albert = {key: value for key, value in config["plbert"].items() if key != "dropout"}
-        config = config | WIDTHS | {"plbert": albert | {"embedding_size": 128}}
-        config.setdefault("text_encoder_layers", config["n_layer"])
+        config = KOKORO | {"text_encoder_layers": config["n_layer"]} | config
+        config["plbert"] = {"embedding_size": 128} | albert
         network = HouseVoice(config, voices=1)
         state = load_file(folder / "kokoro-v1_0.safetensors")
         lacking = {name for name, _ in network.named_parameters()} - state.keys() - {"voices.weight"}

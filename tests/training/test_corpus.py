@@ -13,58 +13,47 @@ from training.corpus import (
     TEMPLATES,
     Writer,
     doc_sentences,
-    generate,
+    generated,
     held_out_keys,
     key_of,
     main,
+    marked,
+    phrases,
     product_phonemizer,
 )
+from training.voices import READERS
 
 ROOT = Path(__file__).parents[2]
 SYMBOLS = frozenset(json.loads((ROOT / "models/house/config.json").read_text(encoding="utf-8"))["vocab"])
-COUNTS = {"template": 60, "short": 40, "words": 10, "long": 8, "docs": 5}
+COUNTS = {"template": 60, "short": 40, "words": 10, "long": 8}
 DOCUMENT = """# The parser reads one line at a time.
 #   It stops, and says why, at the first
 #   mistake. See RFC 2119 for MUST. The bakery on the corner opens before sunrise.
 """
 
 
-def spelled(text: str) -> str:
-    """Letters for phonemes: the generator only asks that all symbols are known."""
-    return "".join(c for c in text.lower() if c in SYMBOLS)
-
-
-def lines(seed: int) -> list[tuple[str, str]]:
-    made = generate(
-        spelled, SYMBOLS, seed=seed, counts=COUNTS, vocabulary=["lantern", "quiet", "meadow"], documents=[DOCUMENT]
-    )
-    return [(line.kind, line.text) for line in made]
+def texts(seed: int) -> list[str]:
+    return generated(random.Random(seed), COUNTS, ["lantern", "quiet", "meadow"], held_out_keys())
 
 
 def test_equal_seeds_give_equal_corpora() -> None:
-    assert lines(3) == lines(3)
-    assert lines(3) != lines(4)
+    assert texts(3) == texts(3)
+    assert texts(3) != texts(4)
 
 
 def test_every_kind_is_there_without_repeats() -> None:
-    made = lines(1)
-    assert len(set(made)) == len(made)
-    kinds = [kind for kind, _ in made]
-    assert kinds.count("template") == 60
-    assert kinds.count("short") == 40
-    assert kinds.count("words") == 10
-    assert kinds.count("long") == 8
-    assert kinds.count("docs") == 2
+    made = texts(1)
+    assert len(set(made)) == len(made) == sum(COUNTS.values())
 
 
 def test_held_out_sentences_are_never_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
     held_out = held_out_keys()
     assert len(held_out) == 100 + 120
-    assert not {key_of(text) for _, text in lines(5)} & held_out
+    assert not {key_of(text) for text in texts(5)} & held_out
     # A template that could only make a held-out sentence makes none at all.
     sentence = HELD_OUT.read_text(encoding="utf-8").splitlines()[0]
     monkeypatch.setattr("training.corpus.TEMPLATES", [sentence])
-    assert not [text for kind, text in lines(5) if kind == "template"]
+    assert len(texts(5)) == sum(COUNTS.values()) - COUNTS["template"]
 
 
 def test_documents_give_plain_sentences_only() -> None:
@@ -73,6 +62,21 @@ def test_documents_give_plain_sentences_only() -> None:
         "It stops, and says why, at the first mistake.",
         "The bakery on the corner opens before sunrise.",
     ]
+
+
+def test_a_marked_text_keeps_its_words() -> None:
+    rng, text = random.Random(0), "The dog runs home."
+    made = {marked(text, rng) for _ in range(60)}
+    assert "The dog runs home?" in made
+    assert any(set("“”") & set(each) for each in made)
+    assert {key_of(each) for each in made} == {key_of(text)}
+
+
+def test_phrases_have_numbers_in_place_of_their_slots() -> None:
+    for language in ("en", "es", "fr", "it", "pt"):
+        made = phrases(language, random.Random(0))
+        assert len(made) > 60
+        assert not [text for text in made if "{" in text]
 
 
 def test_every_template_can_be_filled() -> None:
@@ -89,14 +93,17 @@ def test_an_article_agrees_with_its_noun() -> None:
 
 
 def test_the_command_writes_phonemes_of_the_product(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "corpus.tsv"
-    counts = ["--template-count=20", "--short-count=20", "--words-count=5", "--long-count=3", "--docs-count=0"]
-    main(["--out", str(out), "--config", str(ROOT / "models/house/config.json"), *counts])
+    out, prose = tmp_path / "corpus.tsv", tmp_path / "prose"
+    prose.mkdir()
+    (prose / "libro.txt").write_text("El tren de la costa sale a las nueve de la mañana.\n", encoding="utf-8")
+    counts = ["--template-count=20", "--short-count=20", "--words-count=5", "--long-count=3"]
+    main(["--out", str(out), "--config", str(ROOT / "models/house/config.json"), *counts, "--prose", f"es={prose}"])
     rows = [row.split("\t") for row in out.read_text(encoding="utf-8").splitlines()]
-    assert len(rows) >= 40
-    assert f"{len(rows)} utterances" in capsys.readouterr().out
-    phonemize = product_phonemizer()
-    for kind, text, phonemes in rows:
-        assert kind in COUNTS
-        assert phonemes == phonemize(text)
-        assert set(phonemes) <= SYMBOLS
+    assert f"{len(rows)} lines" in capsys.readouterr().out
+    assert {row[0] for row in rows} == set(READERS)
+    assert "El tren de la costa sale a las nueve de la mañana." in {row[1] for row in rows if row[0] == "es"}
+    for language in READERS:
+        phonemize = product_phonemizer(language)
+        for _, text, phonemes in [row for row in rows if row[0] == language][:10]:
+            assert phonemes == phonemize(text)
+            assert set(phonemes) <= SYMBOLS

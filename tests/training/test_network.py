@@ -34,95 +34,48 @@ def test_inverse_stft_is_torchs() -> None:
     assert torch.allclose(ours, torch.istft(spectrum, 20, 5, window=window), atol=1e-5)
 
 
-@pytest.mark.parametrize("hertz", [90.0, 137.0, 201.0])
-def test_f0_of_a_tone_is_found(hertz: float) -> None:
+def test_a_row_of_a_padded_batch_is_as_if_alone() -> None:
+    """The LSTM runs both ways over rows of different lengths, as over packed ones."""
     import torch
 
-    from training.features import VOICE_FACTS, track_f0
-
-    time = torch.arange(16000) / 16000
-    pulse = sum(torch.sin(2 * torch.pi * hertz * k * time) / k for k in range(1, 6))
-    f0 = track_f0(0.1 * pulse[None], VOICE_FACTS["rms"], 80)[0, 8:-8]
-    assert torch.allclose(f0, torch.full_like(f0, hertz), rtol=5e-3)
-
-
-def test_silence_and_noise_are_unvoiced() -> None:
-    import torch
-
-    from training.features import VOICE_FACTS, track_f0
+    from training.layers import bilstm, run_lstm
 
     torch.manual_seed(0)
-    quiet, noise = torch.zeros(1, 8000), 0.1 * torch.randn(1, 8000)
-    assert (track_f0(quiet, VOICE_FACTS["slt"], 40) == 0).all()
-    assert (track_f0(noise, VOICE_FACTS["slt"], 40) == 0).float().mean() > 0.9
+    lstm, rows, lengths = bilstm(6, 8), torch.randn(3, 7, 6), torch.tensor([7, 3, 5])
+    padded = run_lstm(lstm, rows, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        assert torch.allclose(padded[row, :length], lstm(rows[row : row + 1, :length])[0][0], atol=1e-6)
+        assert (padded[row, length:] == 0).all()
 
 
-def test_resampling_keeps_a_tone() -> None:
+def test_the_phase_counts_where_magnitudes_are_equal() -> None:
     import torch
 
-    from training.features import to_24k
+    from training.losses import SpectralLoss
 
-    time = torch.arange(16000) / 16000
-    made = to_24k(torch.sin(2 * torch.pi * 1000 * time)[None])[0]
-    true = torch.sin(2 * torch.pi * 1000 * torch.arange(24000) / 24000)
-    assert made.shape == true.shape
-    assert (made - true)[200:-200].abs().max() < 2e-3
-
-
-def test_the_offset_goes_and_silence_stays_silent() -> None:
-    import torch
-
-    from training.features import without_offset
-
-    torch.manual_seed(0)
-    audio = torch.zeros(1, 16000)
-    audio[:, 4000:12000] = 0.1 * torch.randn(1, 8000) + 0.005
-    clean = without_offset(audio)
-    assert clean.mean().abs() < 1e-6
-    assert clean[:, :3700].abs().max() == 0
-
-
-def test_lengths_go_to_the_grid_by_the_closing_silence() -> None:
-    from training.data import on_grid
-
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        durations = rng.integers(1, 12, rng.integers(3, 30)).tolist()
-        fitted = on_grid(durations)
-        assert sum(fitted) % 16 == 0
-        assert fitted[:-2] == durations[:-2]
-        assert min(fitted) >= 1
-        assert abs(sum(fitted) - sum(durations)) < 16
+    time = torch.arange(12_000) / 24_000
+    tone, turned = (0.1 * torch.sin(2 * torch.pi * 220 * time + turn)[None] for turn in (0.0, 1.5))
+    same, other = SpectralLoss()(tone, tone), SpectralLoss()(turned, tone)
+    assert float(same[2]) < 0.01
+    assert float(other[2]) > 20 * float(same[2])
+    assert float(other[0]) < 0.2
 
 
 def test_training_runs_resumes_and_exports(tmp_path: Path) -> None:
-    """One step of a tiny network on synthetic recordings, one more after a restart, then the product's files."""
+    """One step of a narrow network taught by a narrow teacher, one more after a restart, then the product's files."""
+    from tests.training.test_teacher import PHONEMES, make_teacher, narrow_config
     from training import train
     from training.export import CONFIG, MODEL, VOICE_FILE
     from training.export import main as export
-    from training.teacher import Recording, write_shard
+    from training.voices import READERS
 
-    config = json.loads((HOUSE / CONFIG).read_text(encoding="utf-8"))
-    config |= {"hidden_dim": 16, "style_dim": 8, "n_layer": 1, "text_encoder_layers": 1}
-    config |= {"decoder_dim": 16, "residual_dim": 8}
-    config["plbert"] |= {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 1}
-    config["istftnet"] |= {"upsample_initial_channel": 16}
-    path = tmp_path / CONFIG
-    path.write_text(json.dumps(config), encoding="utf-8")
-    rng = np.random.default_rng(0)
-    made = [
-        Recording(
-            rng.integers(1, 178, 8).astype(np.int16),
-            np.full(8, 4, np.int16),
-            (3000 * np.sin(np.arange(32 * 400) * 0.05)).astype(np.int16),
-            voice,
-        )
-        for voice in (0, 1)
-    ]
-    (tmp_path / "shards").mkdir()
-    write_shard(tmp_path / "shards/00000.npz", made)
-    common = [str(tmp_path / "shards"), str(tmp_path / "run"), "--config", str(path), "--device", "cpu"]
-    common += ["--no-compile", "--frames", "64", "--log-every", "1", "--adversarial-start", "0"]
+    path, corpus = tmp_path / CONFIG, tmp_path / "corpus.tsv"
+    path.write_text(json.dumps(narrow_config()), encoding="utf-8")
+    lines = [f"{language}\ttext\t{phonemes}\n" for language in READERS for phonemes in PHONEMES]
+    corpus.write_text("".join(lines), encoding="utf-8")
+    common = [str(corpus), str(tmp_path / "run"), "--config", str(path), "--device", "cpu", "--no-compile"]
+    common += ["--teacher", str(make_teacher(tmp_path / "teacher")), "--frames", "64", "--log-every", "1"]
+    common += ["--adversarial-start", "0", "--own-start", "0.5"]
     train.main([*common, "--steps", "1"])
     first = train.read_weights(tmp_path / "run/weights.npz")
     train.main([*common, "--steps", "2"])
@@ -131,6 +84,8 @@ def test_training_runs_resumes_and_exports(tmp_path: Path) -> None:
     assert any(not np.array_equal(first[name], second[name]) for name in first)
     rows = (tmp_path / "run/curves.csv").read_text(encoding="utf-8").splitlines()
     assert [row.split(",")[0] for row in rows] == ["step", "1", "2"]
-    assert "resumed at step 1" in (tmp_path / "run/train.log").read_text(encoding="utf-8")
+    log = (tmp_path / "run/train.log").read_text(encoding="utf-8")
+    assert "resumed at step 1" in log
+    assert log.count("'af_heart'") == 3  # the teacher's prosody in both runs, the network's own in the second
     export(["--config", str(path), str(tmp_path / "run/weights.npz"), str(tmp_path / "model")])
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [CONFIG, MODEL, VOICE_FILE]

@@ -1,88 +1,112 @@
-"""Shards of the teacher's audio. flite itself is not needed: its output is text and samples."""
+"""The teacher on a folder of Kokoro's layout with a narrow random network. Needs PyTorch: `make parity`."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from training.teacher import (
-    Recording,
-    batched,
-    jobs_for,
-    parse_phones,
-    plain,
-    read_corpus,
-    read_shard,
-    shards_in,
-    write_shard,
-)
+CONFIG = Path(__file__).parents[2] / "models/house/config.json"
+PHONEMES = ("jˈɛs.", "hˈaɪ.", "ðə dˈɔɡ ɹˈʌnz, ænd ðə kˈæt slˈips.", "tˈɛl mi mˈɔɹ.")
+
+pytestmark = pytest.mark.parity
 
 
-def recording(tokens: int, samples: int, voice: int) -> Recording:
-    rng = np.random.default_rng(tokens)
-    return Recording(
-        rng.integers(0, 178, tokens).astype(np.int16),
-        rng.integers(1, 9, tokens).astype(np.int16),
-        rng.integers(-999, 999, samples).astype(np.int16),
-        voice,
-    )
+def narrow_config() -> dict[str, Any]:
+    """The house voice's configuration with few channels."""
+    config: dict[str, Any] = json.loads(CONFIG.read_text(encoding="utf-8"))
+    config |= {"hidden_dim": 16, "style_dim": 8, "n_layer": 1, "text_encoder_layers": 1}
+    config |= {"decoder_dim": 16, "residual_dim": 8}
+    config["plbert"] |= {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 1}
+    config["istftnet"] |= {"upsample_initial_channel": 16}
+    return config
 
 
-def test_phones_are_read_from_flites_line() -> None:
-    assert parse_phones("pau:0.232 y:0.278 eh:0.427 s:0.662 pau:0.751 \n") == [
-        ("pau", 0.232),
-        ("y", 0.278),
-        ("eh", 0.427),
-        ("s", 0.662),
-        ("pau", 0.751),
+def make_teacher(folder: Path) -> Path:
+    """Write a narrow network of random weights with the voices of the house in Kokoro's layout."""
+    import torch
+    from safetensors.torch import save_file
+
+    from training.model import HouseVoice
+    from training.voices import VOICES
+
+    folder.mkdir()
+    config = narrow_config()
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    torch.manual_seed(1)
+    network = HouseVoice(config, voices=1)
+    torch.nn.init.constant_(network.predictor.duration_proj.linear_layer.bias, -2.8)  # about three frames a token
+    arrays = {name: array for name, array in network.state_dict().items() if not name.startswith("voices.")}
+    save_file(arrays, str(folder / "kokoro-v1_0.safetensors"))
+    save_file({name: torch.randn(510, 1, 16) for name in VOICES}, str(folder / "voices.safetensors"))
+    return folder
+
+
+def test_lengths_go_to_the_grid() -> None:
+    from training.teacher import GRID, LONG, fitted_to_grid, on_grid
+
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        durations = rng.integers(1, 12, rng.integers(3, 90)).tolist()
+        fitted = fitted_to_grid(durations)
+        assert len(fitted) == len(durations)
+        assert min(fitted) >= 1
+        if sum(durations) <= LONG:  # by the closing silence alone
+            assert fitted[:-2] == durations[:-2]
+            assert sum(fitted) % GRID == 0
+            assert abs(sum(fitted) - sum(durations)) < GRID
+        else:
+            assert abs(sum(fitted) / sum(durations) - 1) < 0.11
+            assert on_grid(sum(fitted))
+
+
+def test_a_batch_speaks_as_each_line_alone(tmp_path: Path) -> None:
+    import torch
+
+    from training.teacher import Line, Prosody, Teacher
+
+    teacher = Teacher(make_teacher(tmp_path / "teacher"), torch.device("cpu"))
+    lines = [
+        Line(np.array([0, *(teacher.vocabulary[sign] for sign in text), 0]), voice)
+        for text in PHONEMES
+        for voice in (0, 3)
     ]
 
+    def spoken(of: list[Line], prosody: Prosody | None = None) -> dict[tuple[bytes, int], torch.Tensor]:
+        return {
+            (line.ids.tobytes(), line.voice): each.audio[row]
+            for each in teacher.speak(of, prosody)
+            for row, line in enumerate(each.lines)
+        }
 
-def test_a_shard_gives_back_what_was_written(tmp_path: Path) -> None:
-    written = [recording(7, 400, 0), recording(3, 900, 1), recording(12, 100, 1)]
-    write_shard(tmp_path / "00000.npz", written)
-    for before, after in zip(written, read_shard(tmp_path / "00000.npz"), strict=True):
-        assert np.array_equal(before.ids, after.ids)
-        assert np.array_equal(before.durations, after.durations)
-        assert np.array_equal(before.audio, after.audio)
-        assert before.voice == after.voice
-
-
-def test_an_unfinished_shard_is_not_seen(tmp_path: Path) -> None:
-    write_shard(tmp_path / "00001.npz", [recording(3, 100, 0)])
-    (tmp_path / "00000.part.npz").write_bytes(b"half")
-    assert [path.name for path in shards_in(tmp_path)] == ["00001.npz"]
-
-
-def test_voices_take_turns() -> None:
-    lines = [("One.", "wˈʌn."), ("Two.", "tˈu."), ("Three.", "θɹˈi.")]
-    jobs = jobs_for(lines, ["rms:0:3", "slt:1:2"])
-    assert [(job.voice, job.text) for job in jobs] == [
-        ("rms", "One."),
-        ("slt", "Two."),
-        ("rms", "Two."),
-        ("rms", "Three."),
-    ]
+    together, alone = spoken(lines), {}
+    for line in lines:
+        alone |= spoken([line])
+    assert together.keys() == alone.keys()
+    assert len(together) >= 4
+    for key, audio in together.items():
+        # Not closer: the angle of the source's spectrum jumps from pi to -pi by a rounding.
+        assert (audio - alone[key]).norm() < 0.2 * audio.norm()
+    torch.manual_seed(5)
+    other = teacher.network.__class__(narrow_config(), voices=8).eval().requires_grad_(False)
+    own = spoken(lines, Prosody(other))
+    assert any(key in own and own[key].shape != audio.shape for key, audio in together.items())
 
 
-@pytest.mark.parametrize("part", ["rms", "rms:0", "kal:0:5"])
-def test_a_bad_part_says_what_is_accepted(part: str) -> None:
-    with pytest.raises(ValueError, match=r"must be voice:start:stop with a voice of rms, slt"):
-        jobs_for([("One.", "wˈʌn.")], [part])
+def test_an_absent_voice_and_other_weights_are_named(tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
 
+    from training.teacher import Teacher
 
-def test_the_corpus_is_read_by_columns(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.tsv"
-    path.write_text("short\tYes.\tjˈɛs.\n", encoding="utf-8")
-    assert read_corpus(path) == [("Yes.", "jˈɛs.")]
-
-
-def test_batches_leave_nothing_out() -> None:
-    items = [recording(3, 10, 0) for _ in range(7)]
-    assert [len(batch) for batch in batched(items, 3)] == [3, 3, 1]
-
-
-def test_marks_that_flite_skips_become_ones_it_pauses_at() -> None:
-    assert plain("Wait — no… go—now.") == "Wait, no... go, now."
+    folder = make_teacher(tmp_path / "teacher")
+    with pytest.raises(ValueError, match="has no voice nobody"):
+        Teacher(folder, torch.device("cpu"), ["nobody"])
+    path = folder / "kokoro-v1_0.safetensors"
+    arrays = load_file(path)
+    save_file(arrays | {"more": torch.zeros(1)}, str(path))
+    with pytest.raises(ValueError, match="does not hold Kokoro's weights: more"):
+        Teacher(folder, torch.device("cpu"))

@@ -219,12 +219,12 @@ class Narrator:
         text: list[Tensor] = []
         expected: list[Tensor] = []
         for rows in np.split(order, range(TOKEN_ROWS, len(order), TOKEN_ROWS)):
-            lengths = torch.from_numpy(counts[rows])
+            lengths = torch.from_numpy(counts[rows]).to(self._device)
             padded = np.zeros((len(rows), int(counts[rows].max())), np.int64)
             for at, row in enumerate(rows):
                 padded[at, : counts[row]] = ids[row]
             tokens = torch.from_numpy(padded).to(self._device)
-            there = torch.arange(padded.shape[1], device=self._device) < lengths.to(self._device)[:, None]
+            there = torch.arange(padded.shape[1], device=self._device) < lengths[:, None]
             style = manner.styles[torch.from_numpy(rows).to(self._device), half:]
             features, logits = network.tokens(tokens, lengths, ~there, style)
             prosody.append(features[there])
