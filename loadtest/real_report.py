@@ -54,7 +54,7 @@ FIGURES: Final = re.compile(r"(?<=<!-- figures of docs/quality.md -->\n).*?(?=<!
 # English sentences a voice.
 SENTENCES: Final = 12
 LANGUAGES: Final = {"a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "i": "it", "p": "pt-br"}
-HOUSE: Final = ("rms", "slt")
+HOUSE: Final = ("am_michael", "af_heart")
 REFERENCE: Final = ("af_heart", "am_michael", "af_bella")
 FIRST_AUDIO_RUNS: Final = 15
 

@@ -16,21 +16,21 @@ def speak(server: str, **body: object) -> httpx.Response:
 @pytest.fixture(scope="module")
 def spoken(server: str) -> dict[str, bytes]:
     """Audio of each of the two voices."""
-    found = {voice: speak(server, voice=voice).content for voice in ("rms", "slt")}
-    assert found["rms"] != found["slt"]
+    found = {voice: speak(server, voice=voice).content for voice in ("am_michael", "af_heart")}
+    assert found["am_michael"] != found["af_heart"]
     return found
 
 
 def test_names_of_other_services_are_voices(server: str, spoken: dict[str, bytes]) -> None:
     """The table of names is tested in tests/app/voices; here each surface takes one of a woman and one of a man."""
-    for name, voice in (("nova", "slt"), ("onyx", "rms"), ("Rachel", "slt")):
+    for name, voice in (("nova", "af_heart"), ("onyx", "am_michael"), ("Rachel", "af_heart")):
         assert speak(server, voice=name).content == spoken[voice], name
-    for name, voice in (("21m00Tcm4TlvDq8ikWAM", "slt"), ("pNInz6obpgDQGcFmaJgB", "rms")):
+    for name, voice in (("21m00Tcm4TlvDq8ikWAM", "af_heart"), ("pNInz6obpgDQGcFmaJgB", "am_michael")):
         url = f"{server}/v1/text-to-speech/{name}"
         reply = httpx.post(url, params={"output_format": "pcm_24000"}, json={"text": TEXT}, timeout=180)
         assert reply.content == spoken[voice], name
         assert httpx.get(f"{server}/v1/voices/{name}").json()["voice_id"] == voice
-    for name, voice in (("aura-2-thalia-en", "slt"), ("aura-orion-en", "rms")):
+    for name, voice in (("aura-2-thalia-en", "af_heart"), ("aura-orion-en", "am_michael")):
         query = {"model": name, "encoding": "linear16", "container": "none"}
         reply = httpx.post(f"{server}/v1/speak", params=query, json={"text": TEXT}, timeout=180)
         assert reply.content == spoken[voice], name
@@ -39,8 +39,8 @@ def test_names_of_other_services_are_voices(server: str, spoken: dict[str, bytes
 def test_listings_say_who_speaks_what(server: str) -> None:
     listed = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/audio/voices").json()["data"]}
     assert {name: (each["gender"], each["language"], each["languages"]) for name, each in listed.items()} == {
-        "rms": ("male", "en-us", ["en-us"]),
-        "slt": ("female", "en-us", ["en-us"]),
+        "am_michael": ("male", "en-us", ["en-us"]),
+        "af_heart": ("female", "en-us", ["en-us"]),
     }
     models = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/models").json()["data"]}
     assert models["house"]["languages"] == ["en-us"]
@@ -57,7 +57,7 @@ def test_a_language_that_the_model_card_excludes_is_refused(server: str, lang: s
 
 
 def test_nor_is_it_spoken_to_other_services_clients(server: str) -> None:
-    eleven = httpx.post(f"{server}/v1/text-to-speech/slt", json={"text": "Hola.", "language_code": "es"}, timeout=180)
+    eleven = httpx.post(f"{server}/v1/text-to-speech/af_heart", json={"text": "Hola.", "language_code": "es"}, timeout=180)
     assert (eleven.status_code, eleven.json()["detail"]["code"]) == (400, "unsupported_language")
     deepgram = httpx.post(
         f"{server}/v1/speak", params={"model": "aura-2-celeste-es"}, json={"text": "Hola."}, timeout=60
@@ -76,4 +76,4 @@ def test_unless_it_is_told_to_try(server: str) -> None:
 
 def test_a_variety_of_the_language_is_spoken_as_the_model_s_own(server: str, spoken: dict[str, bytes]) -> None:
     for lang in ("en-gb", "en_US", "en", "english"):
-        assert speak(server, lang=lang, voice="slt").content == spoken["slt"]
+        assert speak(server, lang=lang, voice="af_heart").content == spoken["af_heart"]

@@ -84,7 +84,7 @@ def test_models_are_tried_and_timed_and_wrong_files_are_a_problem(
     house, phrasebook, ear = (checks[name] for name in ("house", "phrasebook", "ear"))
     assert not house["problems"] + phrasebook["problems"] + ear["problems"]
     assert [times["unit"] for times in ear["times"]]
-    assert [(heard["voice"], heard["words"]) for heard in house["heard"]] == [("rms", 9), ("slt", 9)]
+    assert [(heard["voice"], heard["words"]) for heard in house["heard"]] == [("am_michael", 9), ("af_heart", 9)]
     assert sum(heard["errors"] for heard in house["heard"]) <= 4  # the card of the ear tells one word in ten
     assert [times["work"] for times in house["times"]] == ["4 characters", "12 characters", "44 characters"]
     assert [times["unit"] for times in phrasebook["times"]] == ["tokens"]
@@ -250,12 +250,13 @@ def test_each_voice_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, te
     monkeypatch.setattr(model_checks, "SPOKEN", ())
     house = next(each for each in check_models(Settings(data_dir=tmp_path), 1.0, lambda name: None) if each.heard)
     assert [(one.voice, one.text, one.words, one.errors) for one in house.heard] == [
-        (voice, text, 9, wrong) for voice in ("rms", "slt")
+        (voice, text, 9, wrong) for voice in ("am_michael", "af_heart")
     ]
     assert len(house.problems) == (2 if wrong == 9 else 0)
     assert all(
-        f"ear hears voice {voice} say" in each for voice, each in zip(("rms", "slt"), house.problems, strict=False)
+        f"ear hears voice {voice} say" in each
+        for voice, each in zip(("am_michael", "af_heart"), house.problems, strict=False)
     )
     assert [10_000 < request.pcm.size < 160_000 for request in ear.requests] == [True, True]
     report = doctor_module._markdown({"device": "", "processor": ""}, [house], [])
-    assert f"| house | slt | {wrong} of 9 | {text} |" in report
+    assert f"| house | af_heart | {wrong} of 9 | {text} |" in report
