@@ -57,7 +57,9 @@ def test_a_language_that_the_model_card_excludes_is_refused(server: str, lang: s
 
 
 def test_nor_is_it_spoken_to_other_services_clients(server: str) -> None:
-    eleven = httpx.post(f"{server}/v1/text-to-speech/af_heart", json={"text": "Hola.", "language_code": "es"}, timeout=180)
+    eleven = httpx.post(
+        f"{server}/v1/text-to-speech/af_heart", json={"text": "Hola.", "language_code": "es"}, timeout=180
+    )
     assert (eleven.status_code, eleven.json()["detail"]["code"]) == (400, "unsupported_language")
     deepgram = httpx.post(
         f"{server}/v1/speak", params={"model": "aura-2-celeste-es"}, json={"text": "Hola."}, timeout=60

@@ -44,7 +44,11 @@ def test_sentences_keep_a_pause_between_them(server: str, voice: str) -> None:
 
 
 def test_both_voices_are_understood(server: str, recognize: Any) -> None:
-    for voice, text in (("am_michael", "Half of his horses were hurt."), ("am_michael", "I think so."), ("af_heart", "He has his hat.")):
+    for voice, text in (
+        ("am_michael", "Half of his horses were hurt."),
+        ("am_michael", "I think so."),
+        ("af_heart", "He has his hat."),
+    ):
         assert recognize(speak(server, text, voice=voice), RATE) == text.lower().rstrip(".")
 
 

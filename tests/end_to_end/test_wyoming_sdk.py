@@ -63,7 +63,8 @@ async def read_audio(client, end):
 
 
 @pytest.mark.parametrize(
-    "voice", [SynthesizeVoice(name="af_heart"), SynthesizeVoice(language="en-US"), SynthesizeVoice(name="house/am_michael")]
+    "voice",
+    [SynthesizeVoice(name="af_heart"), SynthesizeVoice(language="en-US"), SynthesizeVoice(name="house/am_michael")],
 )
 def test_synthesize(port, share_heard, voice):
     async def work():

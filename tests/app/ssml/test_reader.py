@@ -153,8 +153,8 @@ def test_what_is_translated_is_whole_sentences_of_words(
 def test_rate_and_volume_of_a_translation_are_those_of_most_of_a_sentence() -> None:
     text = (
         "<speak xml:lang='en'><prosody rate='slow'>Good <prosody volume='x-loud'>old</prosody> dogs bark. Most of this"
-        "</prosody> is at the usual rate, after all. <prosody rate='fast'>Go!</prosody> <voice name='af_heart'>I go.</voice>"
-        "</speak>"
+        "</prosody> is at the usual rate, after all. <prosody rate='fast'>Go!</prosody> <voice name='af_heart'>I go."
+        "</voice></speak>"
     )
     passages, ignored = read(text, translated=True)
     assert [each.script.style.rate for each in passages] == [0.75, 1.0, 1.25, 1.0]
