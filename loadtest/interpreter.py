@@ -278,7 +278,6 @@ async def interpret(arguments: argparse.Namespace) -> Report:
         translate_model="phrasebook",
         model="house",
         voice="am_michael",
-        any_language=True,
         partials=arguments.partials,
         anticipate=arguments.partials,
     )

@@ -54,7 +54,6 @@ FIGURES: Final = re.compile(r"(?<=<!-- figures of docs/quality.md -->\n).*?(?=<!
 # English sentences a voice.
 SENTENCES: Final = 12
 LANGUAGES: Final = {"a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "i": "it", "p": "pt-br"}
-HOUSE: Final = ("am_michael", "af_heart")
 REFERENCE: Final = ("af_heart", "am_michael", "af_bella")
 FIRST_AUDIO_RUNS: Final = 15
 
@@ -157,9 +156,9 @@ def sentences() -> dict[str, list[str]]:
     return found
 
 
-def kokoro_voices(client: httpx.Client) -> list[str]:
+def judged_voices(client: httpx.Client, model: str) -> list[str]:
     """Return the voices of the languages that are judged."""
-    listed = client.get("/v1/audio/voices", params={"model": "kokoro-82m"}).raise_for_status().json()["voices"]
+    listed = client.get("/v1/audio/voices", params={"model": model}).raise_for_status().json()["voices"]
     return [voice["id"] for voice in listed if voice["id"][0] in LANGUAGES and voice["id"][1:3] in ("f_", "m_")]
 
 
@@ -199,9 +198,9 @@ def speech_section(judge: Judge, client: httpx.Client, files: dict[str, str]) ->
     heads = ["voice", "words wrong, raw %", "normalized %", "DistillMOS", "its lowest", "DNSMOS"]
     heads += ["word starts, ms: median", "p95"]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for model, voices in (("house", HOUSE), ("kokoro-82m", kokoro_voices(client))):
-        for voice in voices:
-            language = "en" if model == "house" else LANGUAGES[voice[0]][:2]
+    for model in ("house", "kokoro-82m"):
+        for voice in judged_voices(client, model):
+            language = LANGUAGES[voice[0]][:2]
             found = Judged()
             for text in texts[language]:
                 speech = speak(client, model, voice, text)
@@ -284,8 +283,8 @@ def main() -> None:
             httpx.Client(base_url=server.url, timeout=300) as client,
         ):
             waits = {
-                (model, text): first_audio(client, model, voice, text)
-                for model, voice in (("kokoro-82m", REFERENCE[0]), ("house", HOUSE[0]))
+                (model, text): first_audio(client, model, REFERENCE[0], text)
+                for model in ("kokoro-82m", "house")
                 for text in TEXTS[:3]
             }
             voices = speech_section(Judge(), client, files)

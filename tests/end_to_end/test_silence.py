@@ -43,7 +43,7 @@ def test_sentences_keep_a_pause_between_them(server: str, voice: str) -> None:
     assert 0.4 < max(inner) < 0.58
 
 
-def test_both_voices_are_understood(server: str, recognize: Any) -> None:
+def test_the_voices_are_understood(server: str, recognize: Any) -> None:
     for voice, text in (
         ("am_michael", "Half of his horses were hurt."),
         ("am_michael", "I think so."),
