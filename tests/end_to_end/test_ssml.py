@@ -70,7 +70,7 @@ def test_rate_volume_and_voice(house_server: str) -> None:
     [
         ("<speak>\n <b>a</speak>", "invalid_markup", "line 2, column 8"),
         ("<speak>Hello. <voice name='nobody'>Hello.</voice></speak>", "unknown_voice", "nobody"),
-        ("<speak xml:lang='fr-FR'>Bonjour.</speak>", "unsupported_language", "fr-FR"),
+        ("<speak xml:lang='de-DE'>Hallo.</speak>", "unsupported_language", "de-DE"),
         ("<speak> </speak>", "nothing_to_speak", "nothing"),
     ],
 )
