@@ -1,8 +1,8 @@
-"""Texts to train on and their phonemes: templates, word lists, short phrases and, if given, documentation.
+"""Texts to train on and their phonemes: templates, word lists, phrases and, if given, sentences of prose.
 
-    python -m training.corpus --out build/house/corpus.tsv [--docs FILE ...]
+    python -m training.corpus --out build/house/corpus.tsv [--prose LANGUAGE=FOLDER ...]
 
-Writes one line an utterance: kind, text, phonemes, separated by tabs. The phonemes come from the product's own
+Writes one line an utterance: language, text, phonemes, separated by tabs. The phonemes come from the product's own
 grapheme-to-phoneme conversion, so that the voice is trained on the very strings it will be asked to say.
 """
 
@@ -12,18 +12,23 @@ import argparse
 import json
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from training import words
+from training.prose import sentences
+from training.voices import READERS
 
 HELD_OUT = Path(__file__).parent / "eval_sentences.txt"
 VERIFIED = HELD_OUT.with_name("verify_sentences.txt")
 MAX_PHONEMES = 505
 MAX_TEXT = 115
-KINDS = {"template": 11000, "short": 6000, "words": 3000, "long": 1500, "docs": 12000}
+MARKED = 10  # one of so many texts comes again as a question, in quotation marks or the like
+KINDS = {"template": 4000, "short": 2500, "words": 1200, "long": 900}
 
 TEMPLATES = """
 {thing} {does} {thing}.
@@ -110,9 +115,9 @@ Phonemize = Callable[[str], "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One utterance of the corpus. `kind` is template, short, words, long or docs."""
+    """One line of the corpus, and the language that it is in ("en-us", "pt-br")."""
 
-    kind: str
+    language: str
     text: str
     phonemes: str
 
@@ -219,12 +224,12 @@ def distinct(make: Callable[[], str], count: int, taken: set[str], *, exact: boo
     return list(texts)
 
 
-def phoneme_line(kind: str, text: str, phonemize: Phonemize, symbols: frozenset[str]) -> Line | None:
+def phoneme_line(language: str, text: str, phonemize: Phonemize, symbols: frozenset[str]) -> Line | None:
     """`text` with its phonemes, or None where they hold a symbol that the network does not know, or are too long."""
     phonemes = phonemize(text)
     if not phonemes or len(phonemes) > MAX_PHONEMES or not set(phonemes) <= symbols:
         return None
-    return Line(kind, text, phonemes)
+    return Line(language, text, phonemes)
 
 
 def held_out_keys(paths: Sequence[Path] = (HELD_OUT, VERIFIED)) -> set[str]:
@@ -233,48 +238,24 @@ def held_out_keys(paths: Sequence[Path] = (HELD_OUT, VERIFIED)) -> set[str]:
     return {key_of(line) for line in lines if line.strip()}
 
 
-def generate(
-    phonemize: Phonemize,
-    symbols: frozenset[str],
-    *,
-    seed: int,
-    counts: dict[str, int],
-    vocabulary: Sequence[str],
-    documents: Iterable[str] = (),
-) -> list[Line]:
-    """The shuffled corpus: `counts` texts of each kind, without the held-out sentences."""
-    rng = random.Random(seed)
+def generated(rng: random.Random, counts: dict[str, int], vocabulary: Sequence[str], held_out: set[str]) -> list[str]:
+    """English texts of our own: `counts` of each kind, without the held-out sentences."""
     writer = Writer(rng, vocabulary)
-    held_out = held_out_keys()
     taken = set(held_out)
-    docs: dict[str, None] = {}
-    for document in documents:
-        docs.update((text, None) for text in doc_sentences(document) if key_of(text) not in held_out)
-    chosen = sorted(docs)
-    rng.shuffle(chosen)
-    texts = {
-        "docs": chosen[: counts.get("docs", 0)],
-        "template": distinct(writer.sentence, counts.get("template", 0), taken),
-        "short": distinct(writer.short, counts.get("short", 0), held_out, exact=True),
-        "words": distinct(writer.word_row, counts.get("words", 0), taken),
-        "long": distinct(writer.long, counts.get("long", 0), taken),
-    }
-    lines = [
-        line
-        for kind, group in texts.items()
-        for text in group
-        if (line := phoneme_line(kind, text, phonemize, symbols)) is not None
+    return [
+        *distinct(writer.sentence, counts.get("template", 0), taken),
+        *distinct(writer.short, counts.get("short", 0), held_out, exact=True),
+        *distinct(writer.word_row, counts.get("words", 0), taken),
+        *distinct(writer.long, counts.get("long", 0), taken),
     ]
-    rng.shuffle(lines)
-    return lines
 
 
-def product_phonemizer() -> Phonemize:
-    """The product's American English conversion; None for a text that it cuts into several utterances."""
+def product_phonemizer(language: str = "en-us") -> Phonemize:
+    """The product's conversion for a language; None for a text that it cuts into several utterances."""
     from app.text.planner import get_phonemizer
     from app.text.types import Utterance
 
-    phonemizer = get_phonemizer("en-us")
+    phonemizer = get_phonemizer(language)
 
     def phonemize(text: str) -> str | None:
         spoken = [part.phonemes for part in phonemizer.segments(text) if isinstance(part, Utterance)]
@@ -283,29 +264,74 @@ def product_phonemizer() -> Phonemize:
     return phonemize
 
 
+def phrases(language: str, rng: random.Random, rounds: int = 8) -> list[str]:
+    """Short things that people say in a language ("en", "es"), those with numbers with others in each round."""
+    with (Path(__file__).parent / "phrases.toml").open("rb") as file:
+        lines = tomllib.load(file)[language]
+    made = dict.fromkeys(lines)
+    for _ in range(rounds):
+        for line in lines:
+            text = re.sub(r"\{n\}", lambda _: str(rng.randrange(100)), line)
+            made[re.sub(r"\{N\}", lambda _: str(rng.randrange(10_000)), text)] = None
+    return [text for text in made if "{" not in text]
+
+
+def lines_of(language: str, texts: Sequence[str], symbols: frozenset[str]) -> list[Line]:
+    """The texts of a language with their phonemes, without those that the network cannot speak."""
+    phonemize = product_phonemizer(language)
+    return [line for text in texts if (line := phoneme_line(language, text, phonemize, symbols)) is not None]
+
+
+def marked(text: str, rng: random.Random) -> str:
+    """`text` as a question or exclamation, or in quotation marks or brackets, whole or from one word to another."""
+    if text.endswith(".") and rng.random() < 0.5:
+        return text.rstrip(".") + rng.choice("??!")
+    words_of_text = text.split(" ")
+    first = rng.randrange(len(words_of_text)) if rng.random() < 0.5 else 0
+    last = rng.randrange(first, len(words_of_text)) if first else len(words_of_text) - 1
+    opening, closing = rng.choice(['""', "“”", "“”", "()", "«»"])
+    words_of_text[first] = opening + words_of_text[first]
+    words_of_text[last] += closing
+    return " ".join(words_of_text)
+
+
+def all_lines(options: argparse.Namespace, symbols: frozenset[str]) -> list[Line]:
+    """The lines of all languages, shuffled."""
+    rng, held_out = random.Random(options.seed), held_out_keys()
+    texts: dict[str, list[str]] = defaultdict(list)
+    for each in options.prose:
+        language, _, folder = each.partition("=")
+        chosen = [text for text in sentences(Path(folder), language) if key_of(text) not in held_out]
+        texts[language].extend(rng.sample(chosen, min(len(chosen), options.prose_count)))
+    counts = {kind: getattr(options, f"{kind}_count") for kind in KINDS}
+    texts["en"].extend(generated(rng, counts, lexicon_words(), held_out))
+    made = []
+    for language in READERS:
+        group = list(dict.fromkeys(texts[language[:2]] + phrases(language[:2], rng)))
+        group.extend(marked(text, rng) for text in rng.sample(group, len(group) // MARKED))
+        rng.shuffle(group)
+        # Half of the English sentences are read by the British voices too.
+        made.extend(lines_of(language, group[: len(group) // 2] if language == "en-gb" else group, symbols))
+    rng.shuffle(made)
+    return made
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the corpus that the arguments ask for."""
     parser = argparse.ArgumentParser(description="Write the training texts and their phonemes.")
     parser.add_argument("--out", type=Path, default=Path("build/house/corpus.tsv"))
     parser.add_argument("--config", type=Path, default=Path("models/house/config.json"), help="for the vocabulary")
-    parser.add_argument("--docs", type=Path, nargs="*", default=[], help="documentation files to take sentences from")
+    parser.add_argument("--prose", nargs="*", default=[], help="LANGUAGE=FOLDER: files to take sentences from")
+    parser.add_argument("--prose-count", type=int, default=4000, help="most sentences of a folder")
     parser.add_argument("--seed", type=int, default=7)
     for kind, count in KINDS.items():
         parser.add_argument(f"--{kind}-count", type=int, default=count, help=f"most texts of this kind ({count})")
     options = parser.parse_args(argv)
     symbols = frozenset(json.loads(options.config.read_text(encoding="utf-8"))["vocab"])
-    lines = generate(
-        product_phonemizer(),
-        symbols,
-        seed=options.seed,
-        counts={kind: getattr(options, f"{kind}_count") for kind in KINDS},
-        vocabulary=lexicon_words(),
-        documents=(path.read_text(encoding="utf-8", errors="ignore") for path in options.docs),
-    )
+    lines = all_lines(options, symbols)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text("".join(f"{x.kind}\t{x.text}\t{x.phonemes}\n" for x in lines), encoding="utf-8")
-    kinds = {kind: sum(line.kind == kind for line in lines) for kind in KINDS}
-    print(f"{len(lines)} utterances {kinds} -> {options.out}")
+    options.out.write_text("".join(f"{x.language}\t{x.text}\t{x.phonemes}\n" for x in lines), encoding="utf-8")
+    print(f"{len(lines)} lines {dict(Counter(line.language for line in lines))} -> {options.out}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Training batches (PyTorch): shards to features on the device, utterances grouped by length.
+"""Training batches (PyTorch): the teacher's utterances on the device, grouped by length.
 
-Utterances are whole, so that the instance norms see in training what they see in use, and their lengths are rounded
-to 16 frames, so that a batch needs no padding in time and the device sees about twenty shapes.
+Utterances are whole, so that the instance norms see in training what they see in use, and all utterances of a batch
+have one length. A batch of a length always has the same shapes, so that a CUDA graph serves for it.
 """
 
 from __future__ import annotations
@@ -9,37 +9,23 @@ from __future__ import annotations
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from training.features import FRAME, VOICE_FACTS, energy, to_24k, track_f0, without_offset
-from training.teacher import SAMPLES_PER_FRAME, VOICES, Recording, read_shard, shards_in
+from training.features import FRAME
+from training.teacher import Utterances
+from training.voices import VOICES
 
-GRID = 16  # frames
 MAX_BATCH = 96
-_CHUNK = 256  # utterances whose features are computed at once
-
-
-def on_grid(durations: Sequence[int], grid: int = GRID) -> list[int]:
-    """`durations` with their sum brought to a multiple of `grid` by the closing silence: longer, or a little shorter.
-
-    The two last tokens (closing punctuation and boundary) give up at most 7 frames and keep at least one each.
-    """
-    fitted = list(durations)
-    over = sum(fitted) % grid
-    if over and over <= 7 and fitted[-1] + fitted[-2] - over >= 3:
-        cut = min(over, fitted[-1] - 1)
-        fitted[-1] -= cut
-        fitted[-2] -= over - cut
-    elif over:
-        fitted[-1] += grid - over
-    return fitted
+TOKEN_GRID = 8
+LEVEL = 0.1  # of full scale: the RMS of the speech of every voice, -20 dBFS
+PEAK = 0.97  # of full scale: what 99 of 100 utterances stay below
+AUDIBLE = 0.01  # of full scale: what is louder counts as speech
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +33,8 @@ class Batch:
     """One step's data on the device.
 
     `ids`, `durations` and `padding` are [batch, tokens], `index` [batch, frames] names the token of each frame,
-    `audio` is [batch, 600 frames], `f0` (Hz) and `energy` (log) are [batch, 2 frames], `voices` [batch], `lengths`
-    (on the CPU) [batch].
+    `audio` is [batch, 600 frames], `f0` (Hz) and `energy` are [batch, 2 frames], `voices` and `lengths` [batch].
+    `prosody` [] is 1 where durations, F0 and energy are to be learned, 0 where they are the network's own.
     """
 
     ids: Tensor
@@ -60,83 +46,80 @@ class Batch:
     audio: Tensor
     f0: Tensor
     energy: Tensor
+    prosody: Tensor
 
     @property
     def seconds(self) -> float:
         """Seconds of audio in the batch."""
         return self.index.numel() / 40
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """What a graph of a step depends on."""
+        return (*self.ids.shape, self.index.shape[1])
+
+    def clone(self) -> Batch:
+        """Return a copy in memory of its own."""
+        return Batch(*(getattr(self, field.name).clone() for field in fields(self)))
+
+    def copy_(self, other: Batch) -> None:
+        """Take over the numbers of another batch of the same shape."""
+        for field in fields(self):
+            getattr(self, field.name).copy_(getattr(other, field.name))
+
 
 class Corpus:
-    """All utterances so far: features on the device, token data on the host."""
+    """Utterances: audio, F0 and energy end to end on the device, tokens on the host."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, learns_prosody: bool = True) -> None:
         self.device = device
-        self.ids: list[npt.NDArray[np.int16]] = []
-        self.durations: list[npt.NDArray[np.int16]] = []  # the teacher's: what is to be predicted
+        self.learns_prosody = learns_prosody
+        self.ids: list[npt.NDArray[np.int64]] = []
+        self.durations: list[list[int]] = []  # the teacher's: what is to be predicted
         self.fitted: list[list[int]] = []  # on the grid: what the audio has
         self.voices: list[int] = []
         self.starts: list[int] = []  # first frame of each utterance in the tensors below
         self.by_length: dict[int, list[int]] = defaultdict(list)
         self.frames = 0
-        self.read: set[str] = set()
-        self._audio = torch.zeros(0, dtype=torch.int16, device=device)
-        self._f0 = torch.zeros(0, device=device)
-        self._energy = torch.zeros(0, device=device)
+        self._audio = torch.zeros(0, dtype=torch.float16, device=device)
+        self._f0 = self._energy = torch.zeros(0, device=device)
+        self.gains = torch.ones(len(VOICES), device=device)
 
     @property
     def hours(self) -> float:
         return self.frames / 40 / 3600
 
-    def read_new(self, folder: Path) -> bool:
-        """Add the shards of `folder` that were not read yet; True if there were any."""
-        new = [path for path in shards_in(folder) if path.name not in self.read]
-        recordings = [recording for path in new for recording in read_shard(path)]
-        self.read |= {path.name for path in new}
-        if recordings:
-            self._add(recordings)
-        return bool(new)
-
-    def _add(self, recordings: list[Recording]) -> None:
-        groups: dict[tuple[int, int], list[int]] = defaultdict(list)
-        first = len(self.ids)
-        before = self.frames
-        for recording in recordings:
-            fitted = on_grid(recording.durations.tolist())
-            number, length = len(self.ids), sum(fitted)
-            self.ids.append(recording.ids)
-            self.durations.append(recording.durations)
-            self.fitted.append(fitted)
-            self.voices.append(recording.voice)
-            self.starts.append(self.frames)
-            self.frames += length
-            groups[length, recording.voice].append(number)
-        count = self.frames - before
-        audio = torch.zeros(count * FRAME, dtype=torch.int16, device=self.device)
-        f0, loud = torch.zeros(count * 2, device=self.device), torch.zeros(count * 2, device=self.device)
-        for (length, voice), numbers in groups.items():
-            for k in range(0, len(numbers), _CHUNK):
-                part = numbers[k : k + _CHUNK]
-                made = self._features([recordings[n - first].audio for n in part], length, VOICES[voice])
-                at = torch.tensor([self.starts[n] - before for n in part], device=self.device)[:, None]
-                audio[at * FRAME + torch.arange(length * FRAME, device=self.device)] = made[0]
-                steps = at * 2 + torch.arange(length * 2, device=self.device)
-                f0[steps], loud[steps] = made[1], made[2]
-        self._audio = torch.cat([self._audio, audio])
-        self._f0, self._energy = torch.cat([self._f0, f0]), torch.cat([self._energy, loud])
-        for (length, _), numbers in groups.items():
-            self.by_length[length].extend(numbers)
-
-    def _features(self, audio: list[npt.NDArray[np.int16]], length: int, voice: str) -> tuple[Tensor, Tensor, Tensor]:
-        samples = length * SAMPLES_PER_FRAME
-        rows = np.zeros((len(audio), samples), np.int16)
-        for row, wave in zip(rows, audio, strict=True):
-            row[: min(samples, len(wave))] = wave[:samples]
-        low = without_offset(torch.from_numpy(rows).to(self.device).float() / 32768)
-        facts = VOICE_FACTS[voice]
-        high = (to_24k(low) * facts.gain).clamp(-1, 1)
-        f0, loud = track_f0(low, facts, length * 2), energy(high, length * 2)
-        return (high * 32767).round().to(torch.int16), f0, loud
+    def add(self, spoken: Iterable[Utterances], gains: Tensor | None = None) -> None:
+        """Add utterances; `gains` [voices] are those of another corpus, otherwise each voice is brought to LEVEL."""
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        squares, counts = torch.zeros(len(VOICES)), torch.zeros(len(VOICES))
+        peaks: dict[int, list[float]] = defaultdict(list)
+        for each in spoken:
+            length = each.f0.shape[1] // 2
+            loud = each.audio.abs() > AUDIBLE
+            power = ((each.audio.square() * loud).sum(1).cpu(), loud.sum(1).cpu(), each.audio.abs().amax(1).cpu())
+            for row, line in enumerate(each.lines):
+                self.by_length[length].append(len(self.ids))
+                self.ids.append(line.ids)
+                self.voices.append(line.voice)
+                self.starts.append(self.frames)
+                self.frames += length
+                squares[line.voice] += power[0][row]
+                counts[line.voice] += power[1][row]
+                peaks[line.voice].append(float(power[2][row]))
+            self.durations.extend(each.durations)
+            self.fitted.extend(each.fitted)
+            parts.append((each.audio.half().flatten(), each.f0.float().flatten(), each.energy.float().flatten()))
+        if parts:
+            audio, f0, energy = (torch.cat(part) for part in zip(*parts, strict=True))
+            self._audio = torch.cat([self._audio, audio])
+            self._f0, self._energy = torch.cat([self._f0, f0.clamp(min=0)]), torch.cat([self._energy, energy])
+        if gains is not None:
+            self.gains = gains
+            return
+        levels = torch.sqrt(squares / counts.clamp(min=1)).clamp(min=1e-3)
+        bounds = torch.tensor([np.quantile(peaks[k], 0.99) if peaks[k] else 1.0 for k in range(len(VOICES))])
+        self.gains = torch.minimum(LEVEL / levels, PEAK / bounds).float().to(self.device)
 
     def draw(self, seed: int, step: int, frames: int) -> dict[str, npt.NDArray[np.int64]]:
         """The host's half of the batch of `step`: about `frames` frames of utterances of one length.
@@ -151,7 +134,10 @@ class Corpus:
         members = self.by_length[length]
         size = max(2, min(frames // length, MAX_BATCH))
         chosen = [members[k] for k in rng.choice(len(members), size, replace=size > len(members))]
-        tokens = max(len(self.ids[n]) for n in chosen)
+        # One token lasts a frame at least: so many tokens fit into every batch of the length.
+        tokens = min(length, 2 * TOKEN_GRID + length // 2)
+        longest = max(len(self.ids[n]) for n in chosen)
+        tokens = max(tokens, -(-longest // TOKEN_GRID) * TOKEN_GRID)
         ids, durations = np.zeros((size, tokens), np.int64), np.zeros((size, tokens), np.int64)
         index = np.zeros((size, length), np.int64)
         for row, number in enumerate(chosen):
@@ -169,13 +155,11 @@ class Corpus:
 
     def batch(self, drawn: dict[str, npt.NDArray[np.int64]]) -> Batch:
         """Finish a drawn batch on the device."""
-        lengths = torch.from_numpy(drawn["lengths"])
         on_device = {}
-        for name in ("ids", "durations", "index", "voices", "starts", "lengths"):
-            host = torch.from_numpy(drawn[name])
-            on_device[name] = (
-                host.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else host
-            )
+        for name, array in drawn.items():
+            host = torch.from_numpy(array)
+            pinned = host.pin_memory() if self.device.type == "cuda" else host
+            on_device[name] = pinned.to(self.device, non_blocking=True)
         frames = drawn["index"].shape[1]
         start = on_device["starts"][:, None]
         samples = start * FRAME + torch.arange(frames * FRAME, device=self.device)
@@ -187,45 +171,41 @@ class Corpus:
             padding=places[None] >= on_device["lengths"][:, None],
             index=on_device["index"],
             voices=on_device["voices"],
-            lengths=lengths,
-            audio=self._audio[samples].float() / 32767,
+            lengths=on_device["lengths"],
+            audio=self._audio[samples].float() * self.gains[on_device["voices"]][:, None],
             f0=self._f0[steps],
             energy=self._energy[steps],
+            prosody=torch.full((), float(self.learns_prosody), device=self.device),
         )
 
     def summary(self) -> str:
         """Facts worth a line in the log."""
-        voiced = self._f0[self._f0 > 0][:: max(1, len(self._f0) // 1_000_000)]
-        quantiles = torch.quantile(voiced, torch.tensor([0.01, 0.5, 0.99], device=self.device)).tolist()
         counts = np.bincount(self.voices, minlength=len(VOICES)).tolist()
+        gains = " ".join(f"{gain:.2f}" for gain in self.gains.tolist())
         return (
             f"{len(self.ids)} utterances {dict(zip(VOICES, counts, strict=True))}, {self.hours:.2f} h, "
-            f"{len(self.by_length)} lengths, F0 1/50/99 % {' '.join(f'{q:.0f}' for q in quantiles)} Hz, "
-            f"peak {int(self._audio.abs().max()) / 32767:.2f}"
+            f"{len(self.by_length)} lengths, gains {gains}"
         )
 
 
 class Feeder:
-    """Draws batches on a thread of its own, a few steps ahead (the queue's bound). Iterate from `first` step."""
+    """Draws batches on a thread of its own, a few steps ahead (the queue's bound), from step `first`.
 
-    def __init__(self, corpus: Corpus, *, seed: int, first: int, frames: int) -> None:
-        self._queue: queue.Queue[dict[str, npt.NDArray[np.int64]]] = queue.Queue(8)
-        self._lock = threading.Lock()
-        self._corpus, self._seed, self._frames = corpus, seed, frames
+    Several corpora take turns.
+    """
+
+    def __init__(self, corpora: list[Corpus], *, seed: int, first: int, frames: int) -> None:
+        self._queue: queue.Queue[tuple[Corpus, dict[str, npt.NDArray[np.int64]]]] = queue.Queue(8)
+        self._corpora, self._seed, self._frames = corpora, seed, frames
         threading.Thread(target=self._draw, args=(first,), daemon=True).start()
 
     def _draw(self, step: int) -> None:
         while True:
-            with self._lock:
-                drawn = self._corpus.draw(self._seed, step, self._frames)
-            self._queue.put(drawn)
+            corpus = self._corpora[step % len(self._corpora)]
+            self._queue.put((corpus, corpus.draw(self._seed, step, self._frames)))
             step += 1
-
-    def refresh(self, folder: Path) -> bool:
-        """Let the corpus read new shards while no batch is being drawn; True if there were any."""
-        with self._lock:
-            return self._corpus.read_new(folder)
 
     def __iter__(self) -> Iterator[Batch]:
         while True:
-            yield self._corpus.batch(self._queue.get())
+            corpus, drawn = self._queue.get()
+            yield corpus.batch(drawn)

@@ -43,11 +43,7 @@ class PeriodDiscriminator(nn.Module):
 
 
 class SpectrumDiscriminator(nn.Module):
-    """Convolves over the compressed complex spectrogram of audio [batch, n] up to 8.6 kHz.
-
-    The teacher's audio ends at 8 kHz: shown the empty band above, a discriminator would judge by little else. The
-    mel loss keeps that band quiet.
-    """
+    """Convolves over the compressed complex spectrogram of audio [batch, n] up to 12 kHz."""
 
     def __init__(self, size: int, channels: int = 32) -> None:
         super().__init__()
@@ -62,7 +58,7 @@ class SpectrumDiscriminator(nn.Module):
         with torch.autocast(audio.device.type, enabled=False):
             window = self.get_buffer("window")
             spectrum = torch.stft(audio.float(), self.size, self.size // 4, window=window, return_complex=True)
-            shown = spectrum[:, : int(self.size * 0.36)]
+            shown = spectrum[:, : self.size // 2]
             x = torch.view_as_real(shown.transpose(1, 2)).permute(0, 3, 1, 2)
             x = x / (x.square().sum(1, keepdim=True) + 1e-6).pow(0.3)
         maps = []

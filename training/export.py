@@ -19,7 +19,7 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
-from training.teacher import VOICES
+from training.voices import VOICES
 
 VOICE_TABLE = "voices.weight"
 CONFIG, MODEL, VOICE_FILE = "config.json", "model.safetensors", "voices.safetensors"

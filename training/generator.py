@@ -80,6 +80,7 @@ class Generator(nn.Module):
             self.noise_res.append(AdaINResBlock1(after, 11 if last else 7, [1, 3, 5], style))
         self.conv_post = normed(nn.Conv1d(after, self.size + 2, 7, padding=3), std=0.01)
         self.register_buffer("window", torch.hann_window(self.size), persistent=False)
+        self.noise = 1.0  # share of the reference's noise in the source
 
     @torch.no_grad()
     def source(self, f0: Tensor) -> Tensor:
@@ -91,7 +92,7 @@ class Generator(nn.Module):
         phase = F.interpolate(phase * self.scale, scale_factor=float(self.scale), mode="linear")
         voiced = F.interpolate((f0 > VOICED_ABOVE).float()[:, None], scale_factor=float(self.scale))
         noise = (voiced * 0.003 + (1 - voiced) * 0.1 / 3) * torch.randn_like(phase)
-        wave = self.m_source(torch.sin(phase) * 0.1 * voiced + noise)
+        wave = self.m_source(torch.sin(phase) * 0.1 * voiced + self.noise * noise)
         window = self.get_buffer("window")
         spectrum = torch.stft(wave, self.size, self.hop, self.size, window=window, return_complex=True)
         return torch.cat([spectrum.abs(), spectrum.angle()], 1)

@@ -115,11 +115,27 @@ def bilstm(inputs: int, outputs: int) -> nn.LSTM:
 
 
 def run_lstm(lstm: nn.LSTM, x: Tensor, lengths: Tensor | None) -> Tensor:
-    """`lstm` over [batch, steps, channels]; `lengths` (on the CPU) says where each row ends, None that all are full."""
+    """`lstm` over [batch, steps, channels]; `lengths` (on the device) says where each row ends, None that all are full.
+
+    Rows are not packed: packing needs the lengths on the host, which a CUDA graph cannot wait for. What comes out
+    behind a row's end is 0.
+    """
     if lengths is None:
         return lstm(x)[0]
-    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-    return nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=x.shape[1])[0]
+    steps = torch.arange(x.shape[1], device=x.device)[None]
+    ends = lengths[:, None]
+    turned = torch.where(steps < ends, ends - 1 - steps, steps)[:, :, None]
+    weights = [getattr(lstm, name) for name in lstm._flat_weights_names]
+    forward = _one_way(x, weights[:4])
+    backward = _one_way(x.gather(1, turned.expand_as(x)), weights[4:])
+    backward = backward.gather(1, turned.expand_as(backward))
+    return torch.cat([forward, backward], -1) * (steps < ends)[:, :, None]
+
+
+def _one_way(x: Tensor, weights: list[Tensor]) -> Tensor:
+    zeros = x.new_zeros(1, x.shape[0], weights[1].shape[1])
+    # has biases, one layer, no dropout, not in training (dropout is elsewhere), one direction, batch first
+    return torch._VF.lstm(x, (zeros, zeros), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)[0]
 
 
 class AdainResBlk1d(nn.Module):

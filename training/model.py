@@ -23,7 +23,7 @@ from training.layers import (
     normed,
     run_lstm,
 )
-from training.teacher import VOICES
+from training.voices import VOICES
 
 Config = dict[str, Any]
 
@@ -139,7 +139,9 @@ class HouseVoice(nn.Module):
 
     def tokens(self, ids: Tensor, lengths: Tensor | None, padding: Tensor, style: Tensor) -> tuple[Tensor, Tensor]:
         """Prosody features [batch, tokens, hidden + style] and duration logits [batch, tokens, max_dur]."""
-        x = self.bert(ids, attention_mask=(~padding).int()).last_hidden_state
+        # A mask of four dimensions is taken as it is; from one of two, transformers reads on the host.
+        mask = torch.zeros(padding.shape, device=ids.device).masked_fill(padding, torch.finfo(torch.float32).min)
+        x = self.bert(ids, attention_mask=mask[:, None, None]).last_hidden_state
         features = self.predictor.text_encoder(self.bert_encoder(x), style, lengths, padding)
         return features, self.predictor.duration_proj(run_lstm(self.predictor.lstm, features, lengths))
 

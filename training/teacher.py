@@ -1,209 +1,191 @@
-"""The teacher: flite's audio and phone timings for every line of a corpus, cut into token durations.
+"""The teacher: Kokoro-82M in PyTorch speaks the corpus on the training device, many utterances at once.
 
-    python -m training.teacher build/house/corpus.tsv build/house/shards [--jobs 16] [--part rms:0:5000 ...]
-
-Writes shards `00000.npz`, `00001.npz`, ...: whole utterances at 16 kHz with their token ids and durations. A shard
-appears under its name only when it is complete, so training may start while later ones are still being made.
-Set the FLITE program with `--flite` where it is not on the path.
+Kokoro is the architecture of `training.model` at other widths, so its official weights load into that class. It speaks
+without the noise of its source: the same phonemes then always give the same samples, and a student can learn them.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
-import subprocess
-import tempfile
-import time
-import wave
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from multiprocessing import Pool
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from training.alignment import FRAME_RATE, AlignmentError, align
+from training.model import Config, HouseVoice
+from training.voices import VOICES
 
-TEACHER_RATE = 16000
-SAMPLES_PER_FRAME = round(TEACHER_RATE / FRAME_RATE)
-VOICES = ("rms", "slt")  # the order of the rows of the voice table
-MIN_FRAMES, MAX_FRAMES = 16, 1280
-MAX_COST = 0.30  # above this the teacher said something else than the phonemes (about one line in 500)
-MAX_DURATION = 49
-SHARD_SIZE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One utterance to make. `part` of the corpus is read in the order of its lines."""
-
-    text: str
-    phonemes: str
-    voice: str
+GRID = 16  # frames: lengths of utterances are multiples, so that a batch needs no padding in time
+LONG, LONG_GRID = 320, 64  # from so many frames on the grid is coarser: few shapes are needed on a GPU
+MIN_FRAMES, MAX_FRAMES = 16, 960
+MIN_TOKENS, MAX_TOKENS = 3, 512
+AT_ONCE = 2048  # lines whose durations are computed before utterances of one length are gathered
+MAX_BATCH_FRAMES = 4800
+_ROWS = 64  # of a batch of tokens
+WIDTHS = {"decoder_dim": 1024, "residual_dim": 64}  # of Kokoro; its own configuration does not name them
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
-    """A teacher's utterance: token ids with both boundaries, frames of each, int16 audio at 16 kHz, voice index."""
+class Line:
+    """Token ids with both boundaries, and the number of the voice that speaks them."""
 
-    ids: npt.NDArray[np.int16]
-    durations: npt.NDArray[np.int16]
-    audio: npt.NDArray[np.int16]
+    ids: npt.NDArray[np.int64]
     voice: int
 
 
-def parse_phones(output: str) -> list[tuple[str, float]]:
-    """flite's `-psdur` line, `name:end name:end ...`, as (name, end in seconds)."""
-    pairs = (item.rsplit(":", 1) for item in output.split())
-    return [(name, float(end)) for name, end in pairs]
+@dataclass(frozen=True, slots=True)
+class Utterances:
+    """Utterances of one length.
 
-
-def plain(text: str) -> str:
-    """`text` in marks that flite pauses at: it reads no dash and no ellipsis of one character."""
-    return re.sub(r"\s*—\s*", ", ", text).replace("…", "...")
-
-
-def speak(text: str, voice: str, flite: str = "flite") -> tuple[list[tuple[str, float]], npt.NDArray[np.int16]]:
-    """The teacher's phones (name, end in seconds) and audio (int16 [samples] at 16 kHz) for `text`.
-
-    Raises RuntimeError when flite fails or gives another sample rate.
+    `durations` are what the teacher predicts for each token in frames of 25 ms, `fitted` those that the audio has;
+    `audio` is [batch, 600 frames] at 24 kHz, `f0` (Hz) and `energy` (the predictor's) are [batch, 2 frames].
     """
-    with tempfile.NamedTemporaryFile(suffix=".wav") as file:
-        command = [flite, "-voice", voice, "-psdur", "-t", plain(text), "-o", file.name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"flite failed on {text!r}: {done.stderr.strip()}")
-        with wave.open(file.name) as reader:
-            if reader.getframerate() != TEACHER_RATE:
-                raise RuntimeError(f"flite's voice {voice} speaks at {reader.getframerate()} Hz, not {TEACHER_RATE}")
-            audio = np.frombuffer(reader.readframes(reader.getnframes()), np.int16)
-    return parse_phones(done.stdout), audio
+
+    lines: list[Line]
+    durations: list[list[int]]
+    fitted: list[list[int]]
+    audio: Tensor
+    f0: Tensor
+    energy: Tensor
 
 
-def record(job: Job, vocabulary: dict[str, int], flite: str) -> Recording | None:
-    """Speak and align one line; None where it is too short, too long, or the teacher said something else."""
-    phones, audio = speak(job.text, job.voice, flite)
-    if not phones:
-        return None
-    frames = round(phones[-1][1] * FRAME_RATE)
-    if not MIN_FRAMES <= frames <= MAX_FRAMES:
-        return None
-    try:
-        alignment = align(job.phonemes, phones, frames)
-    except AlignmentError:
-        return None
-    if alignment.cost > MAX_COST or max(alignment.durations) > MAX_DURATION:
-        return None
-    samples = frames * SAMPLES_PER_FRAME
-    audio = np.pad(audio[:samples], (0, max(0, samples - len(audio))))
-    ids = [0, *(vocabulary[symbol] for symbol in job.phonemes), 0]
-    return Recording(np.array(ids, np.int16), np.array(alignment.durations, np.int16), audio, VOICES.index(job.voice))
+def chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    """Yield `items` in parts of `size`, the last one shorter."""
+    return (items[at : at + size] for at in range(0, len(items), size))
 
 
-def write_shard(path: Path, recordings: Sequence[Recording]) -> None:
-    """Save recordings end to end, with the number of tokens and of samples of each."""
-    partial = path.with_suffix(".part.npz")
-    np.savez(
-        partial,
-        ids=np.concatenate([r.ids for r in recordings]),
-        durations=np.concatenate([r.durations for r in recordings]),
-        audio=np.concatenate([r.audio for r in recordings]),
-        tokens=np.array([len(r.ids) for r in recordings]),
-        samples=np.array([len(r.audio) for r in recordings]),
-        voice=np.array([r.voice for r in recordings], np.int8),
-    )
-    partial.rename(path)
+def fitted_to_grid(durations: Sequence[int]) -> list[int]:
+    """Return durations whose sum is on the grid.
 
-
-def read_shard(path: Path) -> list[Recording]:
-    """The recordings of one shard."""
-    with np.load(path) as data:
-        token_ends, sample_ends = np.cumsum(data["tokens"])[:-1], np.cumsum(data["samples"])[:-1]
-        parts = zip(
-            np.split(data["ids"], token_ends),
-            np.split(data["durations"], token_ends),
-            np.split(data["audio"], sample_ends),
-            data["voice"].tolist(),
-            strict=True,
-        )
-        return [Recording(*part) for part in parts]
-
-
-def shards_in(folder: Path) -> list[Path]:
-    """Complete shards, in order."""
-    return sorted(path for path in folder.glob("*.npz") if not path.name.endswith(".part.npz"))
-
-
-def read_corpus(path: Path) -> list[tuple[str, str]]:
-    """(text, phonemes) of every line."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [(text, phonemes) for _, text, phonemes in (line.split("\t") for line in lines)]
-
-
-def jobs_for(lines: Sequence[tuple[str, str]], parts: Iterable[str]) -> list[Job]:
-    """Jobs of `voice:start:stop` parts, interleaved so that every shard holds every voice.
-
-    Raises ValueError for a part that is not of this form or names another voice.
+    Up to LONG frames the closing silence is made longer, or a little shorter: the two last tokens give up at most 7
+    frames and keep at least one each. Longer utterances are stretched or shortened as a whole, by a tenth at most.
     """
-    groups = []
-    for part in parts:
-        voice, *limits = part.split(":")
-        if voice not in VOICES or len(limits) != 2:
-            raise ValueError(f"part {part!r} must be voice:start:stop with a voice of {', '.join(VOICES)}")
-        start, stop = (int(limit) for limit in limits)
-        groups.append([Job(text, phonemes, voice) for text, phonemes in lines[start:stop]])
-    longest = max(map(len, groups), default=0)
-    return [group[i] for i in range(longest) for group in groups if i < len(group)]
+    fitted, total = list(durations), sum(durations)
+    if total > LONG:
+        ends = np.round(np.cumsum(durations) * (round(total / LONG_GRID) * LONG_GRID / total)).astype(int)
+        stretched: list[int] = np.diff(ends, prepend=0).tolist()
+        return stretched if min(stretched) > 0 else fitted
+    over = total % GRID
+    if over and over <= 7 and fitted[-1] + fitted[-2] - over >= 3:
+        cut = min(over, fitted[-1] - 1)
+        fitted[-1] -= cut
+        fitted[-2] -= over - cut
+    elif over:
+        fitted[-1] += GRID - over
+    return fitted
 
 
-class _Worker:
-    """Callable for a process pool: a job in, a recording out."""
-
-    def __init__(self, vocabulary: dict[str, int], flite: str) -> None:
-        self.vocabulary, self.flite = vocabulary, flite
-
-    def __call__(self, job: Job) -> Recording | None:
-        return record(job, self.vocabulary, self.flite)
+def on_grid(frames: int) -> bool:
+    """Say whether utterances of so many frames are used."""
+    return MIN_FRAMES <= frames <= MAX_FRAMES and frames % (GRID if frames <= LONG else LONG_GRID) == 0
 
 
-def batched(items: Iterable[Recording], size: int) -> Iterator[list[Recording]]:
-    """Lists of `size` items, the last one shorter."""
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
+def padded(rows: Sequence[npt.NDArray[np.int64]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ids [batch, tokens] with zeros behind, their lengths [batch], and where padding is [batch, tokens]."""
+    ids = pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True).to(device)
+    lengths = torch.tensor([len(row) for row in rows], device=device)
+    return ids, lengths, torch.arange(ids.shape[1], device=device)[None] >= lengths[:, None]
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Make the shards that the arguments ask for."""
-    parser = argparse.ArgumentParser(description="Make the teacher's audio and its alignment.")
-    parser.add_argument("corpus", type=Path)
-    parser.add_argument("shards", type=Path, help="folder to write to; numbering goes on after what is there")
-    parser.add_argument("--config", type=Path, default=Path("models/house/config.json"), help="for the vocabulary")
-    parser.add_argument(
-        "--part", action="append", help="voice:start:stop, lines of the corpus; default: all, per voice"
-    )
-    parser.add_argument("--flite", default="flite")
-    parser.add_argument("--jobs", type=int, default=2)
-    options = parser.parse_args(argv)
-    vocabulary = json.loads(options.config.read_text(encoding="utf-8"))["vocab"]
-    lines = read_corpus(options.corpus)
-    jobs = jobs_for(lines, options.part or [f"{voice}:0:{len(lines)}" for voice in VOICES])
-    options.shards.mkdir(parents=True, exist_ok=True)
-    first = len(shards_in(options.shards))
-    started, kept, samples = time.monotonic(), 0, 0
-    with Pool(options.jobs) as pool:
-        # Ordered results: the shards depend on the corpus alone, not on which process was faster.
-        made = pool.imap(_Worker(vocabulary, options.flite), jobs, chunksize=8)
-        for number, recordings in enumerate(batched((r for r in made if r is not None), SHARD_SIZE), first):
-            write_shard(options.shards / f"{number:05d}.npz", recordings)
-            kept += len(recordings)
-            samples += sum(len(r.audio) for r in recordings)
-    hours, seconds = samples / TEACHER_RATE / 3600, time.monotonic() - started
-    print(f"{kept} utterances, {len(jobs) - kept} rejected, {hours:.2f} h of audio in {seconds:.0f} s", flush=True)
+class Prosody:
+    """Durations, F0 and energy as `network` predicts them: the teacher, or a student with its table of voices."""
+
+    def __init__(self, network: HouseVoice) -> None:
+        self.network = network
+
+    def style(self, line: Line) -> Tensor:
+        """Return both halves of the style of a line, [2 style]."""
+        row: Tensor = self.network.voices.weight[line.voice]
+        return row
+
+    def predictor_style(self, lines: Sequence[Line]) -> Tensor:
+        """Return [batch, style]."""
+        return torch.stack([self.style(line) for line in lines])[:, self.network.style_dim :]
+
+    def tokens(self, lines: Sequence[Line]) -> tuple[list[Tensor], list[list[int]]]:
+        """Return the features [tokens, channels] and the durations of every line."""
+        device = self.network.voices.weight.device
+        features: list[Tensor] = []
+        durations: list[list[int]] = []
+        for part in chunks(lines, _ROWS):
+            ids, lengths, padding = padded([line.ids for line in part], device)
+            made, logits = self.network.tokens(ids, lengths, padding, self.predictor_style(part))
+            frames = torch.round(torch.sigmoid(logits).sum(-1)).clamp(min=1).long().tolist()
+            for row, line in enumerate(part):
+                features.append(made[row, : len(line.ids)])
+                durations.append(frames[row][: len(line.ids)])
+        return features, durations
 
 
-if __name__ == "__main__":
-    main()
+class Teacher(Prosody):
+    """Kokoro-82M from a folder in the official layout with safetensors, as `make real` builds it."""
+
+    def __init__(self, folder: Path, device: torch.device, voices: Sequence[str] = VOICES) -> None:
+        """Load weights and voices.
+
+        Raises:
+            FileNotFoundError: The folder lacks a file.
+            ValueError: The weights are not Kokoro's, or a voice is not there.
+        """
+        config: Config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        self.vocabulary: dict[str, int] = config["vocab"]
+        albert = {key: value for key, value in config["plbert"].items() if key != "dropout"}
+        config = config | WIDTHS | {"plbert": albert | {"embedding_size": 128}}
+        config.setdefault("text_encoder_layers", config["n_layer"])
+        network = HouseVoice(config, voices=1)
+        state = load_file(folder / "kokoro-v1_0.safetensors")
+        lacking = {name for name, _ in network.named_parameters()} - state.keys() - {"voices.weight"}
+        if lacking or (more := state.keys() - network.state_dict().keys()):
+            raise ValueError(f"{folder} does not hold Kokoro's weights: {sorted(lacking or more)[0]}")
+        network.load_state_dict(state, strict=False)
+        network.decoder.generator.noise = 0.0
+        super().__init__(network.to(device).eval().requires_grad_(False))
+        rows = load_file(folder / "voices.safetensors")
+        if unknown := [name for name in voices if name not in rows]:
+            raise ValueError(f"{folder} has no voice {unknown[0]}")
+        self._rows = [rows[name][:, 0].to(device) for name in voices]
+
+    def style(self, line: Line) -> Tensor:
+        """Return the row of the voice that belongs to so many phonemes."""
+        return self._rows[line.voice][len(line.ids) - 3]
+
+    @torch.no_grad()
+    def speak(self, lines: Sequence[Line], prosody: Prosody | None = None) -> Iterator[Utterances]:
+        """Yield the utterances of all lines whose length is accepted, with the prosody of another network if given."""
+        source = prosody or self
+        accepted = [line for line in lines if MIN_TOKENS <= len(line.ids) <= MAX_TOKENS]
+        for part in chunks(accepted, AT_ONCE):
+            chosen = sorted(part, key=lambda line: len(line.ids))
+            features, durations = source.tokens(chosen)
+            fitted = [fitted_to_grid(each) for each in durations]
+            groups: dict[int, list[int]] = defaultdict(list)
+            for number, each in enumerate(fitted):
+                groups[sum(each)].append(number)
+            for frames in filter(on_grid, groups):
+                for numbers in chunks(groups[frames], max(1, MAX_BATCH_FRAMES // frames)):
+                    of_these = [chosen[n] for n in numbers]
+                    made = self._speak(of_these, source, [features[n] for n in numbers], [fitted[n] for n in numbers])
+                    yield Utterances(of_these, [durations[n] for n in numbers], [fitted[n] for n in numbers], *made)
+
+    def _speak(
+        self, lines: list[Line], source: Prosody, features: list[Tensor], durations: list[list[int]]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        network, device = self.network, features[0].device
+        index = torch.stack([torch.arange(len(each)).repeat_interleave(torch.tensor(each)) for each in durations])
+        index = index.to(device)
+        spread = index[:, :, None].expand(-1, -1, features[0].shape[1])
+        frames = pad_sequence(features, batch_first=True).gather(1, spread)
+        f0, energy = source.network.predictor.f0_and_energy(frames, source.predictor_style(lines))
+        ids, lengths, padding = padded([line.ids for line in lines], device)
+        text = network.text_encoder(ids, lengths, padding)
+        text = text.gather(2, index[:, None].expand(-1, text.shape[1], -1))
+        style = torch.stack([self.style(line) for line in lines])[:, : network.style_dim]
+        return network.decoder(text, f0, energy, style), f0, energy

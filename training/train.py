@@ -1,9 +1,10 @@
 """Train the house voice (PyTorch).
 
-    python -m training.train build/house/shards build/house/run [--steps 4500] [--init models/house]
+    python -m training.train build/house/corpus.tsv build/house/run [--seconds 1500] [--init init.npz]
 
+The teacher speaks the corpus first, which is the same from the same seed; nothing of its audio is written to disk.
 Writes `weights.npz` (the moving average, float16), `checkpoint.pt` (to resume from), `curves.csv` and `train.log`.
-A run that finds its checkpoint goes on from it. Shards that appear while it runs are read.
+A run that finds its checkpoint goes on from it.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ import json
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from training.data import Corpus, Feeder
+from training.data import Batch, Corpus, Feeder
 from training.layers import Fused
-from training.teacher import VOICES
+from training.teacher import Line, Prosody, Teacher, Utterances
 from training.trainer import NAMES, Trainer
+from training.voices import READERS, VOICES
 
 VOICE_TABLE = "voices.weight"
 WARMUP_STEPS = 200
@@ -34,8 +36,12 @@ LOWEST_RATE = 0.02  # of the peak
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train the house voice.")
-    parser.add_argument("shards", type=Path)
+    parser.add_argument("corpus", type=Path, help="language, text and phonemes of each line, as training.corpus writes")
     parser.add_argument("run", type=Path, help="folder of the run's log, curves, checkpoint and weights")
+    parser.add_argument("--teacher", type=Path, default=Path("build/real/models/kokoro-82m"))
+    parser.add_argument("--teach-seconds", type=float, default=120.0, help="let the teacher speak for so long")
+    parser.add_argument("--own-start", type=float, default=0.7, help="share of the schedule before own prosody")
+    parser.add_argument("--own-seconds", type=float, default=40.0, help="let it speak so long with the prosody learned")
     parser.add_argument("--config", type=Path, default=Path("models/house/config.json"))
     parser.add_argument("--init", type=Path, help="begin from the weights.npz of another run instead of from noise")
     parser.add_argument("--steps", type=int, default=4500, help="steps of the whole schedule")
@@ -46,6 +52,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--no-compile", action="store_true", help="do not compile the norms (needs a compiler)")
+    parser.add_argument("--no-graphs", action="store_true", help="launch every kernel of a step by itself")
     parser.add_argument("--log-every", type=int, default=50)
     parser.add_argument("--save-every", type=int, default=1000)
     return parser.parse_args(argv)
@@ -104,7 +111,27 @@ class Log:
         self.say(f"step {step} at {seconds:.0f} s, {progress:.1%}, rate {rate:.1e}: {losses}")
 
 
-def prepare(options: argparse.Namespace, log: Log) -> tuple[Trainer, Corpus]:
+def read_lines(path: Path, vocabulary: dict[str, int], seed: int) -> list[Line]:
+    """Return every line of a corpus by every voice that reads its language, shuffled."""
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        language, _, phonemes = text.split("\t")
+        ids = np.array([0, *(vocabulary[symbol] for symbol in phonemes), 0])
+        lines.extend(Line(ids, VOICES.index(voice)) for voice in READERS[language])
+    random.Random(seed).shuffle(lines)
+    return lines
+
+
+def within(seconds: float, spoken: Iterator[Utterances]) -> Iterator[Utterances]:
+    """Yield what is spoken until the time is over."""
+    end = time.monotonic() + seconds
+    for each in spoken:
+        yield each
+        if time.monotonic() > end:
+            return
+
+
+def prepare(options: argparse.Namespace, log: Log) -> Trainer:
     """Seed everything, build, and load the checkpoint or the initial weights."""
     device = torch.device(options.device)
     random.seed(options.seed)
@@ -114,7 +141,10 @@ def prepare(options: argparse.Namespace, log: Log) -> tuple[Trainer, Corpus]:
     if not options.no_compile:
         Fused.compile()
     config = json.loads(options.config.read_text(encoding="utf-8"))
-    trainer = Trainer(config, device, amp=device.type == "cuda")
+    on_gpu = device.type == "cuda"
+    if on_gpu:  # a graph can be recorded on any stream but the first, and gradients keep the stream they began on
+        torch.cuda.set_stream(torch.cuda.Stream())
+    trainer = Trainer(config, device, amp=on_gpu, graphs=on_gpu and not options.no_graphs)
     checkpoint = options.run / "checkpoint.pt"
     if checkpoint.exists():
         trainer.resume(torch.load(checkpoint, map_location=device, weights_only=True))
@@ -122,14 +152,41 @@ def prepare(options: argparse.Namespace, log: Log) -> tuple[Trainer, Corpus]:
     elif options.init:
         trainer.load_weights(read_weights(options.init))
         log.say(f"began from {options.init.name}")
-    started = time.monotonic()
-    corpus = Corpus(device)
-    while not corpus.read_new(options.shards):
-        time.sleep(1.0)
-    log.say(f"{corpus.summary()}; features in {time.monotonic() - started:.1f} s")
     count = sum(p.numel() for p in trainer.network.parameters())
     log.say(f"{count / 1e6:.2f} M parameters, {len(VOICES)} voices, {device}, torch {torch.__version__}")
-    return trainer, corpus
+    return trainer
+
+
+class Lessons:
+    """What the teacher speaks: first with its own prosody, later also with the network's."""
+
+    def __init__(self, options: argparse.Namespace, trainer: Trainer, log: Log) -> None:
+        self._options, self._trainer, self._log = options, trainer, log
+        self.teacher = Teacher(options.teacher, trainer.device)
+        self._lines = read_lines(options.corpus, self.teacher.vocabulary, options.seed)
+        self._corpus = Corpus(trainer.device)
+        self._say(self._corpus, None, options.teach_seconds)
+        self.feeder = self._feeder([self._corpus])
+        self.own = False
+
+    def _feeder(self, corpora: list[Corpus]) -> Iterator[Batch]:
+        options = self._options
+        return iter(Feeder(corpora, seed=options.seed, first=self._trainer.steps, frames=options.frames))
+
+    def _say(self, corpus: Corpus, prosody: Prosody | None, seconds: float) -> None:
+        started = time.monotonic()
+        corpus.add(
+            within(seconds, self.teacher.speak(self._lines, prosody)), None if prosody is None else self._corpus.gains
+        )
+        self._log.say(f"{corpus.summary()}; in {time.monotonic() - started:.1f} s")
+
+    def add_own_prosody(self) -> None:
+        """Let every second batch have the durations, F0 and energy that the network predicts: it is used with them."""
+        self.own = True
+        own = Corpus(self._trainer.device, learns_prosody=False)
+        self._lines.reverse()
+        self._say(own, Prosody(self._trainer.average), self._options.own_seconds)
+        self.feeder = self._feeder([self._corpus, own])
 
 
 def save(options: argparse.Namespace, trainer: Trainer) -> None:
@@ -149,19 +206,23 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(options: argparse.Namespace, log: Log) -> None:
     """Train step by step until the schedule is over."""
-    trainer, corpus = prepare(options, log)
-    feeder = Feeder(corpus, seed=options.seed, first=trainer.steps, frames=options.frames)
-    sums, count, heard, progress = torch.zeros(len(NAMES), device=trainer.device), 0, 0.0, 0.0
+    started = time.monotonic()
+    trainer = prepare(options, log)
+    lessons = Lessons(options, trainer, log)
+    sums, count, heard = torch.zeros(len(NAMES), device=trainer.device), 0, 0.0
     gc.collect()
     gc.freeze()
-    started = time.monotonic()
-    for batch in feeder:
+    begun = time.monotonic()
+    while True:
         elapsed = time.monotonic() - started
         progress = trainer.steps / options.steps
         if options.seconds:
-            progress = max(progress, elapsed / options.seconds)
+            progress = max(progress, (time.monotonic() - begun) / (options.seconds - (begun - started)))
         if progress >= 1:
             break
+        if progress >= options.own_start and not lessons.own:
+            lessons.add_own_prosody()
+        batch = next(lessons.feeder)
         rate = learning_rate(options.rate, progress, trainer.steps)
         adversarial = adversarial_weight(progress, options.adversarial_start)
         sums += trainer.step(batch, rate=rate, adversarial=adversarial)
@@ -173,8 +234,6 @@ def run(options: argparse.Namespace, log: Log) -> None:
                 raise SystemExit(f"a loss is not finite at step {trainer.steps}")
             sums.zero_()
             count = 0
-            if feeder.refresh(options.shards):
-                log.say(corpus.summary())
         if trainer.steps % options.save_every == 0:
             save(options, trainer)
     save(options, trainer)

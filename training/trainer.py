@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import torch
@@ -14,29 +15,48 @@ from training.features import FRAME
 from training.losses import SpectralLoss, adversarial_loss, discriminator_loss, feature_loss
 from training.model import Config, HouseVoice
 
-NAMES = ("mel", "convergence", "duration", "bce", "f0", "energy", "offset", "disc", "adv", "features", "norm")
+NAMES = (
+    "mel", "convergence", "phase", "duration", "bce", "f0", "energy", "offset", "disc", "adv", "features", "norm",
+)  # fmt: skip
 PROSODY = ("bert", "predictor")
+LEARNED = ("duration", "bce", "f0", "energy")  # losses of the prosody
 EMA_DECAY = 0.9985
 CROP_FRAMES = 32  # 0.8 s of audio is what the discriminators see
 MAX_JUDGED = 48
-WEIGHTS = {"mel": 12.0, "convergence": 1.5, "duration": 1.0, "bce": 10.0, "f0": 1.0, "energy": 1.0, "offset": 20.0}
+WEIGHTS = {
+    "mel": 12.0, "convergence": 1.5, "phase": 0.7, "duration": 1.0, "bce": 10.0, "f0": 1.0, "energy": 0.5,
+    "offset": 20.0,
+}  # fmt: skip
 ADVERSARIAL_WEIGHT = 0.5
 DISCRIMINATOR_RATE = 0.7  # of the generator's learning rate
 
 
 class Trainer:
-    """Network, its moving average, discriminators and optimizers."""
+    """Network, its moving average, discriminators and optimizers.
 
-    def __init__(self, config: Config, device: torch.device, *, amp: bool) -> None:
-        self.device, self.amp = device, amp
+    With `graphs`, the step of each shape of batch becomes a CUDA graph when the shape comes for the third time: a step
+    has thousands of small kernels, and launching them one by one takes longer than they do.
+    """
+
+    def __init__(self, config: Config, device: torch.device, *, amp: bool, graphs: bool = False) -> None:
+        self.device, self.amp, self.graphs = device, amp, graphs
         self.network = HouseVoice(config).to(device).train()
         self.average = HouseVoice(config).to(device).eval().requires_grad_(False)
         self.average.load_state_dict(self.network.state_dict())
         self.judges = Discriminators().to(device)
         self.spectral = SpectralLoss().to(device)
-        options: dict[str, Any] = {"betas": (0.8, 0.99), "weight_decay": 0.01, "fused": device.type == "cuda"}
-        self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=0.0, **options)
-        self.judge_optimizer = torch.optim.AdamW(self.judges.parameters(), lr=0.0, **options)
+        on_gpu = device.type == "cuda"
+        options: dict[str, Any] = {"betas": (0.8, 0.99), "weight_decay": 0.01, "fused": on_gpu, "capturable": on_gpu}
+        # A graph reads its learning rates from the device.
+        self._rates = [torch.zeros((), device=device) for _ in range(2)]
+        self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=self._rates[0] if on_gpu else 0.0, **options)
+        self.judge_optimizer = torch.optim.AdamW(
+            self.judges.parameters(), lr=self._rates[1] if on_gpu else 0.0, **options
+        )
+        self._adversarial = torch.zeros((), device=device)
+        self._seen: Counter[tuple[int, ...]] = Counter()
+        self._captured: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, Batch, Tensor]] = {}
+        self._pool = torch.cuda.graph_pool_handle() if graphs else None
         named = list(self.network.named_parameters())
         self._prosody = [p for name, p in named if name.startswith(PROSODY)]
         self._acoustic = [p for name, p in named if not name.startswith(PROSODY)]
@@ -75,7 +95,8 @@ class Trainer:
             torch.cuda.set_rng_state(state["device_rng"].cpu())
 
     def _autocast(self) -> torch.autocast:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.amp)
+        # A cache of casts would outlive the graph that made them.
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.amp, cache_enabled=not self.graphs)
 
     def _forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Audio made from the teacher's durations, F0 and energy, and the losses that need no discriminator."""
@@ -88,7 +109,7 @@ class Trainer:
         text = torch.gather(text, 2, batch.index[:, None].expand(-1, text.shape[1], -1))
         with self._autocast():
             audio = network.decoder(text, batch.f0, batch.energy, decoder_style)
-        mel, convergence = self.spectral(audio, batch.audio)
+        mel, convergence, phase = self.spectral(audio, batch.audio)
         real = (~batch.padding).float()
         wanted = (torch.arange(logits.shape[-1], device=self.device) < batch.durations[:, :, None]).float()
         each = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none").mean(-1)
@@ -96,6 +117,7 @@ class Trainer:
         return audio, {
             "mel": mel,
             "convergence": convergence,
+            "phase": phase,
             "duration": (error * real).sum() / real.sum(),
             "bce": (each * real).sum() / real.sum(),
             "f0": F.smooth_l1_loss(f0 / 10, batch.f0 / 10),
@@ -132,22 +154,50 @@ class Trainer:
 
         Returns the losses in the order of NAMES, on the device.
         """
-        for optimizer, share in ((self.optimizer, 1.0), (self.judge_optimizer, DISCRIMINATOR_RATE)):
+        optimizers = (self.optimizer, self.judge_optimizer)
+        for optimizer, held, share in zip(optimizers, self._rates, (1.0, DISCRIMINATOR_RATE), strict=True):
+            held.fill_(rate * share)
             for group in optimizer.param_groups:
-                group["lr"] = rate * share
+                group["lr"] = held if self.device.type == "cuda" else rate * share
+        self._adversarial.fill_(adversarial)
+        losses = self._replayed(batch, adversarial > 0) if self.graphs else self._step(batch, adversarial > 0)
+        decay = min(EMA_DECAY, (1 + self.steps) / (10 + self.steps))
+        torch._foreach_lerp_(self._averaged, self._parameters, 1 - decay)
+        self.steps += 1
+        return losses
+
+    def _replayed(self, batch: Batch, judged: bool) -> Tensor:
+        key = (*batch.shape, int(judged))
+        self._seen[key] += 1
+        if self._seen[key] <= 2:  # kernels are chosen and compiled outside of a graph
+            return self._step(batch, judged)
+        if key not in self._captured:
+            static, graph = batch.clone(), torch.cuda.CUDAGraph()
+            self.optimizer.zero_grad(set_to_none=True)
+            self.judge_optimizer.zero_grad(set_to_none=True)
+            torch.cuda.synchronize()
+            with torch.cuda.graph(graph, pool=self._pool, stream=torch.cuda.current_stream()):
+                losses = self._step(static, judged)
+            self._captured[key] = graph, static, losses
+        graph, static, losses = self._captured[key]
+        static.copy_(batch)
+        graph.replay()
+        return losses.clone()
+
+    def _step(self, batch: Batch, judged: bool) -> Tensor:
         audio, losses = self._forward(batch)
-        total = torch.stack([losses[name] * weight for name, weight in WEIGHTS.items()]).sum()
-        if adversarial:
-            judged = self._judge(audio, batch)
-            total = total + adversarial * (judged["adv"] * ADVERSARIAL_WEIGHT + judged["features"])
-            losses |= judged
+        weighted = [
+            losses[name] * weight * (batch.prosody if name in LEARNED else 1.0) for name, weight in WEIGHTS.items()
+        ]
+        total = torch.stack(weighted).sum()
+        if judged:
+            of_judges = self._judge(audio, batch)
+            total = total + self._adversarial * (of_judges["adv"] * ADVERSARIAL_WEIGHT + of_judges["features"])
+            losses |= of_judges
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()
         losses["norm"] = nn.utils.clip_grad_norm_(self._acoustic, 20.0)
         nn.utils.clip_grad_norm_(self._prosody, 20.0)
         self.optimizer.step()
-        decay = min(EMA_DECAY, (1 + self.steps) / (10 + self.steps))
-        torch._foreach_lerp_(self._averaged, self._parameters, 1 - decay)
-        self.steps += 1
         zero = torch.zeros((), device=self.device)
         return torch.stack([losses.get(name, zero).detach().float() for name in NAMES])

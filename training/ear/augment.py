@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -18,6 +19,7 @@ class Augmentation:
 
     def __init__(self, device: torch.device, seed: int) -> None:
         self.rng = torch.Generator(device=device).manual_seed(seed)
+        self._host = np.random.default_rng(seed)  # which rows: the device need not be asked
         self._device = device
 
     def _uniform(self, low: float, high: float, *shape: int) -> torch.Tensor:
@@ -32,14 +34,15 @@ class Augmentation:
     def __call__(self, audio: torch.Tensor, strength: float = 1.0) -> torch.Tensor:
         """Return the distorted batch, of the same shape; `strength` in [0, 1] is the share of rows of the usual one."""
         batch = audio.shape[0]
+        # Those that transform every row are given only the rows that they change; the share of the rows is about exact.
         for distort, share in (
-            (self.room, 0.4),
-            (self.tilt, 0.5),
-            (self.add_noise, 0.6),
-            (self.add_babble, 0.15),
-            (self.telephone, 0.1),
-            (self.clip, 0.05),
-        ):
+            (self.room, 0.4), (self.tilt, 0.5), (self.muffle, 0.2), (self.add_noise, 0.6), (self.telephone, 0.15),
+        ):  # fmt: skip
+            count = int(batch * share * strength + self._host.random())
+            if count:
+                rows = torch.from_numpy(self._host.permutation(batch)[:count]).to(self._device)
+                audio = audio.index_copy(0, rows, distort(audio[rows]))
+        for distort, share in ((self.add_babble, 0.15), (self.clip, 0.05)):
             if strength > 0:
                 audio = torch.where(self._chosen(batch, share * strength), distort(audio), audio)
         return audio * 10 ** (self._uniform(-20, 6, batch, 1) / 20)
@@ -66,6 +69,13 @@ class Augmentation:
         found = torch.fft.irfft(spectrum * gain * low, audio.shape[1])
         return found * (_level(audio) / _level(found).clamp(min=1e-6))
 
+    def muffle(self, audio: torch.Tensor) -> torch.Tensor:
+        """Cut high tones, above 2 to 7 kHz, by 12 to 48 dB an octave."""
+        spectrum = torch.fft.rfft(audio)
+        hertz = torch.linspace(0, RATE / 2, spectrum.shape[1], device=self._device)
+        corner, order = self._uniform(2000, 7000, audio.shape[0], 1), self._uniform(4, 16, audio.shape[0], 1)
+        return torch.fft.irfft(spectrum * (1 + (hertz / corner) ** order).rsqrt(), audio.shape[1])
+
     def add_noise(self, audio: torch.Tensor) -> torch.Tensor:
         """Add noise between white and brown, 0 to 35 dB below the speech."""
         spectrum = torch.fft.rfft(self._noise(*audio.shape))
@@ -83,10 +93,11 @@ class Augmentation:
         return audio + other * (ratio * _level(audio).clamp(min=1e-3) / _level(other).clamp(min=1e-6))
 
     def telephone(self, audio: torch.Tensor) -> torch.Tensor:
-        """Pass 300 to 3400 Hz in eight bits of mu-law."""
+        """Pass about 300 to 3400 Hz in eight bits of mu-law."""
         spectrum = torch.fft.rfft(audio)
         hertz = torch.linspace(0, RATE / 2, spectrum.shape[1], device=self._device)
-        found = torch.fft.irfft(spectrum * ((hertz > 300) & (hertz < 3400)), audio.shape[1])
+        low, high = self._uniform(200, 400, audio.shape[0], 1), self._uniform(3000, 3800, audio.shape[0], 1)
+        found = torch.fft.irfft(spectrum * ((hertz > low) & (hertz < high)), audio.shape[1])
         peak = found.abs().amax(1, keepdim=True).clamp(min=1e-6)
         scaled = found / peak
         coded = torch.sign(scaled) * torch.log1p(255 * scaled.abs()) / math.log(256)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +15,10 @@ import torch
 from tokenizers import Tokenizer
 
 from training.ear.features import RATE
-from training.ear.record import LONGEST, Utterance, read_shard
-from training.ear.texts import encode
-from training.teacher import shards_in
+from training.ear.lines import encode
 
+LONGEST = 15.0  # seconds: the positions of the recognizer
+SHORTEST = 0.2
 BUCKET = RATE // 2  # samples: lengths of batches are multiples, so that few shapes and transforms exist
 MOST_SAMPLES = round(LONGEST * RATE)
 MOST_TOKENS = 184  # the decoder's positions, less what it begins with
@@ -54,12 +53,12 @@ def single(chosen: Sequence[int]) -> Rows:
 
 
 class Corpus:
-    """Utterances of all shards, in the order of the shards: audio int16 end to end on the device, and their tokens."""
+    """Utterances in the order of their arrival: audio int16 end to end on the device, and their tokens."""
 
     def __init__(self, tokenizer: Tokenizer, device: torch.device) -> None:
         self._tokenizer, self._device = tokenizer, device
-        self._read: set[Path] = set()
-        self._audio = torch.zeros(0, dtype=torch.int16, device=device)
+        self._audio = torch.zeros(RATE, dtype=torch.int16, device=device)  # grows by doubling
+        self._end = 0
         self._tokens = np.zeros(0, np.int64)
         self.samples = np.zeros(0, np.int64)
         self._begins = self._token_begins = np.zeros(0, np.int64)  # of each utterance
@@ -74,28 +73,30 @@ class Corpus:
         """Return the tokens of a text."""
         return encode(self._tokenizer, text)
 
-    def read_new(self, folder: Path, most: int | None = None) -> int:
-        """Read up to `most` shards that are new; return the number of utterances."""
-        new = [path for path in shards_in(folder) if path not in self._read]
-        for path in new[:most]:
-            self._read.add(path)
-            self.add(read_shard(path))
-        return len(self)
-
-    def add(self, utterances: Sequence[Utterance]) -> None:
-        """Add utterances."""
-        if not utterances:
+    def add(self, audio: torch.Tensor, samples: Numbers, texts: Sequence[str], speakers: Sequence[str]) -> None:
+        """Add utterances: int16 audio end to end, and samples, text and speaker of each; none too short or long."""
+        fits = (samples >= SHORTEST * RATE) & (samples <= MOST_SAMPLES)
+        kept = np.flatnonzero(fits).tolist()
+        if not kept:
             return
-        tokens = [self.encoded(each.text) for each in utterances]
-        audio = torch.from_numpy(np.concatenate([each.audio for each in utterances]))
-        self._audio = torch.cat([self._audio, audio.to(self._device)])
+        if len(kept) < len(fits):
+            counts, there = (torch.from_numpy(each).to(audio.device) for each in (samples, fits))
+            audio = audio[there.repeat_interleave(counts)]
+        end = self._end + len(audio)
+        if end > len(self._audio):
+            larger = torch.zeros(max(end, 2 * len(self._audio)), dtype=torch.int16, device=self._device)
+            larger[: self._end] = self._audio[: self._end]
+            self._audio = larger
+        self._audio[self._end : end] = audio
+        self._end = end
+        tokens = [self.encoded(texts[row]) for row in kept]
         self._tokens = np.concatenate([self._tokens, *map(np.array, tokens)])
-        self.samples = np.concatenate([self.samples, [each.audio.size for each in utterances]])
+        self.samples = np.concatenate([self.samples, samples[kept]])
         self.lengths = np.concatenate([self.lengths, [len(ids) for ids in tokens]])
         self._begins = np.cumsum(self.samples) - self.samples
         self._token_begins = np.cumsum(self.lengths) - self.lengths
-        self.texts.extend(each.text for each in utterances)
-        self.speakers.extend(each.speaker for each in utterances)
+        self.texts.extend(texts[row] for row in kept)
+        self.speakers.extend(speakers[row] for row in kept)
 
     @property
     def hours(self) -> float:
@@ -141,7 +142,7 @@ def batches(
 ) -> Iterator[Rows]:
     """Yield batches of about `seconds` of padded audio, drawn from the seed and the batch's number.
 
-    Each utterance is as likely as another. Shards that have appeared are noticed.
+    Each utterance is as likely as another. Utterances that have arrived are noticed.
 
     Args:
         corpus: The utterances.

@@ -21,9 +21,11 @@ from models.whisper.pipeline import WhisperRecognizer, drain
 from models.whisper.steps import Memory
 from training.corpus import HELD_OUT as SENTENCES
 from training.ear.evaluate import Said, load_ear, say
-from training.ear.texts import read_texts, target
+from training.ear.lines import target
+from training.ear.speakers import HOUSE
+from training.ear.texts import read_texts
 
-VOICES = ("house:rms", "house:slt", "flite:rms", "espeak:en-us", "espeak:en-us+f4")
+VOICES = (*HOUSE[:2], "flite:rms", "espeak:en-us", "espeak:en-us+f4")
 KINDS = ("none", "CTC", "sentence")
 
 

@@ -27,16 +27,16 @@ from models.contract import ModelSpec, RecognitionRequest, RecognizedSegment, Re
 from models.timeline import Timeline
 from training.corpus import HELD_OUT as SENTENCES
 from training.corpus import distinct
-from training.ear.record import trimmed
-from training.ear.speakers import HELD_OUT, RATE, speaker
-from training.ear.texts import phrases, read_texts, target
+from training.ear.lines import target
+from training.ear.speakers import HELD_OUT, HOUSE, RATE, speaker, trimmed
+from training.ear.texts import phrases, read_texts
 from training.measure import word_errors, words_of
 
 SEEN = (
-    "house:rms", "house:slt", "flite:rms", "flite:slt", "flite:kal", "espeak:en-us", "espeak:en+f3",
+    *HOUSE, "flite:rms", "flite:slt", "flite:kal", "espeak:en-us", "espeak:en+f3",
     "espeak:en-us+croak",
 )  # fmt: skip
-FAULTY = ("house:rms", "house:slt")
+FAULTY = HOUSE[:2]
 PEOPLE = {
     "goforward.raw": "go forward ten meters",
     "something.raw": "go somewhere and do something",

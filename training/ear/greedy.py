@@ -1,6 +1,6 @@
 """Word error rates of a run by speaker, in PyTorch: greedy text of the CTC head and of the decoder.
 
-    python -m training.ear.greedy build/ear/tokenizer.json build/ear/run build/ear/held_out [--device cuda]
+    python -m training.ear.greedy build/ear build/ear/run TEACHER [--voices af_heart bf_emma ...] [--device cuda]
 
 A quick look at a run on the machine that trains. `evaluate.py` judges the product's files in the product.
 """
@@ -19,8 +19,9 @@ from tokenizers import Tokenizer
 
 from training.ear.data import Corpus, single
 from training.ear.features import HOP, log_mel
+from training.ear.kokoro import FAVORITES, Narrator
+from training.ear.lines import TOKENS, read_lines
 from training.ear.network import Ear, Sizes, frame_mask
-from training.ear.texts import TOKENS
 from training.measure import word_errors, words_of
 
 BATCH = 64
@@ -32,7 +33,7 @@ def load(run: Path, device: torch.device) -> Ear:
     sizes = Sizes(**json.loads((run / "sizes.json").read_text(encoding="utf-8")))
     network = Ear(sizes, TOKENS)
     with np.load(run / "weights.npz") as arrays:
-        network.load_state_dict({name: torch.from_numpy(arrays[name]) for name in arrays.files})
+        network.load_state_dict({name: torch.from_numpy(arrays[name].astype(np.float32)) for name in arrays.files})
     return network.to(device).eval()
 
 
@@ -64,7 +65,7 @@ def decoder_tokens(
     return [[token for token in row[len(begin) :] if token != end] for row in tokens.cpu().tolist()]
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def heard(network: Ear, corpus: Corpus, tokenizer: Tokenizer, device: torch.device) -> list[tuple[str, str]]:
     """Return the text of the CTC head and of the decoder for each utterance."""
     found: dict[int, tuple[str, str]] = {}
@@ -87,16 +88,19 @@ def heard(network: Ear, corpus: Corpus, tokenizer: Tokenizer, device: torch.devi
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the rates of a run."""
     parser = argparse.ArgumentParser(description="Print the word error rates of a run of the ear.")
-    parser.add_argument("tokenizer", type=Path)
+    parser.add_argument("ear", type=Path, help="folder of tokenizer.json and held_out.tsv.gz")
     parser.add_argument("run", type=Path)
-    parser.add_argument("shards", type=Path)
+    parser.add_argument("teacher", type=Path, help="folder of the network that says the held-out sentences")
+    parser.add_argument("--voices", nargs="*", default=FAVORITES)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--show", type=int, default=5, help="utterances to print")
     options = parser.parse_args(argv)
     device = torch.device(options.device)
-    tokenizer = Tokenizer.from_file(str(options.tokenizer))
+    tokenizer = Tokenizer.from_file(str(options.ear / "tokenizer.json"))
     corpus = Corpus(tokenizer, device)
-    corpus.read_new(options.shards)
+    narrator, lines = Narrator(options.teacher, device, seed=1), read_lines(options.ear / "held_out.tsv.gz")
+    for voice in options.voices:
+        corpus.add(*narrator.speak(lines, [voice] * len(lines)))
     texts = heard(load(options.run, device), corpus, tokenizer, device)
     for speaker in [*sorted(set(corpus.speakers)), ""]:
         chosen = [i for i, name in enumerate(corpus.speakers) if speaker in ("", name)]

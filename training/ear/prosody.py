@@ -30,8 +30,7 @@ from models.whisper.pipeline import WhisperRecognizer
 from models.whisper.prosody import MARKS, MarkModel
 from training.corpus import Writer, held_out_keys, key_of, lexicon_words
 from training.ear.evaluate import Audio, load_ear
-from training.ear.record import trimmed
-from training.ear.speakers import HELD_OUT, TRAINED, speaker
+from training.ear.speakers import HELD_OUT, TRAINED, speaker, trimmed
 from training.ear.tunes import espeak
 
 TOLD_BY_TEXT = {

@@ -1,4 +1,4 @@
-"""Synthesizers that speak the corpus: flite, espeak-ng and the house voice, each 16 kHz int16 [samples].
+"""Synthesizers that the ear is judged by: flite, espeak-ng and the house voice, each 16 kHz int16 [samples].
 
 A speaker is a name such as `flite:rms`, `espeak:en-us+f2` or `house:slt`. Rate and pitch are drawn for each text.
 """
@@ -14,6 +14,7 @@ import wave
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,14 +34,19 @@ _VARIED = [
     *(f"espeak:{accent}{variant}" for accent in _ACCENTS for variant in ("", "+m3", "+f3")),
     *(f"espeak:en-us+{variant}" for variant in _VARIANTS),
 ]
-TRAINED = ("flite:rms", "flite:slt", "flite:kal", "house:rms", "house:slt", *_ESPEAK, "espeak:en-us+croak", *_VARIED)
+HOUSE = ("house:rms", "house:slt")  # its English voices
+TRAINED = ("flite:rms", "flite:slt", "flite:kal", *HOUSE, *_ESPEAK, "espeak:en-us+croak", *_VARIED)
 # Voices, one synthesizer's and another's, that training never hears.
 HELD_OUT = ("flite:awb", "flite:kal16", "espeak:en-us+m7", "espeak:en-us+f4", "espeak:en-gb-scotland+f2")
-# Of the hours of the corpus.
-SHARES = {
-    "flite:rms": 4.0, "flite:slt": 4.0, "flite:kal": 2.0, "house:rms": 7.0, "house:slt": 7.0,
-    **dict.fromkeys(_VARIED, 0.4),
-}  # fmt: skip
+_EDGE = 0.003  # of full scale: what is quieter at the ends is silence
+_PAD = 0.1  # seconds of it that stay
+
+
+def trimmed(audio: Audio) -> Audio:
+    """Return audio with at most _PAD seconds of silence at either end; empty if all is silence."""
+    loud = np.flatnonzero(np.abs(audio.astype(np.int32)) > _EDGE * 32768)
+    pad = round(_PAD * RATE)
+    return audio[max(0, loud[0] - pad) : loud[-1] + pad] if loud.size else audio[:0]
 
 
 def speaker(name: str) -> Speak:
@@ -149,27 +155,26 @@ def espeak_words(voice: str, text: str, rng: random.Random) -> tuple[Audio, dict
 
 
 @cache
-def _house_parts() -> tuple[object, Callable[[str], str | None]]:
+def _house_model() -> Any:
     from models.contract import ModelSpec
     from models.kokoro.pipeline import load
-    from training.corpus import product_phonemizer
 
     folder = Path("models/house")
     files = {"config": "config.json", "weights": "model.safetensors", "voices": "voices.safetensors"}
     spec = ModelSpec("house", "kokoro", {role: str(folder / name) for role, name in files.items()})
-    return load(spec), product_phonemizer()
+    return load(spec)
 
 
 def _house(voice: str, text: str, rng: random.Random) -> Audio:
     from models.contract import SpeechRequest
     from models.timeline import Timeline
+    from training.ear.texts import phonemes_of
 
-    synthesizer, phonemize = _house_parts()
-    phonemes = phonemize(text)
+    synthesizer, phonemes = _house_model(), phonemes_of(text, "en-gb" if voice.startswith("b") else "en-us")
     if not phonemes:
         return np.zeros(0, np.int16)
     request = SpeechRequest(text, phonemes, voice, speed=rng.uniform(0.8, 1.25), seed=rng.getrandbits(30))
-    chunks = synthesizer.stream(request, Timeline(), lambda: False)  # type: ignore[attr-defined]
+    chunks = synthesizer.stream(request, Timeline(), lambda: False)
     pcm = np.concatenate([chunk.pcm for chunk in chunks if chunk is not None])
-    audio = soxr.resample(pcm, synthesizer.sample_rate, RATE)  # type: ignore[attr-defined]
+    audio = soxr.resample(pcm, synthesizer.sample_rate, RATE)
     return np.asarray(np.clip(audio * 32767, -32768, 32767), np.int16)

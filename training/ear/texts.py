@@ -1,28 +1,31 @@
-"""Texts to speak and to recognize, and the tokenizer of the recognizer.
+"""Texts to speak and to recognize, their phonemes, and the tokenizer of the recognizer.
 
-    python -m training.ear.texts build/ear [--docs FILE ...]
+    python -m training.ear.texts build/ear [--prose PATH[=MOST] ...] [--tokenizer models/ear/tokenizer.json]
 
-Writes `texts.txt`, one text a line, and `tokenizer.json`, a byte-level BPE of TOKENS tokens that is trained on them.
-The held-out sentences of the house voice are in neither.
+Writes `texts.txt`, one text a line, `lines.tsv.gz`, the same with phonemes, and `tokenizer.json`, a byte-level BPE of
+TOKENS tokens that is trained on them. The held-out sentences of the house voice are in none of them: they are in
+`held_out.tsv.gz`.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.trainers import BpeTrainer
 
-from training.corpus import Writer, distinct, doc_sentences, held_out_keys, key_of, lexicon_words
+from app.text.planner import get_phonemizer
+from app.text.types import Utterance
+from training.corpus import HELD_OUT, MAX_PHONEMES, Writer, distinct, held_out_keys, key_of, lexicon_words
 from training.ear.figures import FigureWriter
+from training.ear.lines import TOKENS, Line, encode, target, write_lines
+from training.ear.prose import all_prose
 from training.ear.vocabulary import FlatWriter, counted, ranked
 from training.phrasebook.grammar import sentences
 
-TOKENS = 512
 SPECIAL = (
     "<|endoftext|>",
     "<|startoftranscript|>",
@@ -34,41 +37,25 @@ SPECIAL = (
     "<|nospeech|>",
     "<|notimestamps|>",
 )
-MOST_CHARACTERS = 180  # about 14 s of speech
 KINDS = {
-    "flat": 75_000, "template": 8000, "short": 6000, "words": 0, "long": 1500, "docs": 30_000, "phrases": 10_000,
-    "figures": 15_000,
+    "flat": 16_000, "template": 5000, "short": 5000, "words": 0, "long": 1000, "prose": 90_000, "phrases": 10_000,
+    "figures": 12_000,
 }  # fmt: skip
+BRITISH = 0.5  # share of the texts that British voices say in their own way
 CHARACTERS_A_SECOND = 12.9  # of 75,000 utterances of 70 hours
 FIRST_HOURS = 90.0  # of speech, of which main() tells how often it has each word
-_PAUSES = re.compile(r"\s*[;:—…]+\s*")
-_FOREIGN = re.compile(r"[^A-Za-z .,?!']")
 
 
-def target(text: str) -> str | None:
-    """Return what the recognizer is to write for a text: words, and . , ? ! ' alone; None where other signs are left.
-
-    Semicolons, colons, dashes and ellipses are pauses, and become commas.
-    """
-    text = re.sub(r"\s+", " ", _PAUSES.sub(", ", text)).strip()
-    text = re.sub(r",+(?=[ .,?!])", ",", text).rstrip(" ,")
-    text = re.sub(r",\s*([.?!])", r"\1", text)
-    return text if text and not _FOREIGN.search(text) and len(text) <= MOST_CHARACTERS else None
-
-
-def texts(counts: dict[str, int], seed: int, documents: Iterable[str] = ()) -> list[str]:
-    """Return shuffled texts, `counts` of each kind at most, without the held-out sentences."""
+def texts(counts: dict[str, int], seed: int, prose: Iterable[str] = ()) -> list[str]:
+    """Return shuffled texts, `counts` of each kind at most, without the held-out sentences; `prose` has sentences."""
     rng = random.Random(seed)
     writer = Writer(rng, lexicon_words())
     held_out = held_out_keys()
     taken = set(held_out)
-    docs: dict[str, None] = {}
-    for document in documents:
-        docs.update((text, None) for text in doc_sentences(document) if key_of(text) not in held_out)
-    chosen = sorted(docs)
+    chosen = sorted({text for text in prose if key_of(text) not in held_out})
     rng.shuffle(chosen)
     made = [
-        *chosen[: counts.get("docs", 0)],
+        *chosen[: counts.get("prose", 0)],
         *distinct(writer.sentence, counts.get("template", 0), taken),
         *distinct(writer.short, counts.get("short", 0), held_out, exact=True),
         *distinct(writer.word_row, counts.get("words", 0), taken),
@@ -103,12 +90,6 @@ def train_tokenizer(lines: Iterable[str], size: int = TOKENS) -> Tokenizer:
     return tokenizer
 
 
-def encode(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Return the tokens of a text, which begins with a space as Whisper's do."""
-    found: list[int] = tokenizer.encode(f" {text}", add_special_tokens=False).ids
-    return found
-
-
 def read_texts(path: Path) -> list[str]:
     """Return the texts of a file, one a line."""
     return path.read_text(encoding="utf-8").splitlines()
@@ -129,24 +110,42 @@ def coverage(lines: Sequence[str]) -> str:
     return f"{total}; fewer than 5 times: {', '.join(shares)}"
 
 
-def _documents(paths: Sequence[Path]) -> Iterator[str]:
-    for path in paths:
-        yield path.read_text(encoding="utf-8", errors="ignore")
+def spoken_lines(texts: Iterable[str], seed: int, british: float = BRITISH) -> list[Line]:
+    """Return the texts with the phonemes of one utterance, a share of them with British ones, too."""
+    rng = random.Random(seed)
+    found = []
+    for text in texts:
+        wanted = ("en-us", "en-gb") if rng.random() < british else ("en-us",)
+        said = [phonemes_of(text, accent) for accent in wanted]
+        if all(said):
+            found.append(Line(text, *said))
+    return found
+
+
+def phonemes_of(text: str, accent: str) -> str:
+    """Return the product's phonemes of a text that it says in one utterance, and "" for another."""
+    said = [part.phonemes for part in get_phonemizer(accent).segments(text) if isinstance(part, Utterance)]
+    return said[0] if len(said) == 1 and len(said[0]) <= MAX_PHONEMES else ""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the texts and the tokenizer that the arguments ask for."""
     parser = argparse.ArgumentParser(description="Write the texts and the tokenizer of the ear.")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--docs", type=Path, nargs="*", default=[], help="documentation files to take sentences from")
+    parser.add_argument(
+        "--prose", nargs="*", default=[], help="PATH or PATH=MOST: a file or folder, MOST sentences of it"
+    )
     parser.add_argument("--tokenizer", type=Path, help="keep this one: a run that begins with weights needs theirs")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of texts")
     parser.add_argument("--seed", type=int, default=11)
     options = parser.parse_args(argv)
     counts = {kind: round(count * options.share) for kind, count in KINDS.items()}
-    lines = texts(counts, options.seed, _documents(options.docs))
+    lines = texts(counts, options.seed, all_prose(options.prose, options.seed))
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "texts.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_lines(options.out / "lines.tsv.gz", spoken_lines(lines, options.seed))
+    held_out = [text for line in read_texts(HELD_OUT) if (text := target(line))]
+    write_lines(options.out / "held_out.tsv.gz", spoken_lines(held_out, options.seed, british=1.0))
     tokenizer = Tokenizer.from_file(str(options.tokenizer)) if options.tokenizer else train_tokenizer(lines)
     tokenizer.save(str(options.out / "tokenizer.json"))
     tokens = sum(len(encode(tokenizer, line)) for line in lines[:2000]) / len(lines[:2000])

@@ -1,9 +1,10 @@
 """Train the ear (PyTorch).
 
-    python -m training.ear.train build/ear build/ear/run [--seconds 1200] [--init models/ear]
+    python -m training.ear.train build/ear build/ear/run --teacher FOLDER [--seconds 1200] [--init models/ear]
 
-Writes `weights.npz` (the moving average, float32), `checkpoint.pt` (to resume from) and `train.log`. A run that finds
-its checkpoint goes on from it. Shards that appear while it runs are read.
+Teachers say the lines on the training device: `--first` hours before the first step, then more of them, by other
+speakers, until FRESH of the schedule is over. Writes `weights.npz` (the moving average, float16), `checkpoint.pt` (to
+resume from) and `train.log`. A run that finds its checkpoint goes on from it.
 """
 
 from __future__ import annotations
@@ -24,26 +25,32 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer
 
 from training.ear.augment import Augmentation
-from training.ear.data import BUCKET, MOST_SAMPLES, Batch, Corpus, batches
+from training.ear.data import BUCKET, LONGEST, MOST_SAMPLES, Batch, Corpus, batches
 from training.ear.features import HOP, RATE, log_mel, masked, resampled
 from training.ear.greedy import begin_tokens
 from training.ear.initial import read_initial
+from training.ear.kokoro import speech
+from training.ear.lines import TOKENS, read_lines
 from training.ear.network import Ear, Sizes, frame_mask
-from training.ear.record import LONGEST
-from training.ear.texts import TOKENS
+from training.layers import Fused
 
 WARMUP_STEPS = 500
 DECAY = 0.9995  # of the moving average
 EASY_SECONDS = 4.0
 CTC, INTER, SMOOTHING = 0.3, 0.3, 0.1  # weight of CTC, share of the middle block in it, of the labels
-CLEAN, CLEAN_STRENGTH = 0.15, 1 / 3  # last share of the schedule, and its share of the strength
+CLEAN, CLEAN_STRENGTH = 0.15, 1 / 2  # last share of the schedule, and its share of the strength
+FRESH = 0.6  # share of the schedule in which new speech arrives
+SPEAKING = 0.3  # most of the time that teachers may take, half of it before the first step
 NAMES = ("loss", "ctc", "inter", "decoder", "skipped")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train the ear.")
-    parser.add_argument("ear", type=Path, help="folder of tokenizer.json and shards")
+    parser.add_argument("ear", type=Path, help="folder of tokenizer.json and lines.tsv.gz")
     parser.add_argument("run", type=Path)
+    parser.add_argument("--teacher", type=Path, nargs="+", required=True, help="folders of Kokoro's or the house's")
+    parser.add_argument("--hours", type=float, default=60.0, help="of speech in all")
+    parser.add_argument("--first", type=float, default=25.0, help="hours of speech before the first step")
     parser.add_argument("--steps", type=int, default=40_000, help="steps of the whole schedule")
     parser.add_argument("--seconds", type=float, help="shorten the schedule to end within this time of this process")
     parser.add_argument("--init", type=Path, help="begin with these weights: weights*.npz, their folder, or models/ear")
@@ -55,6 +62,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--sizes", type=json.loads, default={}, help='JSON, such as {"n_audio_layer": 4}')
+    parser.add_argument("--compile", action="store_true", help="the teachers' norms: half a minute, then faster speech")
     parser.add_argument("--log-every", type=int, default=100)
     parser.add_argument("--save-every", type=float, default=120.0, help="seconds")
     options = parser.parse_args(argv)
@@ -77,7 +85,7 @@ def difficulty(easy: float, progress: float) -> float:
 
 
 def strength_of(full: float, progress: float) -> float:
-    """Return the strength of the distortions: `full`, and a third of it near the end, since the ear hears a server."""
+    """Return the strength of the distortions: `full`, and half of it near the end, since the ear hears a server."""
     return full * (CLEAN_STRENGTH if progress >= 1 - CLEAN else 1.0)
 
 
@@ -105,9 +113,16 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=device.type == "cuda")
 
     def begin(self, path: Path) -> None:
-        """Begin with the weights of a run or of the product; raises RuntimeError where their sizes are others."""
+        """Begin with the weights of a run or of the product, which may have fewer blocks.
+
+        Raises RuntimeError where their widths are others.
+        """
         initial = {name: torch.from_numpy(array) for name, array in read_initial(path).items()}
         initial.setdefault("encoder.positional_embedding", self.network.encoder.positional_embedding)
+        for name, drawn in self.network.state_dict().items():
+            if ".blocks." in name:  # one that the weights lack begins as none: what it adds is zero
+                silent = name.endswith((".out.weight", ".out.bias", ".mlp.2.weight", ".mlp.2.bias"))
+                initial.setdefault(name, torch.zeros_like(drawn) if silent else drawn)
         for network in (self.network, self.average):
             network.load_state_dict(initial)
 
@@ -191,12 +206,32 @@ class Trainer:
         self.steps, self.progress = int(state["steps"]), float(state["progress"])  # type: ignore[call-overload, arg-type]
 
 
+class Listening:
+    """Fills the corpus up to what the schedule wants, in a bounded share of the time."""
+
+    def __init__(self, corpus: Corpus, options: argparse.Namespace, first_step: int) -> None:
+        lines = read_lines(options.ear / "lines.tsv.gz")
+        self._corpus, self._options, self._spent = corpus, options, 0.0
+        self._spoken = speech(options.teacher, lines, torch.device(options.device), options.seed + first_step)
+
+    def fill(self, progress: float) -> None:
+        """Add speech until there are hours enough for the progress of the schedule, or its time is spent."""
+        first, total, share = self._options.first, self._options.hours, min(1.0, progress / FRESH)
+        seconds = self._options.seconds or math.inf
+        while self._corpus.hours < first + (total - first) * share:
+            if len(self._corpus) and self._spent > SPEAKING * seconds * (1 + share) / 2:
+                break
+            started = time.monotonic()
+            self._corpus.add(*next(self._spoken))
+            self._spent += time.monotonic() - started
+
+
 def save(run: Path, trainer: Trainer) -> None:
     """Write the checkpoint and the moving average's weights, each replaced at once."""
     partial = run / "checkpoint.part"
     torch.save(trainer.state(), partial)
     partial.replace(run / "checkpoint.pt")
-    arrays = {name: tensor.cpu().numpy() for name, tensor in trainer.average.state_dict().items()}
+    arrays = {name: tensor.cpu().half().numpy() for name, tensor in trainer.average.state_dict().items()}
     partial = run / "weights.part.npz"
     np.savez(partial, **arrays)
     partial.replace(run / "weights.npz")
@@ -222,6 +257,8 @@ def run(options: argparse.Namespace, say: object) -> None:
     device = torch.device(options.device)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cuda.enable_cudnn_sdp(False)  # it plans each new shape anew
+    if options.compile:
+        Fused.compile()
     tokenizer = Tokenizer.from_file(str(options.ear / "tokenizer.json"))
     trainer = Trainer(
         tokenizer, Sizes(tokenizer.get_vocab_size(), **options.sizes), device, options.seed, options.dropout
@@ -233,13 +270,15 @@ def run(options: argparse.Namespace, say: object) -> None:
     elif options.init:
         trainer.begin(options.init)
         say(f"began with {options.init}")
+    started = time.monotonic()
     corpus = Corpus(tokenizer, device)
-    while not corpus.read_new(options.ear / "shards"):
-        time.sleep(1.0)
+    listening = Listening(corpus, options, trainer.steps)
+    listening.fill(0.0)
+    say(f"{corpus.hours:.1f} h of speech in {time.monotonic() - started:.0f} s")
     count = sum(p.numel() for p in trainer.network.parameters())
     say(f"{count / 1e6:.2f} M parameters, {len(corpus)} utterances, {corpus.hours:.1f} h, {device}")
     sums, since, heard = torch.zeros(len(NAMES), device=device), 0, 0.0
-    started = saved = time.monotonic()
+    saved = time.monotonic()
     before = trainer.progress
 
     def hard() -> float:
@@ -255,6 +294,7 @@ def run(options: argparse.Namespace, say: object) -> None:
         trainer.progress = max(trainer.steps / options.steps, timed)
         if trainer.progress >= 1:
             break
+        listening.fill(trainer.progress)
         batch = corpus.batch(rows)
         sums += trainer.step(batch, learning_rate(options.rate, trainer.progress, trainer.steps), distortion())
         since, heard = since + 1, heard + batch.audio.numel() / RATE / 3600
@@ -267,7 +307,6 @@ def run(options: argparse.Namespace, say: object) -> None:
                 raise SystemExit(f"most gradients are not finite at step {trainer.steps}")
             sums.zero_()
             since = 0
-            corpus.read_new(options.ear / "shards", most=4)
         if time.monotonic() - saved > options.save_every:
             saved = time.monotonic()
             save(options.run, trainer)

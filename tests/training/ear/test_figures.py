@@ -6,7 +6,7 @@ import random
 import re
 
 from training.ear.figures import FigureWriter
-from training.ear.texts import target
+from training.ear.lines import target
 
 
 def test_sentences_are_words_alone_and_the_seeds() -> None:

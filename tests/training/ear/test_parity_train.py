@@ -30,13 +30,16 @@ def trainer_and_corpus():  # type: ignore[no-untyped-def]
 
     from training.ear.data import Corpus
     from training.ear.network import Sizes
-    from training.ear.record import Utterance
     from training.ear.texts import train_tokenizer
     from training.ear.train import Trainer
 
     tokenizer = train_tokenizer(TEXTS)
     corpus = Corpus(tokenizer, torch.device("cpu"))
-    corpus.add([Utterance(text, "noise", noise(9000 + 7000 * i, i)) for i, text in enumerate(TEXTS)])
+    audio = [noise(9000 + 7000 * i, i) for i in range(len(TEXTS))]
+    counts = np.array([each.size for each in audio])
+    for part in (slice(0, 1), slice(1, None)):  # the second makes the device's memory grow
+        sound = torch.from_numpy(np.concatenate(audio[part]))
+        corpus.add(sound, counts[part], TEXTS[part], ["noise"] * len(TEXTS[part]))
     sizes = Sizes(tokenizer.get_vocab_size(), **SIZES)
     return Trainer(tokenizer, sizes, torch.device("cpu"), seed=1), corpus
 
@@ -89,7 +92,7 @@ def test_padding_changes_nothing() -> None:
     assert not torch.allclose(short[:, :59], other[:, :59], atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["room", "tilt", "add_noise", "add_babble", "telephone", "clip"])
+@pytest.mark.parametrize("name", ["room", "tilt", "muffle", "add_noise", "add_babble", "telephone", "clip"])
 def test_a_distortion_is_one(name: str) -> None:
     import torch
 
@@ -103,6 +106,61 @@ def test_a_distortion_is_one(name: str) -> None:
     assert 0.01 < change < 20
     same = getattr(Augmentation(torch.device("cpu"), 2), name)(audio)
     assert torch.equal(found, same)
+
+
+def test_strength_is_the_share_of_rows_that_change() -> None:
+    import torch
+
+    from training.ear.augment import Augmentation
+
+    audio = torch.from_numpy(np.stack([noise(4000, i) for i in range(200)]).astype(np.float32) / 32768)
+
+    def changed(strength: float) -> float:
+        found = Augmentation(torch.device("cpu"), 2)(audio, strength)
+        same = torch.nn.functional.cosine_similarity(found, audio, 1) > 0.9999  # the level changes in any case
+        return 1 - float(same.float().mean())
+
+    assert changed(0.0) == 0
+    assert 0.15 < changed(0.2) < 0.5
+    assert changed(1.0) > 0.8
+
+
+def test_a_corpus_leaves_out_what_is_too_long() -> None:
+    import torch
+
+    from training.ear.data import MOST_SAMPLES, single
+
+    _, corpus = trainer_and_corpus()
+    before = len(corpus)
+    samples = np.array([5000, MOST_SAMPLES + 1, 3, 6000])
+    audio = torch.from_numpy(np.concatenate([np.full(count, at, np.int16) for at, count in enumerate(samples, 1)]))
+    corpus.add(audio, samples, ["One.", "Two.", "Three.", "Four."], list("abcd"))
+    assert (corpus.texts[before:], corpus.speakers[before:]) == (["One.", "Four."], ["a", "d"])
+    rows = corpus.batch(single([before, before + 1]))
+    assert (rows.audio[0, :5000] == 1 / 32768).all()
+    assert (rows.audio[1, :6000] == 4 / 32768).all()
+    assert not rows.audio[1, 6000:].any()
+
+
+def test_weights_with_fewer_blocks_say_the_same_at_first(tmp_path: Path) -> None:
+    import torch
+
+    from training.ear.network import Ear, Sizes, frame_mask
+    from training.ear.texts import train_tokenizer
+    from training.ear.train import Trainer
+
+    tokenizer = train_tokenizer(TEXTS)
+    small = Ear(Sizes(tokenizer.get_vocab_size(), **SIZES), 512).eval()
+    np.savez(tmp_path / "weights.npz", **{name: array.numpy() for name, array in small.state_dict().items()})
+    sizes = Sizes(tokenizer.get_vocab_size(), **SIZES | {"n_audio_layer": 3})
+    trainer = Trainer(tokenizer, sizes, torch.device("cpu"), seed=1)
+    trainer.begin(tmp_path)
+    mel, mask = torch.randn(1, 80, 120), frame_mask(torch.tensor([60]), 60)
+    assert torch.allclose(small.encoder(mel, mask)[0], trainer.average.encoder(mel, mask)[0], atol=1e-5)
+    (tmp_path / "weights.npz").unlink()
+    np.savez(tmp_path / "weights.npz", **{"ctc.out.bias": small.ctc.out.bias.detach().numpy()})
+    with pytest.raises(RuntimeError, match=r"encoder\.conv1"):
+        trainer.begin(tmp_path)
 
 
 @pytest.fixture
