@@ -90,7 +90,7 @@ async def spoken(settings: Settings, pause: float, sentences: Sequence[str] = SE
     async with open_speech(settings, "house") as speech:
         for sentence in sentences:
             begin = sum(piece.size for piece in pieces) / SAMPLE_RATE
-            stream = await speech.open(SpeechOptions(voice="rms"), Timeline())
+            stream = await speech.open(SpeechOptions(voice="am_michael"), Timeline())
             stream.feed(sentence)
             stream.finish()
             chunks = [chunk async for chunk in stream]
@@ -277,8 +277,7 @@ async def interpret(arguments: argparse.Namespace) -> Report:
         source="en",
         translate_model="phrasebook",
         model="house",
-        voice="rms",
-        any_language=True,
+        voice="am_michael",
         partials=arguments.partials,
         anticipate=arguments.partials,
     )

@@ -29,6 +29,7 @@ from app.server.schemas import PhonemesBody, SpeechBody, TranslateBody
 from app.server.streaming.events import Start
 from app.server.streaming.interpretation_events import Start as InterpretationStart
 from app.text.languages import LANGUAGES
+from tests.golden import make_samples
 from tests.processes import clean_environment
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +39,6 @@ PAGES = {
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 }
 FIGURES = r"(?s)<!-- figures of docs/quality.md -->\n(.+?)<!-- end of figures -->"
-SAMPLE = "The weather is fine today, and the train leaves in the morning."
 
 
 @dataclass(frozen=True)
@@ -261,11 +261,11 @@ def test_the_site_leads_to_every_page():
     assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 
 
-@pytest.mark.parametrize("voice", ["rms", "slt"])
+@pytest.mark.parametrize("voice", make_samples.VOICES)
 def test_samples_are_understood(voice, share_heard):
     sample = ROOT / "docs" / "audio" / f"{voice}.mp3"
     assert 2 < duration(sample) < 6
-    assert share_heard(SAMPLE, sample.read_bytes()) >= 0.8
+    assert share_heard(make_samples.TEXT, sample.read_bytes()) >= 0.8
 
 
 def test_the_figures_are_those_of_the_report() -> None:

@@ -53,7 +53,7 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     add_server_arguments(book, "this process makes it")
     book.add_argument("--model", help="model (default: see `nightingale models list`)")
-    book.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
+    book.add_argument("--voice", help="voice, or a blend such as 'am_michael(2)+af_heart(1)'")
     book.add_argument("--lang", help="language (default: the document's, or the voice's)")
     book.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
     book.add_argument("--to", dest="translate_to", metavar="LANG", help="translate first: fr, French, ...")

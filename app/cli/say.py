@@ -56,7 +56,7 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     say.add_argument("--format", metavar="NAME", help="format of the output (default: FILE's suffix, wav for stdout)")
     say.add_argument("--model", help="model (default: see `nightingale models list`)")
-    say.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
+    say.add_argument("--voice", help="voice, or a blend such as 'am_michael(2)+af_heart(1)'")
     say.add_argument("--speed", type=number(0.25, 4.0), help="0.25 to 4 (default 1)")
     say.add_argument(
         "--instructions", metavar="TEXT", default="", help="words for speed, volume and emotion: 'softly, a bit slower'"

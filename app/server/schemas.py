@@ -112,7 +112,7 @@ def _sampling_last(schema: dict[str, Any]) -> None:
         if name in properties:
             properties[name] = properties.pop(name)
     if "inputs" in properties:
-        lines = [{"text": "Shall we go?", "voice": "rms"}, {"text": "Yes, the weather is fine.", "voice": "slt"}]
+        lines = [{"text": "Shall we go?", "voice": "am_michael"}, {"text": "Yes. It is fine.", "voice": "af_heart"}]
         schema["examples"] = [{"inputs": lines, "response_format": "mp3"}]
     else:
         schema["examples"] = [{"input": "Hello! How are you today?", "voice": "alloy", "response_format": "mp3"}]

@@ -27,7 +27,8 @@ def language_to_speak(
     Raises:
         UnsupportedLanguageError: The model was not made for it, or nobody speaks it here.
     """
-    if not named and (lang is None or primary_language(lang) == primary_language(own)):
+    bare = lang is not None and lang.strip().lower() == primary_language(own)
+    if bare or (not named and (lang is None or primary_language(lang) == primary_language(own))):
         lang = own  # the voice's variety of it
     if anything and lang:
         return normalize_language(lang)

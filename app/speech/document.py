@@ -21,6 +21,7 @@ from app.ssml.source import SsmlText, is_ssml
 from app.text import marks
 from app.text.types import PLAIN, Script, Style
 from app.translation.text import codes
+from app.voices.aliases import outdated_names
 
 InputType = Literal["auto", "text", "llm", "ssml"]
 
@@ -69,7 +70,9 @@ class Document:
         if speech.marker is None:
             speech = replace(speech, marker=variants.marker)
         variants.rewind()
-        return speech, replace(self, ignored=(*self.ignored, *variants.ignored), variants=variants)
+        outdated = outdated_names(speech.options.voice, speech.synthesizer) if speech.options.voice else ()
+        ignored = dict.fromkeys((*self.ignored, *outdated, *variants.ignored))
+        return speech, replace(self, ignored=tuple(ignored), variants=variants)
 
     def _check_silence(self) -> None:
         """Raise MarkupError if the pauses last too long: a pause of seconds takes few characters."""

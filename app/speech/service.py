@@ -42,7 +42,7 @@ from app.threads import REQUESTS
 from app.translation.plan import TranslationOptions
 from app.translation.service import AUTO, TranslationService
 from app.translation.text import codes
-from app.voices.aliases import resolve_alias
+from app.voices.aliases import outdated_names, resolve_alias
 from app.voices.service import VoiceService
 from app.voices.store import StoredVoice, is_voice_id
 from models.contract import (
@@ -241,6 +241,8 @@ class SpeechService:
                 self.voices.check_common(name)
             else:
                 synthesizer.check_voice(name)
+            for outdated in outdated_names(voice, synthesizer):
+                log.warning("setting 'default_voice': %s", outdated)
         except (ModelRequestError, errors.ServiceError) as error:
             raise SettingsError(f"setting 'default_voice' is {voice!r}: {error}") from None
 
@@ -260,11 +262,16 @@ class SpeechService:
     ) -> PreparedSpeech:
         """Check `options`; make a cloned voice ready, whose time goes into `timeline`.
 
+        A voice MODEL/VOICE is that of the model, whatever model the options name.
+
         The request holds its model; `ModelLoads.obtain` says when it waits for the load, and calls `progress`.
         Raises ServiceError: unknown model or voice; a language that is unknown, or that the model was not made for; a
         parameter that the model does not take; model absent or loading; no room for a stream in a cloned voice. The
         language of the text itself is not checked.
         """
+        if options.voice is not None and "/" in options.voice:
+            named, _, voice = options.voice.rpartition("/")
+            options = replace(options, model=named, voice=voice or None)
         state = await self._loads.obtain(self.model_name(options.model), "text-to-speech", progress)
         model, synthesizer = state.name, state.ready_synthesizer()
         check_sampling(options.sampling, model, synthesizer)
@@ -340,7 +347,9 @@ class SpeechService:
             for info in self.catalog.models():
                 loaded = self.worker.state(info.name)
                 synthesizer = loaded.synthesizer if loaded.status is ModelStatus.READY else None
-                if synthesizer is not None and any(known.id == name for known in synthesizer.voices):
+                if synthesizer is not None and (
+                    any(known.id == name for known in synthesizer.voices) or outdated_names(name, synthesizer)
+                ):
                     return info.name, name
         return speech.model, names[0]
 

@@ -11,6 +11,7 @@ from app.audio.watermark import Marker
 from app.speech.service import PreparedSpeech, SpeechService
 from app.text import marks
 from app.text.types import Style
+from app.voices.aliases import outdated_names
 
 MAX_VOICES: Final = 32
 """Most voices that the marks or lines of one text have."""
@@ -50,14 +51,20 @@ class Variants:
         key = style.voice, style.gender, style.language
         if key not in self._made:
             self._made[key] = await self._service.vary(self._speech, style)
+            if style.voice:
+                self._ignore(*outdated_names(self._made[key].options.voice, self._made[key].synthesizer))
         found = self._made[key]
         if found.marker is not None and not marked:
             raise errors.InvalidRequestError(
                 f"Speech of model '{found.model}' bears a watermark: name that model for the whole text.", param="model"
             )
-        if style.rate != 1.0 and not found.synthesizer.changes_speed and _RATE not in self.ignored:
-            self.ignored.append(_RATE)
+        if style.rate != 1.0 and not found.synthesizer.changes_speed:
+            self._ignore(_RATE)
         return found.at_rate(style.rate)
+
+    def _ignore(self, *names: str) -> None:
+        new = [name for name in names if name not in self.ignored]
+        self.ignored += new[: max(0, _MAX_IGNORED - len(self.ignored))]
 
     def rewind(self) -> None:
         """Begin the text again: no mark came yet."""
@@ -95,8 +102,7 @@ class Variants:
                 self._named[name] = True
             except _UNKNOWN:
                 self._named[name] = False
-                if len(self.ignored) < _MAX_IGNORED:
-                    self.ignored.append(f"voice {name[:50]}")
+                self._ignore(f"voice {name[:50]}")
             if sum(self._named.values()) > MAX_VOICES:
                 raise errors.MarkupError(f"The text has more than {MAX_VOICES} voices.")
         return self._named[name]

@@ -2,8 +2,9 @@
 
 Clients of another service's API often know no other names (pipecat accepts nothing else). So a name of OpenAI,
 ElevenLabs or Deepgram stands for a voice of the model in use, of the same gender, and of the same language if possible.
-The choice depends only on the model's list of voices, so it is stable. Genders are those that the services publish
-(elevenlabs.io "Voices", developers.deepgram.com "Voices and Languages"); OpenAI's follow the sound of its voices.
+The choice depends only on the model's list of voices, so it is stable. Genders and accents are those that the services
+publish (elevenlabs.io "Voices", developers.deepgram.com "Voices and Languages"); OpenAI's follow the sound of its
+voices.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _OPENAI = {
     "female": "alloy nova shimmer coral sage marin",
     "male": "echo onyx fable ash ballad verse cedar",
 }
+# OpenAI's and Deepgram's British voices, and the Irish and Australian ones, which are nearer to these than to American.
+_BRITISH = frozenset({"fable", "ballad", "pandora", "draco", "helios", "hyperion", "theia", "angus"})
 # ElevenLabs' premade voices, of old and of today: name, id. River has no gender.
 _ELEVENLABS = {
     ("female", "en-us"): """
@@ -81,6 +84,10 @@ _DEEPGRAM = {
 }
 # `aura-2-thalia-en`: generation, name, language.
 _AURA = re.compile(r"aura(?:-\d+)?-([a-z]+)-([a-z]{2})", re.IGNORECASE)
+# Names that the bundled voices had until release 0.2. Releases 0.3 and 0.4 accept them.
+RENAMED = {"rms": "am_michael", "slt": "af_heart"}
+# One of them as the name of a voice, or as a term of a blend such as "rms(2)+slt(1)".
+_OLD = re.compile(rf"(?<![^+\s])({'|'.join(RENAMED)})(?![^+\s(])")
 # The first voice id in a name or in a blend such as "af_heart(2)+am_adam(1)".
 _FIRST_ID = re.compile(r"[\w-]+")
 
@@ -98,13 +105,17 @@ class Alias:
 def _aliases() -> Iterator[tuple[str, Alias]]:
     for gender, names in _OPENAI.items():
         for rank, name in enumerate(names.split()):
-            yield name, Alias(name, gender, "en", rank)
+            yield name, Alias(name, gender, _accent(name), rank)
     for (person, language), listed in _ELEVENLABS.items():
         for rank, entry in enumerate(listed.split(",")):
             name, voice_id = entry.split()
             alias = Alias(name.lower(), person, language, rank)
             yield name.lower(), alias
             yield voice_id, alias
+
+
+def _accent(name: str) -> str:
+    return "en-gb" if name in _BRITISH else "en-us"
 
 
 _ALIASES = dict(_aliases())
@@ -118,7 +129,11 @@ def find_aura(name: str) -> Alias | None:
         return None
     called = aura[1].lower()
     gender, rank = _AURA_VOICES.get(called, (None, 0))
-    return Alias(called, gender, aura[2].lower(), rank)
+    language = aura[2].lower()
+    if language == "en":
+        # Athena is British in the first generation and American in the second.
+        language = "en-gb" if name.lower() == "aura-athena-en" else _accent(called)
+    return Alias(called, gender, language, rank)
 
 
 def find_alias(name: str) -> Alias | None:
@@ -130,11 +145,13 @@ def resolve_alias(name: str, model: HasVoices, lang: str | None = None) -> str:
     """Return `name` if the model knows it or no other service does; else the model's voice that stands for it.
 
     A namesake in its language comes first (Kokoro has af_alloy, am_echo, bm_fable and so on). `lang` is the language
-    that will be spoken; None: the alias's own. The gender comes before the language.
+    that will be spoken; None: the alias's own. The gender comes before the language. Names that the model's voices had
+    before get their present ones, also in a blend.
     """
-    alias = None if any(voice.id == name for voice in model.voices) else find_alias(name)
+    known = [voice.id for voice in model.voices]
+    alias = None if name in known else find_alias(name)
     if alias is None:
-        return name
+        return name if name in known else _OLD.sub(lambda old: _present_name(old[1], known), name)
     able = [voice for voice in model.voices if alias.gender in (None, voice.gender)]
     for wanted in (lang, alias.language):
         fitting = _in_language(able, wanted) if wanted is not None else []
@@ -142,11 +159,25 @@ def resolve_alias(name: str, model: HasVoices, lang: str | None = None) -> str:
             if voice.id.endswith("_" + alias.name):
                 return voice.id
         if fitting and alias.gender is not None:
-            exact = [voice for voice in fitting if voice.language == wanted] or fitting
-            return exact[alias.rank % len(exact)].id
+            exact = [[voice for voice in fitting if voice.language == tag] for tag in (wanted, alias.language)]
+            chosen = next(filter(None, exact), fitting)
+            return chosen[alias.rank % len(chosen)].id
         if fitting:
             return next((voice.id for voice in fitting if voice.id == model.default_voice), fitting[0].id)
     return able[alias.rank % len(able)].id if able and alias.gender is not None else model.default_voice
+
+
+def _present_name(old: str, known: Sequence[str]) -> str:
+    return RENAMED[old] if old not in known and RENAMED[old] in known else old
+
+
+def outdated_names(voice: str | None, model: HasVoices) -> tuple[str, ...]:
+    """Return what `x-ignored` says of a voice or blend: the names that voices of the model had before."""
+    if voice is None:
+        return ()
+    known = [each.id for each in model.voices]
+    names = [(old, _present_name(old, known)) for old in dict.fromkeys(_OLD.findall(voice))]
+    return tuple(f"voice {old} (now {present})" for old, present in names if old != present)
 
 
 def _in_language(voices: Sequence[Voice], wanted: str) -> list[Voice]:

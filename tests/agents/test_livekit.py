@@ -29,7 +29,7 @@ def with_openai(url: str, _: aiohttp.ClientSession, **options: Any) -> tts.TTS:
 
 
 def with_elevenlabs(url: str, session: aiohttp.ClientSession, **options: Any) -> tts.TTS:
-    given = {"voice_id": "slt", **options}
+    given = {"voice_id": "af_heart", **options}
     return elevenlabs.TTS(base_url=f"{url}/v1", api_key="none", http_session=session, **given)
 
 
@@ -46,7 +46,7 @@ def service(make: Callable[..., tts.TTS], **options: Any) -> Any:
 WHOLE = [
     service(with_openai),
     service(with_openai, model="tts-1"),
-    service(with_openai, voice="slt", response_format="wav"),
+    service(with_openai, voice="af_heart", response_format="wav"),
     service(with_openai, response_format="pcm"),
     service(with_openai, response_format="opus"),
     service(with_openai, response_format="flac"),

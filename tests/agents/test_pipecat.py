@@ -56,7 +56,7 @@ def openai(url: str, _: aiohttp.ClientSession, model: str = "gpt-4o-mini-tts") -
     )
 
 
-def elevenlabs(url: str, _: aiohttp.ClientSession, voice: str = "slt", **options: Any) -> TTSService:
+def elevenlabs(url: str, _: aiohttp.ClientSession, voice: str = "af_heart", **options: Any) -> TTSService:
     settings = ElevenLabsTTSService.Settings(voice=voice, speed=1.0)
     return ElevenLabsTTSService(api_key="none", url=url.replace("http", "ws", 1), settings=settings, **QUIET, **options)
 
@@ -65,7 +65,7 @@ def elevenlabs_tokens(url: str, session: aiohttp.ClientSession) -> TTSService:
     return elevenlabs(url, session, text_aggregation_mode=TextAggregationMode.TOKEN)
 
 
-def elevenlabs_http(url: str, session: aiohttp.ClientSession, voice: str = "slt") -> TTSService:
+def elevenlabs_http(url: str, session: aiohttp.ClientSession, voice: str = "af_heart") -> TTSService:
     settings = ElevenLabsHttpTTSService.Settings(voice=voice)
     return ElevenLabsHttpTTSService(api_key="none", base_url=url, aiohttp_session=session, settings=settings, **QUIET)
 
@@ -209,7 +209,7 @@ def test_two_utterances_come_in_turn(make: Make, server: str, share_heard: Any) 
 @pytest.mark.parametrize("make", [elevenlabs, elevenlabs_tokens, elevenlabs_http])
 def test_words_have_their_times(make: Make, server: str, text: str, tokens: list[str]) -> None:
     """Every word its own, the second sentence's after the whole of the first."""
-    alone = {"input": text[: text.index(" Please")], "voice": "slt", "response_format": "pcm"}
+    alone = {"input": text[: text.index(" Please")], "voice": "af_heart", "response_format": "pcm"}
     first_sentence = len(httpx.post(f"{server}/v1/audio/speech", json=alone).raise_for_status().content) / 2 / RATE
 
     async def talk() -> None:

@@ -248,7 +248,7 @@ def test_what_is_too_much_gets_429_in_the_shape_of_each_surface(cluster):
 
         error = refused("/v1/audio/speech", speech).json()["error"]
         assert (error["code"], error["type"]) == ("saturated", "rate_limit_error")
-        assert refused("/v1/text-to-speech/slt", {"text": "No."}).json()["detail"]["status"] == "saturated"
+        assert refused("/v1/text-to-speech/af_heart", {"text": "No."}).json()["detail"]["status"] == "saturated"
         assert refused("/v1/speak", {"text": "No."}).json()["err_code"] == "SATURATED"
         assert isinstance(refused("/translate", {"q": "No.", "target": "fr"}).json()["error"], str)
         with pytest.raises(InvalidStatus) as handshake, connect(cluster.socket_url, open_timeout=TIMEOUT):

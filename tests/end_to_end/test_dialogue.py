@@ -16,7 +16,7 @@ from elevenlabs.client import ElevenLabs
 RATE = 24_000
 QUESTION = "Please open the window and close the door."
 ANSWER = "The weather is fine today."
-LINES = [("rms", QUESTION), ("slt", ANSWER), ("rms", ANSWER)]
+LINES = [("am_michael", QUESTION), ("af_heart", ANSWER), ("am_michael", ANSWER)]
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_stream_of_the_sdk_is_what_convert_sends(client: ElevenLabs) -> None:
     pieces = list(client.text_to_dialogue.stream_with_timestamps(inputs=made, output_format="pcm_24000"))
     assert b"".join(base64.b64decode(piece.audio_base_64) for piece in pieces) == whole
     voices = [segment.voice_id for piece in pieces for segment in piece.voice_segments]
-    assert list(dict.fromkeys(voices)) == ["rms", "slt"]
+    assert list(dict.fromkeys(voices)) == ["am_michael", "af_heart"]
     mp3 = b"".join(client.text_to_dialogue.convert(inputs=made))
     pcm, rate = soundfile.read(io.BytesIO(mp3), dtype="float32")
     assert rate == 44_100
@@ -77,8 +77,8 @@ def test_stream_of_the_sdk_is_what_convert_sends(client: ElevenLabs) -> None:
 
 
 def test_speakers_change_in_silence_and_at_one_level(house_server: str) -> None:
-    parts = [speak(house_server, input=ANSWER, voice=voice) for voice in ("rms", "slt")]
-    lines = [{"text": ANSWER, "voice": voice} for voice in ("rms", "slt")]
+    parts = [speak(house_server, input=ANSWER, voice=voice) for voice in ("am_michael", "af_heart")]
+    lines = [{"text": ANSWER, "voice": voice} for voice in ("am_michael", "af_heart")]
     pcm = speak(house_server, "/v1/audio/dialogue", inputs=lines)
     # The second speaker begins after the pause between two sentences, in place of 20 ms.
     assert pcm.size >= sum(part.size for part in parts)

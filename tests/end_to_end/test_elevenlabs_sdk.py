@@ -34,19 +34,19 @@ def client(house_server: str) -> Iterator[ElevenLabs]:
 
 
 def test_convert_is_heard(client: ElevenLabs, share_heard: Callable[..., float]) -> None:
-    audio = b"".join(client.text_to_speech.convert("slt", text=TEXT, model_id="eleven_multilingual_v2"))
+    audio = b"".join(client.text_to_speech.convert("af_heart", text=TEXT, model_id="eleven_multilingual_v2"))
     assert soundfile.info(io.BytesIO(audio)).samplerate == 44_100
     assert share_heard(TEXT, audio) >= 0.7
 
 
 def test_stream_is_heard_as_pcm(client: ElevenLabs, share_heard: Callable[..., float]) -> None:
-    audio = b"".join(client.text_to_speech.stream("slt", text=TEXT, output_format="pcm_22050"))
+    audio = b"".join(client.text_to_speech.stream("af_heart", text=TEXT, output_format="pcm_22050"))
     assert share_heard(TEXT, audio, 22_050) >= 0.7
 
 
 def test_speed_and_seed_reach_the_model(client: ElevenLabs) -> None:
     def speak(**options: object) -> bytes:
-        return b"".join(client.text_to_speech.convert("slt", text=TEXT, output_format="pcm_24000", **options))
+        return b"".join(client.text_to_speech.convert("af_heart", text=TEXT, output_format="pcm_24000", **options))
 
     fast = speak(voice_settings=VoiceSettings(speed=1.2, stability=0.5, style=0.1, similarity_boost=0.7))
     normal = speak(seed=3)
@@ -56,17 +56,17 @@ def test_speed_and_seed_reach_the_model(client: ElevenLabs) -> None:
 
 
 def test_every_character_has_its_time(client: ElevenLabs) -> None:
-    reply = client.text_to_speech.convert_with_timestamps("slt", text=TEXT, output_format="pcm_24000")
+    reply = client.text_to_speech.convert_with_timestamps("af_heart", text=TEXT, output_format="pcm_24000")
     assert reply.alignment is not None
     starts = reply.alignment.character_start_times_seconds
     assert "".join(reply.alignment.characters) == TEXT
     # The second sentence begins half a second after the sound of the first, of whose silence 100 ms are there already.
     alone = b"".join(
-        client.text_to_speech.convert("slt", text=TEXT[: TEXT.index(" Please")], output_format="pcm_24000")
+        client.text_to_speech.convert("af_heart", text=TEXT[: TEXT.index(" Please")], output_format="pcm_24000")
     )
     assert starts[TEXT.index("Please")] == pytest.approx(len(alone) / 2 / 24_000 + 0.4, abs=0.05)
     # In pieces there are the same audio and times.
-    pieces = list(client.text_to_speech.stream_with_timestamps("slt", text=TEXT, output_format="pcm_24000"))
+    pieces = list(client.text_to_speech.stream_with_timestamps("af_heart", text=TEXT, output_format="pcm_24000"))
     assert b"".join(base64.b64decode(piece.audio_base_64) for piece in pieces) == base64.b64decode(reply.audio_base_64)
     timed = [piece.alignment for piece in pieces if piece.alignment is not None]
     assert [at for piece in timed for at in piece.character_start_times_seconds] == pytest.approx(starts, abs=1e-3)
@@ -76,7 +76,7 @@ def test_realtime_is_heard(client: ElevenLabs, share_heard: Callable[..., float]
     fragments = iter(re.findall(r"\S+\s*", TEXT))
     audio = b"".join(
         client.text_to_speech.convert_realtime(
-            "slt",
+            "af_heart",
             text=fragments,
             model_id="eleven_flash_v2_5",
             output_format="pcm_24000",
@@ -91,7 +91,7 @@ def test_errors_are_the_sdks(client: ElevenLabs) -> None:
         b"".join(client.text_to_speech.convert("nobody", text=TEXT))
     assert caught.value.status_code == 404
     assert caught.value.body["detail"]["status"] == "voice_not_found"
-    assert "slt" in caught.value.body["detail"]["message"]
+    assert "af_heart" in caught.value.body["detail"]["message"]
     with pytest.raises(ApiError) as caught:
         list(client.text_to_speech.convert_realtime("nobody", text=iter(["Hello."]), output_format="pcm_24000"))
     # Its body is our message, or the close reason when the socket is closed before the SDK's first word.
@@ -101,8 +101,8 @@ def test_errors_are_the_sdks(client: ElevenLabs) -> None:
 
 def test_voices_are_listed(client: ElevenLabs) -> None:
     found = client.voices.get_all().voices
-    assert {"slt", "rms"} <= {voice.voice_id for voice in found}
-    assert client.voices.get("slt").labels["language"].startswith("en")
+    assert {"af_heart", "am_michael"} <= {voice.voice_id for voice in found}
+    assert client.voices.get("af_heart").labels["language"].startswith("en")
     assert [voice.voice_id for voice in client.voices.search().voices] == [voice.voice_id for voice in found]
     with pytest.raises(ApiError) as caught:
         client.voices.get("nobody")

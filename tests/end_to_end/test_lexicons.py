@@ -132,7 +132,7 @@ def test_elevenlabs_dictionaries(server: str, recognize: Callable[..., str]) -> 
     assert call(server, "GET", f"{base}/{made['id']}").json() == made
     locator = {"pronunciation_dictionary_id": made["id"], "version_id": made["version_id"]}
     body = {"text": "Please open the XKZ and close the gate.", "pronunciation_dictionary_locators": [locator]}
-    reply = call(server, "POST", "/v1/text-to-speech/rms?output_format=pcm_24000", json=body)
+    reply = call(server, "POST", "/v1/text-to-speech/am_michael?output_format=pcm_24000", json=body)
     heard = recognize(np.frombuffer(reply.content, "<i2"), RATE).split()
     assert {"window", "door"} <= set(heard)
     pls = "<lexicon><lexeme><grapheme>gate</grapheme><alias>door</alias></lexeme></lexicon>"

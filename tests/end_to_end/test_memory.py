@@ -88,6 +88,10 @@ def test_a_budget_for_one_model_and_a_mix_that_leaves_little_behind(tmp_path: Pa
         texts = [*SHORT, LONG, *SHORT, LONG * 2, *SHORT, *(f"{LONG[:90]} {text}" for text in SHORT), *SHORT[:3]]
         assert len(texts) > 20
         for at, text in enumerate(texts):
-            body = {"input": text, "voice": ("rms", "slt")[at % 2], "response_format": ("wav", "mp3", "opus")[at % 3]}
+            body = {
+                "input": text,
+                "voice": ("am_michael", "af_heart")[at % 2],
+                "response_format": ("wav", "mp3", "opus")[at % 3],
+            }
             post(url, "/v1/audio/speech", json=body)
         wait_until(lambda: 0 < metric(url, RESIDENT) <= MOST, lambda: f"{metric(url, RESIDENT)} bytes are left")

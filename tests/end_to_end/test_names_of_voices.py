@@ -1,9 +1,12 @@
-"""The house voices by the names of other services, and the languages that they refuse, on a real server."""
+"""The house voices by the names of other services, in their languages and in no other, on a real server."""
 
 from __future__ import annotations
 
+import json
+
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 TEXT = "Good evening."
 
@@ -13,41 +16,113 @@ def speak(server: str, **body: object) -> httpx.Response:
     return httpx.post(f"{server}/v1/audio/speech", json=request, timeout=180)
 
 
+# Languages and genders of the voices, the default first.
+VOICES = {
+    "af_heart": ("female", "en-us"),
+    "am_michael": ("male", "en-us"),
+    "bf_emma": ("female", "en-gb"),
+    "bm_fable": ("male", "en-gb"),
+    "em_alex": ("male", "es"),
+    "ff_siwis": ("female", "fr-fr"),
+    "if_sara": ("female", "it"),
+    "pm_alex": ("male", "pt-br"),
+}
+LANGUAGES = ["en-us", "en-gb", "es", "fr-fr", "it", "pt-br"]
+
+
 @pytest.fixture(scope="module")
 def spoken(server: str) -> dict[str, bytes]:
-    """Audio of each of the two voices."""
-    found = {voice: speak(server, voice=voice).content for voice in ("rms", "slt")}
-    assert found["rms"] != found["slt"]
+    """Audio of each English voice."""
+    found = {voice: speak(server, voice=voice).content for voice in list(VOICES)[:4]}
+    assert len(set(found.values())) == 4
+    assert speak(server).content == found["af_heart"]
     return found
 
 
 def test_names_of_other_services_are_voices(server: str, spoken: dict[str, bytes]) -> None:
-    """The table of names is tested in tests/app/voices; here each surface takes one of a woman and one of a man."""
-    for name, voice in (("nova", "slt"), ("onyx", "rms"), ("Rachel", "slt")):
+    """The table of names is tested in tests/app/voices; here each surface takes some."""
+    for name, voice in (("nova", "af_heart"), ("onyx", "am_michael"), ("fable", "bm_fable"), ("Lily", "bf_emma")):
         assert speak(server, voice=name).content == spoken[voice], name
-    for name, voice in (("21m00Tcm4TlvDq8ikWAM", "slt"), ("pNInz6obpgDQGcFmaJgB", "rms")):
+    for name, voice in (("21m00Tcm4TlvDq8ikWAM", "af_heart"), ("onwK4e9ZLuTAKqWW03F9", "bm_fable")):
         url = f"{server}/v1/text-to-speech/{name}"
         reply = httpx.post(url, params={"output_format": "pcm_24000"}, json={"text": TEXT}, timeout=180)
         assert reply.content == spoken[voice], name
         assert httpx.get(f"{server}/v1/voices/{name}").json()["voice_id"] == voice
-    for name, voice in (("aura-2-thalia-en", "slt"), ("aura-orion-en", "rms")):
+    for name, voice in (
+        ("aura-2-thalia-en", "af_heart"),
+        ("aura-2-draco-en", "bm_fable"),
+        ("house/bf_emma", "bf_emma"),
+    ):
         query = {"model": name, "encoding": "linear16", "container": "none"}
         reply = httpx.post(f"{server}/v1/speak", params=query, json={"text": TEXT}, timeout=180)
         assert reply.content == spoken[voice], name
 
 
+def test_names_from_before_are_voices_and_x_ignored_says_so(server: str, spoken: dict[str, bytes]) -> None:
+    for name, voice in (("rms", "am_michael"), ("slt", "af_heart"), ("house/slt", "af_heart")):
+        old = name.removeprefix("house/")
+        reply = speak(server, voice=name)
+        assert (reply.content, reply.headers["x-ignored"]) == (spoken[voice], f"voice {old} (now {voice})")
+        url = f"{server}/v1/text-to-speech/{old}"
+        reply = httpx.post(url, params={"output_format": "pcm_24000"}, json={"text": TEXT}, timeout=180)
+        assert (reply.content, reply.headers["x-ignored"]) == (spoken[voice], f"voice {old} (now {voice})")
+        query = {"model": name, "encoding": "linear16", "container": "none"}
+        reply = httpx.post(f"{server}/v1/speak", params=query, json={"text": TEXT}, timeout=180)
+        assert (reply.content, reply.headers["x-ignored"]) == (spoken[voice], f"voice {old} (now {voice})")
+        assert httpx.get(f"{server}/v1/audio/voices/{old}").json()["id"] == voice
+    both = "voice slt (now af_heart), voice rms (now am_michael)"
+    assert speak(server, voice="slt+rms").headers["x-ignored"] == both
+    assert speak(server, input="[voice:slt] One. [voice:rms] Two.").headers["x-ignored"] == both
+    lines = [{"text": "One.", "voice": "slt"}, {"text": "Two.", "voice": "rms"}]
+    assert httpx.post(f"{server}/v1/audio/dialogue", json={"inputs": lines}).headers["x-ignored"] == both
+    assert "x-ignored" not in speak(server, voice="af_heart").headers
+    with connect(server.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
+        socket.send(json.dumps({"type": "start", "voice": "slt"}))
+        ready, warning = (json.loads(socket.recv(timeout=60)) for _ in range(2))
+    assert (ready["voice"], warning["ignored"]) == ("af_heart", ["voice slt (now af_heart)"])
+
+
 def test_listings_say_who_speaks_what(server: str) -> None:
     listed = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/audio/voices").json()["data"]}
-    assert {name: (each["gender"], each["language"], each["languages"]) for name, each in listed.items()} == {
-        "rms": ("male", "en-us", ["en-us"]),
-        "slt": ("female", "en-us", ["en-us"]),
-    }
+    assert list(listed) == list(VOICES)
+    for name, each in listed.items():
+        assert (each["gender"], each["language"]) == VOICES[name]
+        assert each["languages"] == LANGUAGES
     models = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/models").json()["data"]}
-    assert models["house"]["languages"] == ["en-us"]
+    assert models["house"]["languages"] == LANGUAGES
     assert set(models["phrasebook"]["languages"]) == {"en", "es", "fr", "de"}
 
 
-@pytest.mark.parametrize("lang", ["es", "Spanish", "ja"])
+@pytest.mark.parametrize(
+    ("lang", "voice", "text"),
+    [
+        ("es", "em_alex", "Hola, buenos días."),
+        ("fr", "ff_siwis", "Bonjour, où est la gare ?"),
+        ("it", "if_sara", "Buongiorno, dov'è la stazione?"),
+        ("pt", "pm_alex", "Bom dia, onde fica a estação?"),
+    ],
+)
+def test_each_language_has_its_voice(server: str, lang: str, voice: str, text: str) -> None:
+    own = speak(server, input=text, voice=voice)
+    assert own.status_code == 200
+    assert 20_000 < len(own.content) < 300_000
+    assert speak(server, input=text, lang=lang).content == own.content
+    # Another service's client, with a voice of no language.
+    query = {"output_format": "pcm_24000"}
+    body = {"text": text, "language_code": lang}
+    url = f"{server}/v1/text-to-speech/{voice}"
+    assert httpx.post(url, params=query, json=body, timeout=180).content == own.content
+    # It is that language and no English reading of its letters.
+    assert speak(server, input=text, lang="en-us", voice=voice).content != own.content
+
+
+def test_a_british_voice_reads_as_such(server: str) -> None:
+    bath = speak(server, input="The bath.", voice="bf_emma").content
+    for lang, same in (("en", True), ("en-gb", True), ("en-us", False)):
+        assert (speak(server, input="The bath.", voice="bf_emma", lang=lang).content == bath) == same, lang
+
+
+@pytest.mark.parametrize("lang", ["de", "German", "ja"])
 def test_a_language_that_the_model_card_excludes_is_refused(server: str, lang: str) -> None:
     reply = speak(server, lang=lang)
     error = reply.json()["error"]
@@ -57,23 +132,23 @@ def test_a_language_that_the_model_card_excludes_is_refused(server: str, lang: s
 
 
 def test_nor_is_it_spoken_to_other_services_clients(server: str) -> None:
-    eleven = httpx.post(f"{server}/v1/text-to-speech/slt", json={"text": "Hola.", "language_code": "es"}, timeout=180)
+    body = {"text": "Hallo.", "language_code": "de"}
+    eleven = httpx.post(f"{server}/v1/text-to-speech/af_heart", json=body, timeout=180)
     assert (eleven.status_code, eleven.json()["detail"]["code"]) == (400, "unsupported_language")
-    deepgram = httpx.post(
-        f"{server}/v1/speak", params={"model": "aura-2-celeste-es"}, json={"text": "Hola."}, timeout=60
-    )
+    query = {"model": "aura-2-viktoria-de"}
+    deepgram = httpx.post(f"{server}/v1/speak", params=query, json={"text": "Hallo."}, timeout=60)
     assert (deepgram.status_code, deepgram.json()["err_code"]) == (400, "UNSUPPORTED_LANGUAGE")
-    both = {"translate_to": "fr", "translate_model": "phrasebook", "source": "en"}
+    both = {"translate_to": "de", "translate_model": "phrasebook", "source": "en"}
     reply = speak(server, **both)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "translate_to")
 
 
 def test_unless_it_is_told_to_try(server: str) -> None:
-    assert len(speak(server, input="Hola, buenos días.", lang="es", any_language=True).content) > 20_000
+    assert len(speak(server, input="Guten Tag, wie geht's?", lang="de", any_language=True).content) > 20_000
     error = speak(server, lang="tlh", any_language=True)
     assert error.status_code == 400
 
 
 def test_a_variety_of_the_language_is_spoken_as_the_model_s_own(server: str, spoken: dict[str, bytes]) -> None:
-    for lang in ("en-gb", "en_US", "en", "english"):
-        assert speak(server, lang=lang, voice="slt").content == spoken["slt"]
+    for lang in ("en_US", "en", "english"):
+        assert speak(server, lang=lang, voice="af_heart").content == spoken["af_heart"]

@@ -53,15 +53,14 @@ def test_tokens_hold_every_letter_and_digit_of_the_text(house_server: str) -> No
 
 
 def test_the_language_decides(house_server: str) -> None:
-    def bath(lang: str, *, any_language: bool) -> str:
-        reply = ask(house_server, input="The bath.", lang=lang, any_language=any_language).json()
+    def bath(**options: str) -> str:
+        reply = ask(house_server, input="The bath.", **options).json()
         return next(str(token["phonemes"]) for token in reply["tokens"] if token["text"] == "bath")
 
-    assert bath("en-us", any_language=False) == "bˈæθ"
-    assert bath("en-gb", any_language=True) == "bˈɑːθ"
-    # The house voice was made for American English, and speaks that.
-    assert bath("en-gb", any_language=False) == "bˈæθ"
-    assert sources(ask(house_server, input="Hola.", lang="es", any_language=True))["Hola"] == "espeak"
+    assert bath() == bath(lang="en-us") == "bˈæθ"
+    assert bath(lang="en-gb") == bath(voice="bm_fable") == "bˈɑːθ"
+    assert sources(ask(house_server, input="Hola.", lang="es"))["Hola"] == "espeak"
+    assert sources(ask(house_server, input="Hallo.", lang="de", any_language=True))["Hallo"] == "espeak"
 
 
 def test_punctuation_after_a_given_pronunciation_is_kept(house_server: str) -> None:
@@ -77,7 +76,7 @@ def test_punctuation_after_a_given_pronunciation_is_kept(house_server: str) -> N
         ({"input": "…"}, 400, "nothing to speak"),
         ({"input": "a" * 20_001}, 400, "20000"),
         ({"input": "Hi.", "lang": "tlh"}, 400, "tlh"),
-        ({"input": "Hola.", "lang": "es"}, 400, "any_language"),
+        ({"input": "Hallo.", "lang": "de"}, 400, "any_language"),
         ({"input": "Hi.", "model": "nobody"}, 404, "nobody"),
         ({"input": "Hi.", "speed": 2}, 400, "speed"),
         ({"input": "[a](/&/)"}, 400, "phonemes"),

@@ -42,7 +42,7 @@ def words(text: str) -> list[str]:
     return re.findall(r"[a-z']+", text.lower())
 
 
-@pytest.mark.parametrize("voice", ["rms", "slt"])
+@pytest.mark.parametrize("voice", ["am_michael", "af_heart"])
 def test_recognizer_finds_the_sentences(server, recognize, voice):
     said, found = 0, 0
     for sentence in SENTENCES:

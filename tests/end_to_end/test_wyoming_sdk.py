@@ -63,7 +63,8 @@ async def read_audio(client, end):
 
 
 @pytest.mark.parametrize(
-    "voice", [SynthesizeVoice(name="slt"), SynthesizeVoice(language="en-US"), SynthesizeVoice(name="house/rms")]
+    "voice",
+    [SynthesizeVoice(name="af_heart"), SynthesizeVoice(language="en-US"), SynthesizeVoice(name="house/am_michael")],
 )
 def test_synthesize(port, share_heard, voice):
     async def work():
@@ -79,10 +80,10 @@ def test_synthesize(port, share_heard, voice):
 def test_streaming_as_home_assistant_does(port, share_heard):
     async def work():
         async with connected(port) as client:
-            await client.write_event(SynthesizeStart(voice=SynthesizeVoice(name="rms")).event())
+            await client.write_event(SynthesizeStart(voice=SynthesizeVoice(name="am_michael")).event())
             for start in range(0, len(TEXT), 9):
                 await client.write_event(SynthesizeChunk(text=TEXT[start : start + 9]).event())
-            await client.write_event(Synthesize(text=TEXT, voice=SynthesizeVoice(name="rms")).event())
+            await client.write_event(Synthesize(text=TEXT, voice=SynthesizeVoice(name="am_michael")).event())
             await client.write_event(SynthesizeStop().event())
             return await read_audio(client, SynthesizeStopped)
 

@@ -149,10 +149,10 @@ PROTOCOLS: dict[str, Callable[[Wire], Iterator[str]]] = {
         {"type": "Speak", "text": LONG},
     ),
     "elevenlabs": other_steps(
-        "/v1/text-to-speech/slt/stream-input?output_format=pcm_24000", {"text": " "}, {"text": LONG, "flush": True}
+        "/v1/text-to-speech/af_heart/stream-input?output_format=pcm_24000", {"text": " "}, {"text": LONG, "flush": True}
     ),
     "elevenlabs-multi": other_steps(
-        "/v1/text-to-speech/slt/multi-stream-input?output_format=pcm_24000",
+        "/v1/text-to-speech/af_heart/multi-stream-input?output_format=pcm_24000",
         {"text": LONG, "context_id": "a", "flush": True},
         {"text": LONG, "context_id": "b", "flush": True},
         {"context_id": "b", "close_context": True},
@@ -323,7 +323,7 @@ def bad_request(rng: random.Random) -> tuple[str, str, dict[str, Any]]:
     if kind == 0:
         return "POST", speech_path, {"content": rng.randbytes(rng.randrange(200)), "headers": headers}
     if kind == 1:
-        return "POST", speech_path, {"json": {"input": rng.choice([*wrong[:6], " ", "\n"]), "voice": "slt"}}
+        return "POST", speech_path, {"json": {"input": rng.choice([*wrong[:6], " ", "\n"]), "voice": "af_heart"}}
     if kind == 2:
         field = rng.choice(["voice", "model", "speed", "seed", "response_format", "stream_format", "lang", "nonsense"])
         value = rng.choice(wrong[1:]) if field != "nonsense" else 1

@@ -20,7 +20,7 @@ RATE = 16_000
 
 async def _spoken() -> np.ndarray:
     async with open_speech(Settings(), "house") as speech:
-        pieces = [pcm async for pcm in speech.speak(TEXT, SpeechOptions(voice="rms"), Timeline())]
+        pieces = [pcm async for pcm in speech.speak(TEXT, SpeechOptions(voice="am_michael"), Timeline())]
         return soxr.resample(np.concatenate(pieces), speech.synthesizer.sample_rate, RATE)
 
 

@@ -144,7 +144,7 @@ def _ear(folder: Path) -> ModelSpec:
 
 _LINE = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ, ænd ðˈɛn ɪt ɹˈɛsts. "
 _SPOKEN = tuple(
-    SpeechRequest("", phonemes, "rms", first=False)
+    SpeechRequest("", phonemes, "am_michael", first=False)
     for phonemes in (UTTERANCES["hello"], _LINE[:40], _LINE + _LINE[:20])
 )
 _LETTERS = tuple(SpeechRequest("", "abcdefgh. " * count, "af_a", first=False) for count in (1, 3, 5))

@@ -193,8 +193,8 @@ KOKORO = [
 ]
 HOUSE = [
     *KOKORO,
-    ({"voice": "rms("}, UnknownVoiceError, "not a name or a blend"),
-    ({"voice": "rms+nobody"}, UnknownVoiceError, "nobody"),
+    ({"voice": "am_michael("}, UnknownVoiceError, "not a name or a blend"),
+    ({"voice": "am_michael+nobody"}, UnknownVoiceError, "nobody"),
 ]
 CHATTERBOX = [
     *SPEECH,

@@ -82,19 +82,19 @@ def test_a_sample_is_heard_and_asked_for_once(opened, until):
     )
     asked = []
     page.on("request", lambda request: asked.append(request.post_data) if "/audio/speech" in request.url else None)
-    page.get_by_role("button", name="Hear slt").click()
+    page.get_by_role("button", name="Hear af_heart").click()
     until(page, "window.played[0]?.currentTime > 0.2")
     assert page.evaluate("window.played[0].duration") > 1
-    page.get_by_role("button", name="Stop slt").click()
+    page.get_by_role("button", name="Stop af_heart").click()
     assert page.evaluate("window.played[0].paused")
-    page.get_by_role("button", name="Hear slt").click()
+    page.get_by_role("button", name="Hear af_heart").click()
     until(page, "window.played.length === 2")
     assert len(asked) == 1
-    assert '"voice":"slt"' in asked[0]
+    assert '"voice":"af_heart"' in asked[0]
     # It has an end.
     page.evaluate("window.played[0].playbackRate = 4")
     until(page, "window.played[0].ended")
-    assert page.get_by_role("button", name="Hear slt").count() == 1
+    assert page.get_by_role("button", name="Hear af_heart").count() == 1
 
 
 def test_a_sample_that_fails_says_so(opened, until):
@@ -102,12 +102,12 @@ def test_a_sample_that_fails_says_so(opened, until):
     page.expected.append("429")
     refusal = {"error": {"message": "Busy.", "code": "saturated", "request_id": "abc"}}
     page.route("**/v1/audio/speech", lambda route: route.fulfill(status=429, json=refusal))
-    page.get_by_role("button", name="Hear slt").click()
+    page.get_by_role("button", name="Hear af_heart").click()
     until(page, "!document.querySelector('#error').hidden")
     assert "server is busy" in page.inner_text("#error")
-    assert page.get_by_role("button", name="Hear slt").count() == 1
+    assert page.get_by_role("button", name="Hear af_heart").count() == 1
     page.unroute("**/v1/audio/speech")
-    page.get_by_role("button", name="Hear slt").click()
+    page.get_by_role("button", name="Hear af_heart").click()
     until(page, "document.querySelector('#error').hidden")
 
 

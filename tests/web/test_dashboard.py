@@ -101,7 +101,7 @@ def test_a_pause_is_one(opened, until, house_server):
 def test_requests_carry_no_text_and_no_voice(house_server):
     reply = httpx.post(
         f"{house_server}/v1/audio/speech",
-        json={"input": "Unmistakable words.", "voice": "slt"},
+        json={"input": "Unmistakable words.", "voice": "af_heart"},
         headers={"x-request-id": "private-1"},
         timeout=60,
     )
@@ -113,7 +113,7 @@ def test_requests_carry_no_text_and_no_voice(house_server):
         "spans", "rtf",
     }  # fmt: skip
     assert "Unmistakable" not in answer.text
-    assert "slt" not in json.dumps(entry)
+    assert "af_heart" not in json.dumps(entry)
 
 
 def test_reading_the_text_format(open_page):

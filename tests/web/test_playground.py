@@ -203,14 +203,14 @@ AWKWARD = 'It\'s "quoted", \\back\\ and $HOME `id`.\nSecond line: naïve café �
 def test_the_code_that_is_offered_runs(opened, program, tmp_path):
     page = opened()
     page.fill("#text", AWKWARD)
-    page.check("#voice input[value=slt]")
+    page.check("#voice input[value=af_heart]")
     page.fill("#speed", "0.5")
     page.locator("#speed").dispatch_event("input")
     sizes = {}
     for name in ("curl", "Python", "JavaScript"):
         page.get_by_role("tab", name=name).click()
         code = page.inner_text("#code")
-        assert '"voice": "slt"' in code
+        assert '"voice": "af_heart"' in code
         assert '"speed": 1.41' in code
         if name == "JavaScript":
             code = code.replace("await (await import", "// ") + "\nreturn (await reply.arrayBuffer()).byteLength;"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.voices.aliases import RENAMED
 from models.contract import MAX_SPEED, MIN_SPEED
 
 # Speed and pitch at 100; at -100 they are its inverse. The pitch's is half an octave.
@@ -119,7 +120,12 @@ class Parameters:
             The voice that was asked for by name. Else one of the language that was asked for, or of any if none speaks
             it: the usual one, or the one whose gender and number the symbolic name (`female2`) has.
         """
-        named = self._names.get("synthesis_voice")
+        labels = {label for each in voices for label in (each.name, each.id)}
+        # The user's files may hold a name from before.
+        named, default = (
+            RENAMED.get(name, name) if name and name not in labels else name
+            for name in (self._names.get("synthesis_voice"), default)
+        )
         for each in voices:
             if named and named in (each.name, each.id):
                 return each

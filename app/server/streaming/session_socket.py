@@ -29,6 +29,7 @@ from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
 from app.speech.verifier import Verifier
 from app.translation.text import codes
+from app.voices.aliases import outdated_names
 from models.contract import Cancelled
 from models.timeline import Stage, Timeline
 
@@ -189,7 +190,10 @@ class SessionSocket(SocketLoop):
             request_id=request_context.request_id.get(),
             watermark=speech.watermark,
         )
-        ignored = instructions.unused(speech.synthesizer, options, speed_given=speed_given)
+        ignored = (
+            *outdated_names(options.voice, speech.synthesizer),
+            *instructions.unused(speech.synthesizer, options, speed_given=speed_given),
+        )
         await self._carry_out(self._session.ready(ready, None if route is None else route.source, ignored))
 
     async def _tell_loading(self, state: ModelState) -> None:

@@ -166,8 +166,8 @@ class RomanceForms(AbbreviationForms):
             "abbreviated": rf"(?<![\w.,/-])(?:(?P<md0>\d{{1,2}})\s?[-–]\s?)?(?P<md>\d{{1,2}})"
             rf"(?:er|º|°)?(?:{link})(?P<mn>{months})"
             rf"(?:\.|(?=(?:{link}){years})|(?<=[/-]\w{{3}})(?!\w))(?:(?:{link})(?P<my>{years}|(?<=-)\d\d)(?![\d-]))?",
-            "roman_month": r"(?<![\w./-])(?P<rmd>\d{1,2})(?P<rms>[-/.])(?P<rmm>X?I{1,3}|I?[VX]|VI{1,3})"
-            r"(?:(?P=rms)(?P<rmy>\d{4}|\d\d))?(?![\w/-])",
+            "roman_month": r"(?<![\w./-])(?P<rmd>\d{1,2})(?P<rmsep>[-/.])(?P<rmm>X?I{1,3}|I?[VX]|VI{1,3})"
+            r"(?:(?P=rmsep)(?P<rmy>\d{4}|\d\d))?(?![\w/-])",
             "month_name": rf"(?<!\w)(?P<mn2>{months})\.?(?=\s(?:de\s)?{years}(?!\d))",
             "day_pair": rf"(?<!\w)(?P<w1>{days})\.?(?P<ws>\s?[-–/]\s?|\s(?:[ye]|et|[aà])\s(?:(?:el|il|la|le)\s)?)"
             rf"(?P<w2>{days})(?:\.|(?!\w))",

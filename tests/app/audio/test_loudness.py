@@ -26,7 +26,7 @@ def test_what_one_client_has_a_voice_speak_changes_nothing_for_another() -> None
         async def chunks() -> AsyncIterator[AudioChunk]:
             yield chunk
 
-        found = [each.pcm async for each in leveller.level(chunks(), client, ("house", "rms"), RATE)]
+        found = [each.pcm async for each in leveller.level(chunks(), client, ("house", "am_michael"), RATE)]
         return float(np.abs(np.concatenate(found)).max())
 
     async def speak() -> list[float]:

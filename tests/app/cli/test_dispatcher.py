@@ -26,8 +26,8 @@ from app.cli.main import main
 
 VOICES = speakers(
     [
-        {"id": "rms", "name": "rms", "language": "en-us", "gender": "male", "model": "house"},
-        {"id": "slt", "name": "slt", "language": "en-us", "gender": "female", "model": "house"},
+        {"id": "am_michael", "name": "am_michael", "language": "en-us", "gender": "male", "model": "house"},
+        {"id": "af_heart", "name": "af_heart", "language": "en-us", "gender": "female", "model": "house"},
         {"id": "ff_siwis", "name": "ff_siwis", "language": "fr-fr", "gender": "female", "model": "kokoro-82m"},
         {"id": "voice_1", "name": "Ann", "language": None, "gender": None, "model": None},
         {"id": "voice_2", "name": "Ann", "language": None, "gender": None, "model": None},
@@ -63,16 +63,17 @@ def text(ssml: str, **changed: object) -> str:
 @pytest.mark.parametrize(
     ("chosen", "expected"),
     [
-        ({}, "rms"),
-        ({"voice": "female1"}, "slt"),
-        ({"voice": "FEMALE2", "language": "en"}, "slt"),
+        ({}, "am_michael"),
+        ({"voice": "female1"}, "af_heart"),
+        ({"voice": "FEMALE2", "language": "en"}, "af_heart"),
         ({"language": "fr"}, "ff_siwis"),
         ({"language": "fr-CA"}, "ff_siwis"),
-        ({"language": "de"}, "rms"),
-        ({"synthesis_voice": "slt", "voice": "male1"}, "slt"),
-        ({"synthesis_voice": "nobody"}, "rms"),
+        ({"language": "de"}, "am_michael"),
+        ({"synthesis_voice": "af_heart", "voice": "male1"}, "af_heart"),
+        ({"synthesis_voice": "slt", "voice": "male1"}, "af_heart"),  # its name before
+        ({"synthesis_voice": "nobody"}, "am_michael"),
         ({"synthesis_voice": "voice_2"}, "voice_2"),
-        ({"synthesis_voice": "NULL", "language": "NULL"}, "rms"),
+        ({"synthesis_voice": "NULL", "language": "NULL"}, "am_michael"),
     ],
 )
 def test_voice_of_the_settings(chosen, expected):
@@ -80,20 +81,21 @@ def test_voice_of_the_settings(chosen, expected):
 
 
 def test_the_usual_voice_gives_way_to_a_choice():
-    assert voice("slt", voice="male1", language="en") == "slt"
-    assert voice("slt", voice="male2") == "rms"
-    assert voice("slt", language="fr") == "ff_siwis"
+    assert voice("af_heart", voice="male1", language="en") == "af_heart"
+    assert voice("slt") == "af_heart"
+    assert voice("af_heart", voice="male2") == "am_michael"
+    assert voice("af_heart", language="fr") == "ff_siwis"
 
 
 def test_voices_of_one_label_are_told_apart():
-    assert [each.name for each in VOICES] == ["rms", "slt", "ff_siwis", "voice_1", "voice_2"]
-    assert VOICES[0].line == "rms\ten-US\tmale"
+    assert [each.name for each in VOICES] == ["am_michael", "af_heart", "ff_siwis", "voice_1", "voice_2"]
+    assert VOICES[0].line == "am_michael\ten-US\tmale"
     assert VOICES[3].line == "voice_1\tnone\tnone"
 
 
 def test_rate_pitch_and_volume():
     usual = parameters().start(VOICES[0])
-    assert (usual["speed"], usual["voice"], usual["model"]) == (1.0, "rms", "house")
+    assert (usual["speed"], usual["voice"], usual["model"]) == (1.0, "am_michael", "house")
     assert "sample_rate" not in usual
     assert parameters(rate="100").start(None)["speed"] == 3
     assert parameters(rate="-400").start(None)["speed"] == pytest.approx(1 / 3, abs=1e-3)
@@ -197,20 +199,20 @@ def home(tmp_path, monkeypatch):
 
 
 def test_install_twice(home, capsys):
-    command = ["speech-dispatcher", "--install", "--url", "http://127.0.0.1:9000/", "--voice", "slt"]
+    command = ["speech-dispatcher", "--install", "--url", "http://127.0.0.1:9000/", "--voice", "af_heart"]
     assert main(command) == 0
     program = home / "local" / "libexec" / "speech-dispatcher-modules" / "sd_nightingale"
     assert program.stat().st_mode & stat.S_IXUSR
     options = home / "config" / "speech-dispatcher" / "modules" / "nightingale.conf"
-    assert read_options(options) == ModuleOptions("http://127.0.0.1:9000", None, "slt")
+    assert read_options(options) == ModuleOptions("http://127.0.0.1:9000", None, "af_heart")
     # The daemon finds the module by itself.
     assert not (home / "config" / "speech-dispatcher" / "speechd.conf").exists()
     capsys.readouterr()
     assert main(command) == 0
     assert capsys.readouterr().out.count("unchanged") == 2
     options.write_text(options.read_text() + "# mine\n")
-    assert main(["speech-dispatcher", "--install", "--voice", "rms"]) == 0
-    assert read_options(options) == ModuleOptions("http://127.0.0.1:9000", None, "rms")
+    assert main(["speech-dispatcher", "--install", "--voice", "am_michael"]) == 0
+    assert read_options(options) == ModuleOptions("http://127.0.0.1:9000", None, "am_michael")
     assert "# mine\n" in options.read_text()
 
 
@@ -252,7 +254,7 @@ def test_options_that_cannot_be_read(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--voice", "slt"], "need --install"),
+        (["--voice", "af_heart"], "need --install"),
         (["--install", "--voice", 'a"b'], "cannot be written"),
         (["--install", "FILE"], "takes no FILE"),
     ],

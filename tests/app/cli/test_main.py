@@ -52,7 +52,7 @@ def test_say_writes_a_file_that_a_recognizer_understands(call, recognize, tmp_pa
 
 def test_say_reads_standard_input_and_takes_its_options(run, tmp_path):
     path = tmp_path / "fast.wav"
-    options = ["--speed", "2", "--voice", "slt", "--seed", "3", "--lang", "en-us", "--model", "house"]
+    options = ["--speed", "2", "--voice", "af_heart", "--seed", "3", "--lang", "en-us", "--model", "house"]
     done = run("say", "-", "-o", str(path), *options, stdin=SENTENCE.encode())
     assert (done.returncode, done.stderr) == (0, b"")
     assert 0.8 < soundfile.info(path).duration < 2.0
@@ -120,7 +120,7 @@ def test_say_writes_to_standard_output(run, recognize):
         (["say", "x", "-o", "x.wav", "--speed", "fast"], "0.25 to 4"),
         (["say", "x", "-o", "x.wav", "--seed", "-1"], "whole number"),
         (["say", "x", "-o", "x.wav", "--model", "piper"], "'piper'"),
-        (["say", "x", "-o", "x.wav", "--voice", "nobody"], "rms"),
+        (["say", "x", "-o", "x.wav", "--voice", "nobody"], "am_michael"),
         (["say", "x", "-o", "x.wav", "--lang", "tlh"], "accepted are"),
         (["say", "x", "-o", "x.wav", "--model", "nllb"], "translates"),
         (["say", "x", "-o", "x.wav", "--lexicon", "lexicon_" + 24 * "0"], "There is no lexicon"),

@@ -74,7 +74,7 @@ def test_a_stream_becomes_a_file_that_a_recognizer_understands(say, recognize, t
     made = []
     for name in ("claude-code-partial.jsonl", "openai-chat.sse"):
         path = tmp_path / "speech.wav"
-        done = say("-o", str(path), "--voice", "slt", stdin=(STREAMS / name).read_bytes())
+        done = say("-o", str(path), "--voice", "af_heart", stdin=(STREAMS / name).read_bytes())
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         assert [file.name for file in tmp_path.iterdir()] == [path.name]
         pcm, rate = soundfile.read(path, dtype="float32")

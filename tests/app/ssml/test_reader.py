@@ -26,7 +26,7 @@ LONG = """<?xml version="1.0" encoding="UTF-16"?>
   come, é <mark name="a"/>to the   show. Next <emphasis>one</emphasis>!</p>
   <p><s>Say <say-as interpret-as="characters">ABC</say-as> now.</s><break time="1s"/>After
    <sub alias="World Wide Web">WWW</sub>. <![CDATA[a < b & c]]></p>
-  <prosody rate="slow" volume="+6dB" pitch="high">Slowly.</prosody> <voice name="slt">Other.</voice>
+  <prosody rate="slow" volume="+6dB" pitch="high">Slowly.</prosody> <voice name="af_heart">Other.</voice>
   <blink>x</blink><mark name="z"/><metadata>not this</metadata></speak>"""
 
 
@@ -57,7 +57,7 @@ def test_a_document_becomes_passages() -> None:
     assert third.readings[0].say_as == ("characters", "")
     assert fourth.readings[0].alias == "World Wide Web"
     assert (slow.style.rate, round(slow.style.gain, 2)) == (0.75, 2.0)
-    assert other.style.voice == "slt"
+    assert other.style.voice == "af_heart"
     assert last.bookmarks == (Bookmark("z", 2),)
 
 
@@ -153,13 +153,13 @@ def test_what_is_translated_is_whole_sentences_of_words(
 def test_rate_and_volume_of_a_translation_are_those_of_most_of_a_sentence() -> None:
     text = (
         "<speak xml:lang='en'><prosody rate='slow'>Good <prosody volume='x-loud'>old</prosody> dogs bark. Most of this"
-        "</prosody> is at the usual rate, after all. <prosody rate='fast'>Go!</prosody> <voice name='slt'>I go.</voice>"
-        "</speak>"
+        "</prosody> is at the usual rate, after all. <prosody rate='fast'>Go!</prosody> <voice name='af_heart'>I go."
+        "</voice></speak>"
     )
     passages, ignored = read(text, translated=True)
     assert [each.script.style.rate for each in passages] == [0.75, 1.0, 1.25, 1.0]
     assert [each.script.style.gain for each in passages] == [1.0] * 4
-    assert [each.script.style.voice for each in passages] == [None, None, None, "slt"]
+    assert [each.script.style.voice for each in passages] == [None, None, None, "af_heart"]
     assert {each.script.style.language for each in passages} == {None}
     assert ignored == ["prosody within a sentence"]
 

@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.voices.aliases import describe, find_alias, language_of, resolve_alias
+from app.voices.aliases import describe, find_alias, language_of, outdated_names, resolve_alias
 from models.contract import Voice
 
 KOKORO = SimpleNamespace(
@@ -22,15 +22,42 @@ KOKORO = SimpleNamespace(
         Voice("zf_xiaobei", "zh", "female"),
     ],
 )
-HOUSE = SimpleNamespace(default_voice="rms", voices=[Voice("rms", "en-us", "male"), Voice("slt", "en-us", "female")])
-WOMEN = """
+HOUSE = SimpleNamespace(
+    default_voice="af_heart",
+    voices=[
+        Voice("af_heart", "en-us", "female"),
+        Voice("am_michael", "en-us", "male"),
+        Voice("bf_emma", "en-gb", "female"),
+        Voice("bm_fable", "en-gb", "male"),
+        Voice("em_alex", "es", "male"),
+        Voice("ff_siwis", "fr-fr", "female"),
+        Voice("if_sara", "it", "female"),
+        Voice("pm_alex", "pt-br", "male"),
+    ],
+)
+AMERICAN_WOMEN = """
     alloy nova shimmer coral sage marin Rachel rachel 21m00Tcm4TlvDq8ikWAM Bella EXAVITQu4vr4xnSDxMaL
-    XB0fDUnXU5powFXDhCwa pFZP5JQG7iQjIQuC4Bku aura-asteria-en aura-2-thalia-en AURA-2-HELENA-EN aura-2-pandora-en
+    XB0fDUnXU5powFXDhCwa aura-asteria-en aura-2-thalia-en AURA-2-HELENA-EN aura-2-athena-en aura-2-vesta-en
 """
-MEN = """
-    echo onyx fable ash ballad verse cedar Adam adam pNInz6obpgDQGcFmaJgB ErXwobaYiN019PkySvjV JBFqnCBsd6RMkjVDRZzb
-    onwK4e9ZLuTAKqWW03F9 aura-orion-en aura-2-apollo-en aura-2-draco-en aura-zeus-en
+AMERICAN_MEN = """
+    echo onyx ash verse cedar Adam adam pNInz6obpgDQGcFmaJgB ErXwobaYiN019PkySvjV aura-orion-en aura-2-apollo-en
+    aura-zeus-en
 """
+BRITISH_WOMEN = "Alice Lily pFZP5JQG7iQjIQuC4Bku aura-2-pandora-en aura-athena-en aura-2-theia-en"
+BRITISH_MEN = """
+    fable ballad JBFqnCBsd6RMkjVDRZzb onwK4e9ZLuTAKqWW03F9 Daniel aura-2-draco-en aura-helios-en aura-angus-en
+"""
+# The house's voice for each name.
+NAMES = {
+    name: voice
+    for voice, names in (
+        ("af_heart", AMERICAN_WOMEN),
+        ("am_michael", AMERICAN_MEN),
+        ("bf_emma", BRITISH_WOMEN),
+        ("bm_fable", BRITISH_MEN),
+    )
+    for name in names.split()
+}
 
 
 def gender(voice: str, model: SimpleNamespace) -> str:
@@ -43,19 +70,46 @@ def test_namesakes_come_first() -> None:
     assert [resolve_alias(name, KOKORO) for name in names] == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [(name, "female") for name in WOMEN.split()] + [(name, "male") for name in MEN.split()],
-)
-def test_a_woman_s_name_is_a_woman_s_voice_and_a_man_s_a_man_s(name: str, expected: str) -> None:
-    assert resolve_alias(name, HOUSE) == ("rms" if expected == "male" else "slt")
+@pytest.mark.parametrize(("name", "expected"), NAMES.items())
+def test_a_name_means_a_voice_of_its_gender_and_accent(name: str, expected: str) -> None:
+    assert resolve_alias(name, HOUSE) == expected
+    # A client that says "English" has not chosen another accent.
+    assert resolve_alias(name, HOUSE, "en") == expected
     chosen = resolve_alias(name, KOKORO)
-    assert gender(chosen, KOKORO) == expected
-    assert language_of(chosen, KOKORO.voices).startswith("en")
+    assert gender(chosen, KOKORO) == gender(expected, HOUSE)
+    # A namesake wins: Kokoro's Alice is British, too, and its Echo American.
+    assert language_of(chosen, KOKORO.voices) == language_of(expected, HOUSE.voices)
+
+
+def test_the_language_that_will_be_spoken_decides_over_the_accent() -> None:
+    assert resolve_alias("nova", HOUSE, "en-gb") == "bf_emma"
+    assert resolve_alias("ballad", HOUSE, "en-us") == "am_michael"
+    assert resolve_alias("nova", HOUSE, "fr") == "ff_siwis"
+    assert resolve_alias("onyx", HOUSE, "pt-BR") == "pm_alex"
+    assert resolve_alias("onyx", HOUSE, "es") == resolve_alias("aura-2-nestor-es", HOUSE) == "em_alex"
+    assert resolve_alias("aura-2-livia-it", HOUSE) == "if_sara"
+
+
+def test_names_that_voices_had_before() -> None:
+    for model in (HOUSE, SimpleNamespace(default_voice="x", voices=[*HOUSE.voices, Voice("x", "en-us", "male")])):
+        assert [resolve_alias(name, model) for name in ("rms", "slt")] == ["am_michael", "af_heart"]
+        assert resolve_alias("rms(2)+slt(1)", model) == "am_michael(2)+af_heart(1)"
+        assert resolve_alias("slt + bf_emma (3)", model) == "af_heart + bf_emma (3)"
+        assert outdated_names("rms(2)+slt(1)+slt", model) == ("voice rms (now am_michael)", "voice slt (now af_heart)")
+    for name in ("af_heart", "rms2", "x-slt", "RMS", "nova", None):
+        assert outdated_names(name, HOUSE) == ()
+
+
+def test_a_model_that_has_such_a_name_keeps_it() -> None:
+    mine = SimpleNamespace(default_voice="rms", voices=[*HOUSE.voices, Voice("rms", "en-us", "male")])
+    assert resolve_alias("rms+slt", mine) == "rms+af_heart"
+    assert outdated_names("rms+slt", mine) == ("voice slt (now af_heart)",)
+    other = SimpleNamespace(default_voice="x", voices=[Voice("x", "en-us", None)])
+    assert (resolve_alias("slt", other), outdated_names("slt", other)) == ("slt", ())
 
 
 def test_no_two_services_quarrel_over_a_name() -> None:
-    for name in (*WOMEN.split(), *MEN.split()):
+    for name in NAMES:
         assert find_alias(name) is not None
     assert find_alias("river").gender is None
 
@@ -75,7 +129,7 @@ def test_a_man_s_name_stays_a_man_s_voice_where_only_women_speak_the_language() 
 
 def test_who_has_no_gender_is_the_default_voice_or_the_first_of_the_language() -> None:
     assert resolve_alias("SAz9YHcvj6GT2YYXdXww", KOKORO) == "af_heart"
-    assert resolve_alias("aura-9-nobody-en", HOUSE) == "rms"
+    assert resolve_alias("aura-9-nobody-en", HOUSE) == "af_heart"
     assert resolve_alias("aura-9-nobody-es", KOKORO) == "ef_dora"
 
 

@@ -14,7 +14,7 @@ from models.kokoro.pipeline import KokoroSynthesizer, load
 from models.layers.conv import PaddingMask
 
 HOUSE = Path(__file__).parents[3] / "models/house"
-VOICES = ("rms", "slt")
+VOICES = ("am_michael", "af_heart")
 # Misaki's alphabet: "Hello.", "Good morning!", "One, two."
 UTTERANCES = {"hello": "həlˈO.", "morning": "ɡˌʊd mˈɔɹnɪŋ!", "numbers": "wˈʌn, tˈu."}
 FILES = {"config": "config.json", "weights": "model.safetensors", "voices": "voices.safetensors"}

@@ -94,7 +94,7 @@ def test_waveform(utterance: str, voice: str) -> None:
 
 
 def test_waveform_in_a_bucket() -> None:
-    assert_same(*waveforms("hello", "rms", 100))
+    assert_same(*waveforms("hello", "am_michael", 100))
 
 
 @everything

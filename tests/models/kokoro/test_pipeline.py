@@ -36,7 +36,7 @@ def phonemes(count: int) -> str:
 @pytest.mark.parametrize("count", LENGTHS)
 def test_buckets_equal_the_unpadded(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Durations the same, F0 and energy within 1e-4. (The decoder given equal F0: test_network.)"""
-    curves, row, ids = Curves(monkeypatch), style_row("slt"), tokens(phonemes(count))
+    curves, row, ids = Curves(monkeypatch), style_row("af_heart"), tokens(phonemes(count))
     (pcm, frames), (other, padded) = (
         model.synthesize(ids, row, 1.0, 0, Timeline(), never) for model in (house(), padded_house())
     )
@@ -54,7 +54,7 @@ def test_speed_leaves_the_boundary_tokens(padded: bool) -> None:
     model, ids = padded_house() if padded else house(), tokens(UTTERANCES["numbers"])
 
     def frames(speed: float) -> np.ndarray:
-        pcm, found = model.synthesize(ids, style_row("rms"), speed, 0, Timeline(), never)
+        pcm, found = model.synthesize(ids, style_row("am_michael"), speed, 0, Timeline(), never)
         assert len(pcm) == 600 * found.sum()
         return found
 
@@ -78,7 +78,7 @@ def test_phoneme_ends() -> None:
     """One for each character, ascending, the last within the closing silence of the audio's end."""
     text = UTTERANCES["numbers"]
     chunk = speak(replace(HELLO, phonemes=text))
-    frames = house().synthesize(tokens(text), style_row("rms"), 1.0, 0, Timeline(), never)[1]
+    frames = house().synthesize(tokens(text), style_row("am_michael"), 1.0, 0, Timeline(), never)[1]
     ends = chunk.phoneme_ends
     assert len(ends) == len(text)
     assert ends == pytest.approx((np.cumsum(frames) * 0.025)[1:-1])
@@ -97,7 +97,7 @@ def test_unknown_phonemes_are_dropped_and_still_counted() -> None:
 def test_the_longest_utterance() -> None:
     assert house().max_phonemes == 510
     ids = tokens(phonemes(510))
-    pcm, frames = house().synthesize(ids, style_row("rms"), 4.0, 0, Timeline(), never)
+    pcm, frames = house().synthesize(ids, style_row("am_michael"), 4.0, 0, Timeline(), never)
     assert len(frames) == 512
     assert len(pcm) == 600 * frames.sum()
     assert np.isfinite(pcm).all()
@@ -105,11 +105,14 @@ def test_the_longest_utterance() -> None:
 
 def test_blends() -> None:
     """A blend with itself is the voice; of two it is neither, and follows the weights."""
-    one, same, both, other = (speak(replace(HELLO, voice=v)).pcm for v in ("rms", "rms+rms", "rms(2)+slt(1)", "slt"))
+    one, same, both, other = (
+        speak(replace(HELLO, voice=v)).pcm
+        for v in ("am_michael", "am_michael+am_michael", "am_michael(2)+af_heart(1)", "af_heart")
+    )
     assert one.tobytes() == same.tobytes()
     assert both.tobytes() not in (one.tobytes(), other.tobytes())
-    house().check_voice("rms(2)+slt(1)")
-    row = (2 * style_row("rms") + style_row("slt")) / 3
+    house().check_voice("am_michael(2)+af_heart(1)")
+    row = (2 * style_row("am_michael") + style_row("af_heart")) / 3
     mixed = house().synthesize(tokens(HELLO.phonemes), row.astype(np.float32), 1.0, 0, Timeline(), never)[0]
     assert mixed.shape == both.shape
     assert distance(both, mixed) < 0.05

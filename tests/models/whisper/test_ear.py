@@ -215,7 +215,7 @@ def bundled() -> WhisperRecognizer:
 
 @pytest.fixture(scope="module")
 def spoken() -> np.ndarray:
-    """Two sentences of the house voice `rms` (tests/golden/make_spoken.py)."""
+    """Two sentences of the house voice `am_michael` (tests/golden/make_spoken.py)."""
     pcm, rate = soundfile.read(FOLDER / "tests/golden/spoken.ogg", dtype="float32")
     assert rate == 16_000
     return pcm

@@ -55,7 +55,7 @@ def parse_names(query: QueryParams, catalog: Catalog) -> tuple[str | None, str |
         return (*model_and_voice(name, catalog), None)
     # Only the language is known of Deepgram's newest voices: they get the default voice of it.
     voice = None if aura.gender is None else name
-    return None, voice, None if aura.language == "en" else aura.language
+    return None, voice, None if aura.language.startswith("en") else aura.language
 
 
 def parse_socket_encoding(query: QueryParams) -> Format:

@@ -145,7 +145,7 @@ class TextToDialogueBody(_Lenient):
     not used: these models have no counterpart."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"inputs": [{"text": "Shall we go?", "voice_id": "rms"}]}]}
+        json_schema_extra={"examples": [{"inputs": [{"text": "Shall we go?", "voice_id": "am_michael"}]}]}
     )
 
     inputs: Annotated[

@@ -374,3 +374,27 @@ def test_the_openai_sdk_waits_for_a_model_that_loads(start_server: Any) -> None:
     with openai.OpenAI(base_url=running.url + "/v1", api_key="none", max_retries=3) as client:
         audio = client.audio.speech.create(model="tone-two", voice="steady", input="Hi.", response_format="wav")
         assert audio.read()[:4] == b"RIFF"
+
+
+def test_a_voice_that_two_models_have_is_the_default_model_s_unless_a_model_is_named(server: Any) -> None:
+    """As Kokoro's af_heart and the bundled one, which has learned from it."""
+    for body, spoke in (
+        ({"voice": "steady"}, server.tone),
+        ({"voice": "steady", "model": "tone-two"}, server.second),
+        ({"voice": "tone-two/steady"}, server.second),
+        ({"voice": "tone-two/steady", "model": "tone"}, server.second),
+        ({"voice": "tone-two/"}, server.second),
+        ({"voice": "steady", "input": "[voice:tone-two/steady] Hi."}, server.second),
+        ({"voice": "silky", "input": "[voice:steady] Hi."}, server.tone),
+    ):
+        for model in (server.tone, server.second):
+            model.computed.clear()
+        reply = httpx.post(
+            server.url + SPEECH, json={"input": "Hi.", **body}, headers={"prefer": "wait=60"}, timeout=90
+        )
+        assert (reply.status_code, bool(spoke.computed)) == (200, True), body
+        assert len(server.tone.computed) + len(server.second.computed) == 1, body
+    listed = [voice["id"] for voice in httpx.get(server.url + "/v1/audio/voices").json()["voices"]]
+    assert len(listed) == len(set(listed))
+    for voice, param in (("nobody/steady", 404), ("tone-two/nobody", 400), ("shout/steady", 400), ("/", 404)):
+        assert post(server, input="Hi.", voice=voice).status_code == param, voice
