@@ -145,8 +145,8 @@ def resolve_alias(name: str, model: HasVoices, lang: str | None = None) -> str:
     """Return `name` if the model knows it or no other service does; else the model's voice that stands for it.
 
     A namesake in its language comes first (Kokoro has af_alloy, am_echo, bm_fable and so on). `lang` is the language
-    that will be spoken; None: the alias's own. The gender comes before the language. Names that the model's voices had
-    before get their present ones, also in a blend.
+    that will be spoken; None: the alias's own. It comes before the gender: a voice that learned another language may not
+    be understood. Names that the model's voices had before get their present ones, also in a blend.
     """
     known = [voice.id for voice in model.voices]
     alias = None if name in known else find_alias(name)
@@ -154,7 +154,7 @@ def resolve_alias(name: str, model: HasVoices, lang: str | None = None) -> str:
         return name if name in known else _OLD.sub(lambda old: _present_name(old[1], known), name)
     able = [voice for voice in model.voices if alias.gender in (None, voice.gender)]
     for wanted in (lang, alias.language):
-        fitting = _in_language(able, wanted) if wanted is not None else []
+        fitting = (_in_language(able, wanted) or _in_language(model.voices, wanted)) if wanted is not None else []
         for voice in fitting:
             if voice.id.endswith("_" + alias.name):
                 return voice.id

@@ -122,9 +122,10 @@ def test_the_language_decides_among_voices_of_a_gender() -> None:
     assert resolve_alias("Rachel", KOKORO).startswith("af_")
 
 
-def test_a_man_s_name_stays_a_man_s_voice_where_only_women_speak_the_language() -> None:
-    assert gender(resolve_alias("onyx", KOKORO, "fr-fr"), KOKORO) == "male"
-    assert gender(resolve_alias("aura-2-hector-fr", KOKORO), KOKORO) == "male"
+def test_a_man_s_name_is_a_woman_s_voice_where_only_women_speak_the_language() -> None:
+    assert resolve_alias("onyx", KOKORO, "fr-fr") == resolve_alias("aura-2-hector-fr", KOKORO) == "ff_siwis"
+    assert resolve_alias("nova", HOUSE, "es") == "em_alex"
+    assert gender(resolve_alias("onyx", KOKORO, "de"), KOKORO) == "male"
 
 
 def test_who_has_no_gender_is_the_default_voice_or_the_first_of_the_language() -> None:
