@@ -7,7 +7,7 @@ from dataclasses import replace
 from app import errors
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.voices.aliases import language_of, resolve_alias
-from app.voices.store import StoredVoice, is_voice_id
+from app.voices.store import StoredVoice
 from models.contract import SAMPLING_RANGES, ModelRequestError, Sampling, Synthesizer
 
 
@@ -33,11 +33,6 @@ def language_to_speak(
     if anything and lang:
         return normalize_language(lang)
     return spoken_language(lang or own, model, synthesizer, "lang" if named else "translate_to")
-
-
-def may_be_cloned(voice: str, synthesizer: Synthesizer) -> bool:
-    """Whether `voice` can be the id of a cloned voice, and is none of the model's own."""
-    return all(known.id != voice for known in synthesizer.voices) and is_voice_id(voice)
 
 
 def voice_for(lang: str | None, synthesizer: Synthesizer) -> str | None:

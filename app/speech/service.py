@@ -26,7 +26,6 @@ from app.speech.choices import (
     check_speed,
     has_voice,
     language_to_speak,
-    may_be_cloned,
     own_language,
     preferring,
     voice_for,
@@ -235,7 +234,7 @@ class SpeechService:
         """Raise SettingsError unless everybody's requests can be spoken in `voice`."""
         name = resolve_alias(voice, synthesizer)
         try:
-            if may_be_cloned(name, synthesizer):
+            if is_voice_id(name) and name not in [known.id for known in synthesizer.voices]:
                 if not isinstance(synthesizer, VoiceCloner):
                     raise errors.UnknownVoiceError("the model cannot speak in a cloned voice")
                 self.voices.check_common(name)
@@ -458,7 +457,7 @@ class SpeechService:
 
         Raises UnknownVoiceError: there is none, or the model cannot speak in it.
         """
-        if not may_be_cloned(voice, synthesizer):
+        if voice in [known.id for known in synthesizer.voices] or not is_voice_id(voice):
             return None
         stored = await self.voices.get(voice)
         if not isinstance(synthesizer, VoiceCloner):

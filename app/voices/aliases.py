@@ -145,7 +145,7 @@ def resolve_alias(name: str, model: HasVoices, lang: str | None = None) -> str:
     """Return `name` if the model knows it or no other service does; else the model's voice that stands for it.
 
     A namesake in its language comes first (Kokoro has af_alloy, am_echo, bm_fable and so on). `lang` is the language
-    that will be spoken; None: the alias's own. It comes before the gender: a voice that learned another language may not
+    that will be spoken; None: the alias's own. It comes before the gender: one that learned another language may not
     be understood. Names that the model's voices had before get their present ones, also in a blend.
     """
     known = [voice.id for voice in model.voices]
