@@ -18,11 +18,10 @@ import torch
 from torch import Tensor
 
 from training.features import FRAME
-from training.teacher import Utterances
+from training.teacher import Utterances, most_tokens
 from training.voices import VOICES
 
 MAX_BATCH = 96
-TOKEN_GRID = 8
 LEVEL = 0.1  # of full scale: the RMS of the speech of every voice, -20 dBFS
 PEAK = 0.97  # of full scale: what 99 of 100 utterances stay below
 AUDIBLE = 0.01  # of full scale: what is louder counts as speech
@@ -110,6 +109,8 @@ class Corpus:
             self.durations.extend(each.durations)
             self.fitted.extend(each.fitted)
             parts.append((each.audio.half().flatten(), each.f0.float().flatten(), each.energy.float().flatten()))
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()  # of many shapes that will not come again
         if parts:
             audio, f0, energy = (torch.cat(part) for part in zip(*parts, strict=True))
             self._audio = torch.cat([self._audio, audio])
@@ -134,10 +135,7 @@ class Corpus:
         members = self.by_length[length]
         size = max(2, min(frames // length, MAX_BATCH))
         chosen = [members[k] for k in rng.choice(len(members), size, replace=size > len(members))]
-        # One token lasts a frame at least: so many tokens fit into every batch of the length.
-        tokens = min(length, 2 * TOKEN_GRID + length // 2)
-        longest = max(len(self.ids[n]) for n in chosen)
-        tokens = max(tokens, -(-longest // TOKEN_GRID) * TOKEN_GRID)
+        tokens = most_tokens(length)
         ids, durations = np.zeros((size, tokens), np.int64), np.zeros((size, tokens), np.int64)
         index = np.zeros((size, length), np.int64)
         for row, number in enumerate(chosen):

@@ -23,9 +23,11 @@ from torch.nn.utils.rnn import pad_sequence
 from training.model import Config, HouseVoice
 from training.voices import VOICES
 
-GRID = 16  # frames: lengths of utterances are multiples, so that a batch needs no padding in time
-LONG, LONG_GRID = 320, 64  # from so many frames on the grid is coarser: few shapes are needed on a GPU
-MIN_FRAMES, MAX_FRAMES = 16, 960
+# Lengths of utterances are multiples of so many frames, so that a batch needs no padding in time; the longer, the
+# coarser, so that a GPU sees few shapes.
+GRIDS = ((160, 16), (320, 32), (10_000, 64))  # up to so many frames, grid
+SHORT = GRIDS[0][0]
+MIN_FRAMES, MAX_FRAMES = 32, 640
 MIN_TOKENS, MAX_TOKENS = 3, 512
 AT_ONCE = 2048  # lines whose durations are computed before utterances of one length are gathered
 MAX_BATCH_FRAMES = 4800
@@ -62,33 +64,45 @@ def chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
+def grid_of(frames: int) -> int:
+    """Return the grid of utterances of about so many frames."""
+    return next(grid for end, grid in GRIDS if frames <= end)
+
+
 def fitted_to_grid(durations: Sequence[int]) -> list[int]:
     """Return durations whose sum is on the grid.
 
-    Up to LONG frames the closing silence is made longer, or a little shorter: the two last tokens give up at most 7
+    Up to SHORT frames the closing silence is made longer, or a little shorter: the two last tokens give up at most 7
     frames and keep at least one each. Longer utterances are stretched or shortened as a whole, by a tenth at most.
     """
     fitted, total = list(durations), sum(durations)
-    if total > LONG:
-        wanted = round(total / LONG_GRID) * LONG_GRID
+    grid = grid_of(total)
+    if total > SHORT:
+        wanted = round(total / grid) * grid
         ends = np.round(np.cumsum(durations) * (wanted / total)).astype(int)
         stretched = np.diff(ends, prepend=0).clip(1)
         for _ in range(stretched.sum() - wanted):  # what tokens of less than a frame got
             stretched[stretched.argmax()] -= 1
         return list(map(int, stretched))
-    over = total % GRID
+    over = total % grid
     if over and over <= 7 and fitted[-1] + fitted[-2] - over >= 3:
         cut = min(over, fitted[-1] - 1)
         fitted[-1] -= cut
         fitted[-2] -= over - cut
     elif over:
-        fitted[-1] += GRID - over
+        fitted[-1] += grid - over
     return fitted
 
 
-def on_grid(frames: int) -> bool:
-    """Say whether utterances of so many frames are used."""
-    return MIN_FRAMES <= frames <= MAX_FRAMES and frames % (GRID if frames <= LONG else LONG_GRID) == 0
+def most_tokens(frames: int) -> int:
+    """Return how many tokens a batch of utterances of so many frames has; few have more, and they are left out."""
+    return min(frames, 16 + frames // 2)
+
+
+def is_used(tokens: int, frames: int) -> bool:
+    """Say whether an utterance is used."""
+    on_grid = frames % grid_of(frames) == 0
+    return on_grid and MIN_FRAMES <= frames <= MAX_FRAMES and tokens <= most_tokens(frames)
 
 
 def padded(rows: Sequence[npt.NDArray[np.int64]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -171,9 +185,10 @@ class Teacher(Prosody):
             fitted = [fitted_to_grid(each) for each in durations]
             groups: dict[int, list[int]] = defaultdict(list)
             for number, each in enumerate(fitted):
-                groups[sum(each)].append(number)
-            for frames in filter(on_grid, groups):
-                for numbers in chunks(groups[frames], max(1, MAX_BATCH_FRAMES // frames)):
+                if is_used(len(each), sum(each)):
+                    groups[sum(each)].append(number)
+            for frames, members in groups.items():
+                for numbers in chunks(members, max(1, MAX_BATCH_FRAMES // frames)):
                     of_these = [chosen[n] for n in numbers]
                     made = self._speak(of_these, source, [features[n] for n in numbers], [fitted[n] for n in numbers])
                     yield Utterances(of_these, [durations[n] for n in numbers], [fitted[n] for n in numbers], *made)

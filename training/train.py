@@ -144,6 +144,7 @@ def prepare(options: argparse.Namespace, log: Log) -> Trainer:
     on_gpu = device.type == "cuda"
     if on_gpu:  # a graph can be recorded on any stream but the first, and gradients keep the stream they began on
         torch.cuda.set_stream(torch.cuda.Stream())
+        torch.cuda.set_per_process_memory_fraction(0.8)  # Fourier transforms take memory of their own
     trainer = Trainer(config, device, amp=on_gpu, graphs=on_gpu and not options.no_graphs)
     checkpoint = options.run / "checkpoint.pt"
     if checkpoint.exists():

@@ -1,6 +1,6 @@
 """Synthesizers that the ear is judged by: flite, espeak-ng and the house voice, each 16 kHz int16 [samples].
 
-A speaker is a name such as `flite:rms`, `espeak:en-us+f2` or `house:slt`. Rate and pitch are drawn for each text.
+A speaker is a name such as `flite:rms`, `espeak:en-us+f2` or `house:af_heart`. Rate and pitch are drawn for each text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VARIED = [
     *(f"espeak:{accent}{variant}" for accent in _ACCENTS for variant in ("", "+m3", "+f3")),
     *(f"espeak:en-us+{variant}" for variant in _VARIANTS),
 ]
-HOUSE = ("house:rms", "house:slt")  # its English voices
+HOUSE = ("house:af_heart", "house:am_michael", "house:bf_emma", "house:bm_fable")  # its English voices
 TRAINED = ("flite:rms", "flite:slt", "flite:kal", *HOUSE, *_ESPEAK, "espeak:en-us+croak", *_VARIED)
 # Voices, one synthesizer's and another's, that training never hears.
 HELD_OUT = ("flite:awb", "flite:kal16", "espeak:en-us+m7", "espeak:en-us+f4", "espeak:en-gb-scotland+f2")

@@ -18,7 +18,7 @@ def said(name: str, seed: int) -> Audio:
     return trimmed(speaker(name)(TEXT, random.Random(seed)))
 
 
-@pytest.mark.parametrize("name", ["espeak:en-us+f2", "espeak:en-gb-scotland+f2", "house:slt"])
+@pytest.mark.parametrize("name", ["espeak:en-us+f2", "espeak:en-gb-scotland+f2", "house:af_heart"])
 def test_a_speaker_speaks(name: str) -> None:
     audio = said(name, 5)
     assert audio.dtype == np.int16
