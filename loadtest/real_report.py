@@ -56,6 +56,7 @@ FIGURES: Final = re.compile(r"(?<=<!-- figures of docs/quality.md -->\n).*?(?=<!
 SENTENCES: Final = 12
 LANGUAGES: Final = {"a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "i": "it", "p": "pt-br"}
 HELD_OUT: Final = ROOT / "training" / "eval_sentences.txt"
+HOUSE_HEADING, VOICES_HEADING = "## The voices in the box\n", "## Voices\n"
 REFERENCE: Final = ("af_heart", "am_michael", "af_bella")
 FIRST_AUDIO_RUNS: Final = 15
 
@@ -103,8 +104,8 @@ class Judge:
 
     def __init__(self) -> None:
         # Resemblyzer's librosa: what is first imported under the patch below is forgotten after it.
-        import librosa.feature  # noqa: F401
         import torch
+        from librosa.feature import melspectrogram  # noqa: F401
         from speechmos import dnsmos
 
         # DistillMOS imports torchaudio, whose wheel links CUDA, and uses nothing of it.
@@ -319,13 +320,16 @@ def main() -> None:
     parser.add_argument(
         "--sentences", type=int, default=100, help="held-out sentences of each English voice in the box"
     )
-    parser.add_argument("--house", action="store_true", help="print the table of the voices in the box and end")
+    parser.add_argument("--house", action="store_true", help="measure the voices in the box alone")
     given = parser.parse_args()
     instructions = kernels.description()
     settings = {"NIGHTINGALE_DATA_DIR": str(BUILT), "NIGHTINGALE_DEFAULT_MODEL": "kokoro-82m"}
     if given.house:
         with tempfile.TemporaryDirectory() as folder, started(Path(folder), settings) as client:
-            print(house_section(Judge(), client, given.sentences))
+            house = house_section(Judge(), client, given.sentences)
+        section = _PAGE[_PAGE.index(HOUSE_HEADING) : _PAGE.index(VOICES_HEADING)].format(house=house)
+        before, after = PAGE.read_text(encoding="utf-8").split(VOICES_HEADING)
+        PAGE.write_text(before.partition(HOUSE_HEADING)[0] + section + VOICES_HEADING + after, encoding="utf-8")
         return
     with tempfile.TemporaryDirectory() as folder:
         files = real_files(BUILT, Path(folder))
