@@ -40,7 +40,7 @@ _NOTE: Final = re.compile(r"[ \t>]{0,12}\[\^([^\]\s]{1,100})\]:")
 _OTHER_BLOCK: Final = re.compile(r"\s*(?:[-*+>|#]|\d{1,9}[.)]\s|```|~~~)")
 _NOTE_MARK: Final = re.compile(r"\[\^([^\]\s]{1,100})\](?![(:])")
 _MARKED: Final = re.compile(r"(?<![=\w])==(?=[^\s=])((?:[^=\n]|\n(?=\S)){1,300})(?<=\S)==(?![=\w])")
-_FIELD: Final = re.compile(r"""^(title|author|language|lang)\s*:\s*["']?(.*?)["']?\s*$""", re.I | re.M)
+_FIELD: Final = re.compile(r"""^(title|author|language|lang)[^\S\n]*+:(.*)$""", re.I | re.M)
 
 
 def _decode(data: bytes) -> str:
@@ -106,13 +106,18 @@ def read_markdown(data: bytes) -> Document:
     text = _decode(data)
     fields: dict[str, str] = {}
     if front := _FRONT_MATTER.match(text):
-        fields = {key.lower(): value for key, value in _FIELD.findall(front["fields"])}
+        fields = {key.lower(): _unquoted(value.strip()) for key, value in _FIELD.findall(front["fields"])}
         text = text[front.end() :]
     markdown = MarkdownIt("commonmark", {"html": True, "maxNesting": 50}).enable(["table", "strikethrough"])
     blocks = list(read_blocks(parse_page_text(markdown.render(_MARKED.sub(r"\1", _without_notes(text))), "Markdown")))
     title, chapters = split(blocks, one_line(fields.get("title", "")))
     language = fields.get("language") or fields.get("lang") or None
     return Document(title, one_line(fields.get("author", "")), language, None, chapters)
+
+
+def _unquoted(value: str) -> str:
+    """Return a value of the front matter without the quotation marks around it."""
+    return value[value[:1] in ("'", '"') : len(value) - (value[1:][-1:] in ("'", '"'))]
 
 
 def _without_notes(text: str) -> str:
