@@ -20,6 +20,7 @@ from app.engine.admission import Slot
 from app.engine.model_loader import Progress
 from app.errors import DrainingError, ServiceError
 from app.server.exchange import FAREWELL_SECONDS, ClientGoneError
+from app.server.json_values import LARGE
 from app.server.state import Services
 from app.server.streaming.inbox import Inbox, Readable, SocketClosedError, Throttle
 from app.speech.service import PreparedSpeech, SpeechOptions
@@ -147,6 +148,8 @@ class SocketLoop(ABC):
         """Carry out `first` and the frames that came with it: a text and its flush often come together."""
         frame: str | bytes | None = first
         while frame is not None:
+            if len(frame) > LARGE:
+                await self.app.turns.pace()
             self.active_at = time.monotonic()
             await self.receive(frame)
             self.active_at = time.monotonic()

@@ -1,13 +1,20 @@
-"""Limits on sockets: messages a second, and the length of a session."""
+"""Limits on sockets: messages a second, and the length of a session; and on bodies."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from websockets.exceptions import ConnectionClosed
 
+from app.engine.admission import Client, client
+from app.errors import InvalidRequestError
+from app.server.json_values import MAX_VALUES, check_values
+from app.server.middleware.limits import MAX_KEY_BODIES, BodyLimit
 from tests.app.server.streams import close_code, send, session
 
 
@@ -39,3 +46,100 @@ def test_a_session_lasts_so_long_at_most(start_server: Any, wait_until: Any) -> 
         assert "2.5 seconds" in (socket.close_reason or "")
     assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
     assert 'nightingale_errors_total{code="session_timeout"}' in running.metrics()
+
+
+MANY = MAX_VALUES + 10
+JSON_WITH_MANY_VALUES = {
+    "numbers": "[" + "1," * MANY + "1]",
+    "lists": '{"input": ' + "[" * MANY,
+    "names": json.dumps(dict.fromkeys(map(str, range(MANY)), 1)),
+    "texts with quotes": json.dumps(['\\"'] * MANY),
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32-be"])
+@pytest.mark.parametrize("case", JSON_WITH_MANY_VALUES)
+def test_json_has_a_bound_on_its_values(case: str, encoding: str) -> None:
+    with pytest.raises(InvalidRequestError, match="values; at most"):
+        check_values(JSON_WITH_MANY_VALUES[case].encode(encoding))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        json.dumps({"text": ['{a}, [b], \\", \\\\'] * 9_000}),
+        json.dumps({"text": "{a}, [b], " * 90_000}),
+        "a, b\n" * 90_000,
+        "--boundary, [,,,",
+    ],
+)
+def test_marks_in_texts_are_no_values(message: str) -> None:
+    check_values(message.encode())
+
+
+async def ask(limit: BodyLimit, key: str, parts: list[bytes], go: asyncio.Event | None = None) -> int:
+    """Send a body in parts, the last of them after `go`. Returns the status."""
+    client.set(Client(key))
+    left, status = list(parts), list[int]()
+
+    async def receive() -> dict[str, Any]:
+        if len(left) == 1 and go is not None:
+            await go.wait()
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    async def send(message: Any) -> None:
+        status.append(message.get("status", 0))
+
+    await limit({"type": "http", "method": "POST", "path": "/v1/audio/speech", "headers": []}, receive, send)
+    return status[0]
+
+
+@pytest.mark.anyio
+async def test_a_key_cannot_take_the_memory_for_bodies() -> None:
+    handled = list[int]()
+
+    async def handle(scope: Any, receive: Any, send: Any) -> None:
+        handled.append(len((await receive())["body"]))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    limit, go = BodyLimit(handle, 20_000, {}), asyncio.Event()
+    slow = [asyncio.create_task(ask(limit, "eve", [b"a" * 19_900, b"b"], go)) for _ in range(2 * MAX_KEY_BODIES)]
+    await asyncio.sleep(0)
+    assert await ask(limit, "eve", [b"a" * 300]) == 200
+    assert await ask(limit, "bob", [b"a" * 19_900]) == 200
+    go.set()
+    statuses = await asyncio.gather(*slow)
+    assert set(statuses) == {200, 503}
+    assert statuses.count(200) == MAX_KEY_BODIES
+    assert not limit._held
+
+
+def test_large_messages_leave_the_others_their_time(start_server: Any) -> None:
+    running = start_server()
+    body = b'{"input": "a", ' + b",".join(b'"%d": [[]]' % each for each in range(6_000)) + b"}"
+
+    async def longest() -> float:
+        """Return the longest answer of a probe beside many large bodies, in seconds."""
+        host, port = running.url.removeprefix("http://").split(":")
+        most = 0.0
+
+        async def exchange(message: bytes) -> bytes:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(message)
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+        head = f"Host: {host}\r\nConnection: close\r\n"
+        post = f"POST /v1/audio/speech HTTP/1.1\r\n{head}Content-Type: application/json\r\n"
+        large = f"{post}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        working = asyncio.gather(*(exchange(large) for _ in range(60)))
+        while not working.done():
+            begun = time.monotonic()
+            assert b"200" in await exchange(f"GET /livez HTTP/1.1\r\n{head}\r\n".encode())
+            most = max(most, time.monotonic() - begun)
+            await asyncio.sleep(0.005)
+        assert all(b"x-ignored" in each or b"invalid" in each for each in await working)
+        return most
+
+    assert asyncio.run(longest()) < 0.25
