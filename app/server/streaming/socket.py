@@ -20,13 +20,14 @@ from app.engine.admission import Slot
 from app.engine.model_loader import Progress
 from app.errors import DrainingError, ServiceError
 from app.server.exchange import FAREWELL_SECONDS, ClientGoneError
-from app.server.json_values import LARGE
 from app.server.state import Services
 from app.server.streaming.inbox import Inbox, Readable, SocketClosedError, Throttle
 from app.speech.service import PreparedSpeech, SpeechOptions
 
 # Bytes of the reason of a close frame. RFC 6455, section 5.5, allows 123.
 MAX_REASON = 120
+# Bytes of a message that waits for its turn: a key has many sockets, and each of them many messages.
+PACED = 4_096
 
 _T = TypeVar("_T")
 
@@ -148,7 +149,7 @@ class SocketLoop(ABC):
         """Carry out `first` and the frames that came with it: a text and its flush often come together."""
         frame: str | bytes | None = first
         while frame is not None:
-            if len(frame) > LARGE:
+            if len(frame) > PACED:
                 await self.app.turns.pace()
             self.active_at = time.monotonic()
             await self.receive(frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import struct
 import time
 from contextlib import suppress
 from typing import Any
@@ -114,32 +115,59 @@ async def test_a_key_cannot_take_the_memory_for_bodies() -> None:
     assert not limit._held
 
 
-def test_large_messages_leave_the_others_their_time(start_server: Any) -> None:
-    running = start_server()
-    body = b'{"input": "a", ' + b",".join(b'"%d": [[]]' % each for each in range(6_000)) + b"}"
+async def longest_probe(running: Any, port: int, message: bytes, clients: int) -> float:
+    """Return the seconds of the longest answer of a probe while so many clients send a message to `port`."""
+    host, own = running.url.removeprefix("http://").split(":")
+    most = 0.0
 
-    async def longest() -> float:
-        """Return the longest answer of a probe beside many large bodies, in seconds."""
-        host, port = running.url.removeprefix("http://").split(":")
-        most = 0.0
-
-        async def exchange(message: bytes) -> bytes:
-            reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write(message)
+    async def exchange(port: int, message: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(message)
+        if port != running.wyoming_port and not message.startswith(b"GET /v1"):
             answer = await reader.read()
-            writer.close()
-            return answer
+        else:
+            answer = await reader.read(1 << 20)
+            await asyncio.sleep(1.5)
+        writer.close()
+        return answer
 
-        head = f"Host: {host}\r\nConnection: close\r\n"
-        post = f"POST /v1/audio/speech HTTP/1.1\r\n{head}Content-Type: application/json\r\n"
-        large = f"{post}Content-Length: {len(body)}\r\n\r\n".encode() + body
-        working = asyncio.gather(*(exchange(large) for _ in range(60)))
-        while not working.done():
-            begun = time.monotonic()
-            assert b"200" in await exchange(f"GET /livez HTTP/1.1\r\n{head}\r\n".encode())
-            most = max(most, time.monotonic() - begun)
-            await asyncio.sleep(0.005)
-        assert all(b"x-ignored" in each or b"invalid" in each for each in await working)
-        return most
+    working = asyncio.gather(*(exchange(port, message) for _ in range(clients)))
+    while not working.done():
+        begun = time.monotonic()
+        assert b"200" in await exchange(
+            int(own), b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+        most = max(most, time.monotonic() - begun)
+        await asyncio.sleep(0.005)
+    assert all(await working)
+    return most
 
-    assert asyncio.run(longest()) < 0.25
+
+PROBE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+VALUES = b"{" + b",".join(b'"%d": [[]]' % each for each in range(5_000)) + b"}"
+POST = (
+    b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n" % len(VALUES)
+) + VALUES
+UPGRADE = (
+    b"GET /v1/audio/stream HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+FRAME = b"\x81\xff" + struct.pack(">Q", len(VALUES)) + bytes(4) + VALUES
+
+
+@pytest.mark.parametrize(
+    ("surface", "message", "clients"),
+    [
+        ("http", POST, 60),
+        ("socket", UPGRADE + FRAME, 60),
+        ("wyoming", b'{"type": "ping", "data_length": %d}\n' % len(VALUES) + VALUES, 60),
+        ("wyoming", b'{"type": "describe"}\n' * 200, 20),
+    ],
+)
+def test_large_messages_leave_the_others_their_time(
+    start_server: Any, surface: str, message: bytes, clients: int
+) -> None:
+    running = start_server(wyoming_port=0)
+    port = running.wyoming_port if surface == "wyoming" else int(running.url.rpartition(":")[2])
+    assert asyncio.run(longest_probe(running, port, message, clients)) < 0.25
