@@ -37,7 +37,8 @@ class Services:
     interpretation: InterpretationService
     jobs: JobService
     preload: tuple[str, ...]
-    # For large messages of sockets.
+    # For recordings in JSON, and large messages of sockets.
+    bodies: Turns = field(default_factory=partial(Turns, 1))
     turns: Turns = field(default_factory=partial(Turns, 1))
 
     def states(self) -> list[ModelState]:
