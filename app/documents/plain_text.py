@@ -33,6 +33,7 @@ _INNER_PARTS: Final = word_set("of the to by in and for on")
 _LAST_PARTS: Final = word_set(
     "looking known made minded hearted handed eyed haired shaped free based sized called fashioned year term level être"
 )
+_FORMER: Final = word_set("wife wives husband girlfriend boyfriend president minister soldier partner lover boss")
 _PREFIXES: Final = word_set("un re de be in mis over under out fore pre sub mid")
 _ENDINGS: Final = word_set("ish ness less ful ly er ed ing est th ieth s es teen teenth ty tieth ties fold some")
 _NOTE: Final = re.compile(r"[ \t>]{0,12}\[\^([^\]\s]{1,100})\]:")
@@ -96,6 +97,7 @@ def _joiner(text: str) -> Callable[[re.Match[str]], str]:
         )
         kept = kept or (first.lower() in _FIRST_PARTS and last.lower() not in _ENDINGS)
         kept = kept or (last.lower() in _LAST_PARTS and first.lower() not in _PREFIXES)
+        kept = kept or (first.lower() == "ex" and last.lower() in _FORMER)
         return f"{first}{hyphen if compound in known or (kept and whole not in known) else ''}"
 
     return join
