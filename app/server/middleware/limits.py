@@ -14,7 +14,7 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.engine.admission import key_name
+from app.engine.admission import client
 from app.engine.turns import Turns
 from app.errors import BodyTooLargeError, OverloadedError, ServiceError
 from app.server.error_responses import error_response, note_error
@@ -68,7 +68,8 @@ class BodyLimit:
 
     async def _read(self, receive: Receive) -> bytes | None:
         """Return a whole body, or None if its client leaves. Raises BodyTooLargeError and OverloadedError."""
-        body, key = bytearray(), key_name()
+        body, who = bytearray(), client.get()
+        key = None if who is None else who.name
         try:
             while True:
                 message = await receive()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Mapping
-from typing import Final
+
+import docx
 
 from app.documents.types import Document
 
@@ -85,25 +86,11 @@ def zipped(parts: dict[str, str]) -> bytes:
     return file.getvalue()
 
 
-_WORD: Final = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-_PARTS: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml"
-_RELATIONS: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-
-
 def word(body: str, styles: str = "") -> bytes:
-    """A DOCX file by hand, with what a program would not write."""
-    related = (
-        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        f'<Relationship Id="a" Type="{_RELATIONS}/{{}}" Target="{{}}"/></Relationships>'
-    )
-    parts = {
-        "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
-        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-        f'<Override PartName="/word/document.xml" ContentType="{_PARTS}.document.main+xml"/>'
-        f'<Override PartName="/word/styles.xml" ContentType="{_PARTS}.styles+xml"/></Types>',
-        "_rels/.rels": related.format("officeDocument", "word/document.xml"),
-        "word/_rels/document.xml.rels": related.format("styles", "styles.xml"),
-        "word/document.xml": f'<w:document xmlns:w="{_WORD}"><w:body>{body}</w:body></w:document>',
-        "word/styles.xml": f'<w:styles xmlns:w="{_WORD}">{styles}</w:styles>',
-    }
-    return zipped(parts)
+    """A DOCX file with what a program would not write."""
+    file, space = io.BytesIO(), "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    docx.Document().save(file)
+    with zipfile.ZipFile(file) as archive:
+        parts = {name: archive.read(name).decode("latin-1") for name in archive.namelist() if "thumb" not in name}
+    parts["word/document.xml"] = f'<w:document xmlns:w="{space}"><w:body>{body}</w:body></w:document>'
+    return zipped(parts | {"word/styles.xml": f'<w:styles xmlns:w="{space}">{styles}</w:styles>'})
