@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 # Bytes of the largest file of a model, and of its configuration or vocabulary.
-MOST: Final = 8 << 30
-MOST_JSON: Final = 64 << 20
+MAX_BYTES: Final = 8 << 30
+MAX_JSON_BYTES: Final = 64 << 20
 
 
-def open_file(path: str | Path, most: int = MOST, flags: int = 0) -> BinaryIO:
+def open_file(path: str | Path, most: int = MAX_BYTES, flags: int = 0) -> BinaryIO:
     """Open a file of at most `most` bytes. Raises OSError, also for anything else than a file."""
     # A pipe without a writer is not waited for.
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | flags), "rb")
@@ -28,16 +28,17 @@ def open_file(path: str | Path, most: int = MOST, flags: int = 0) -> BinaryIO:
     raise OSError(errno.EINVAL, f"{Path(path).name[:80]} {wrong}")
 
 
-def read_file(path: str | Path, most: int = MOST) -> bytes:
+def read_file(path: str | Path, most: int = MAX_BYTES) -> bytes:
     """Return the bytes of a file of at most `most`. Raises OSError."""
     with open_file(path, most) as file:
-        return file.read(most)
+        # `read(most)` would take memory for so many bytes first.
+        return file.read(os.fstat(file.fileno()).st_size)
 
 
 def read_json(path: str | Path) -> Any:
     """Return what a file of JSON holds. Raises OSError, and ValueError where it is no JSON, or nested too deeply."""
     try:
-        return json.loads(read_file(path, MOST_JSON).decode("utf-8"))
+        return json.loads(read_file(path, MAX_JSON_BYTES).decode("utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

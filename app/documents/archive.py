@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -15,8 +16,12 @@ MOST_ENTRIES: Final = 20_000
 # Bytes after decompression: of one part, and of all that are read.
 MOST_PART: Final = 64 << 20
 MOST_TOTAL: Final = 512 << 20
+# Marks "<" of all parts: a million takes about three seconds.
+MOST_TAGS: Final = 2_000_000
 
 _ENCRYPTED: Final = 1
+# NotImplementedError is one of RuntimeError.
+_DAMAGED: Final = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, RuntimeError)
 
 
 @dataclass(slots=True)
@@ -26,6 +31,7 @@ class Archive:
     kind: str
     _file: zipfile.ZipFile
     _left: int = MOST_TOTAL
+    _tags_left: int = MOST_TAGS
 
     @classmethod
     def open(cls, data: bytes, kind: str) -> Archive:
@@ -55,17 +61,25 @@ class Archive:
         try:
             with self._file.open(name) as part:
                 data = part.read(most + 1)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
-            raise DocumentError(f"The part '{name[:200]}' of the {self.kind} file is damaged: {error}.") from error
+        except _DAMAGED as error:
+            raise DocumentError(f"The part '{name[:200]}' of the {self.kind} file is damaged.") from error
         if len(data) > most:
             raise DocumentError(f"The part '{name[:200]}' of the {self.kind} file unpacks to too many bytes.")
         self._left -= len(data)
         return data
 
-    def check_entities(self, names: Iterable[str]) -> None:
-        """Raise DocumentError where a part declares entities."""
+    def markup(self, name: str) -> bytes:
+        """Return a part of XML or HTML, as `read`. Raises DocumentError also for too many tags in all."""
+        data = self.read(name)
+        self._tags_left -= data.count(b"<")
+        if self._tags_left < 0:
+            raise DocumentError(f"The {self.kind} file has more than {MOST_TAGS} tags, which is the limit.")
+        return data
+
+    def check_markup(self, names: Iterable[str]) -> None:
+        """Raise DocumentError where a part declares entities, or the parts have too many tags."""
         for name in names:
-            if self.has(name) and b"<!ENTITY" in self.read(name)[:65_536].replace(b"\0", b"").upper():
+            if self.has(name) and b"<!ENTITY" in self.markup(name)[:65_536].replace(b"\0", b"").upper():
                 raise DocumentError(f"The part '{name}' of the {self.kind} file declares entities: not accepted.")
 
 

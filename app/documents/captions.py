@@ -33,7 +33,7 @@ _MOST_TIMES: Final = 300
 
 _ACCEPTED: Final = "Accepted are cues with times such as '00:00:01,000 --> 00:00:02,500'"
 _TIME: Final = r"(-?)(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:[.,:]\s?(\d{1,9}))?(?!\d)"
-_TIMES: Final = re.compile(rf"\s*{_TIME}\s*([-–—=]{{1,3}}\s?>|[-–—→]|\s)\s*{_TIME}(?:\s+(\S.*))?\s*")
+_TIMES: Final = re.compile(rf"\s*+{_TIME}\s*+([-–—=]{{1,3}}\s?>|[-–—→]|(?<=\s))\s*+{_TIME}(?:\s++(\S.*))?\s*")
 _START: Final = re.compile(rf"\s*{_TIME}\s*(?:[-–—=]{{1,3}}>|\Z)")
 # A line that should have been one of times.
 _BROKEN: Final = re.compile(r"(?=[^\n]*\d:\d)\s*\S{0,20}\s{0,3}-{1,2}>\s{0,3}\S{0,20}\s*")

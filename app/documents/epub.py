@@ -77,7 +77,7 @@ class _Package:
 
     def __init__(self, archive: Archive, path: str) -> None:
         self.path = path
-        self.root = parse_xml(archive.read(path), path)
+        self.root = parse_xml(archive.markup(path), path)
         self.items: dict[str, _Item] = {}
         self.spine: list[str] = []
         self.metadata: dict[str, list[Element]] = {}
@@ -167,13 +167,13 @@ def _resolve(base: str, reference: str) -> tuple[str, str]:
 def _refuse_protected(archive: Archive) -> None:
     if not archive.has("META-INF/encryption.xml"):
         return
-    for element in parse_xml(archive.read("META-INF/encryption.xml"), "META-INF/encryption.xml").iter():
+    for element in parse_xml(archive.markup("META-INF/encryption.xml"), "META-INF/encryption.xml").iter():
         if local_name(element) == "encryptionmethod" and element.get("Algorithm") not in _FONT_SCRAMBLING:
             raise DocumentError("The EPUB book is protected (DRM), so that its text cannot be read. Send it without.")
 
 
 def _package_path(archive: Archive) -> str:
-    container = parse_xml(archive.read("META-INF/container.xml"), "META-INF/container.xml")
+    container = parse_xml(archive.markup("META-INF/container.xml"), "META-INF/container.xml")
     for element in container.iter():
         if local_name(element) == "rootfile" and (path := element.get("full-path")):
             return posixpath.normpath(str(path))
@@ -185,7 +185,7 @@ def _pages(archive: Archive, package: _Package) -> Iterator[tuple[str, list[Bloc
     for path in package.pages():
         if path in navigation or package.guide.get(path) in _GUIDE_SILENT:
             continue
-        root = parse_page(archive.read(path), path)
+        root = parse_page(archive.markup(path), path)
         if not _is_silent_page(root):
             yield path, list(read_blocks(root))
 
@@ -220,12 +220,12 @@ def _is_silent_page(root: Element) -> bool:
 def _contents(archive: Archive, package: _Package) -> list[_Entry]:
     for item in package.items.values():
         if "nav" in item.properties and archive.has(item.path):
-            entries = list(_navigation(parse_page(archive.read(item.path), item.path), item.path))
+            entries = list(_navigation(parse_page(archive.markup(item.path), item.path), item.path))
             if entries:
                 return entries
     for item in package.items.values():
         if item.media_type == _NCX and archive.has(item.path):
-            return list(_walk(parse_xml(archive.read(item.path), item.path), item.path, "navpoint"))
+            return list(_walk(parse_xml(archive.markup(item.path), item.path), item.path, "navpoint"))
     return []
 
 

@@ -119,7 +119,8 @@ def parse_xml(data: bytes, name: str) -> Element:
     try:
         return etree.fromstring(text.encode(), _xml_parser())
     except etree.XMLSyntaxError as error:
-        raise DocumentError(f"The part '{name[:200]}' is not well-formed XML: {str(error)[:200]}.") from error
+        place = "line {}, column {}".format(*error.position)
+        raise DocumentError(f"The part '{name[:200]}' is no well-formed XML at {place}.") from error
 
 
 def parse_page(data: bytes, name: str) -> Element:
@@ -145,7 +146,7 @@ def parse_page_text(text: str, name: str) -> Element:
         parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
         root = etree.fromstring(text.encode(), parser)
     except etree.XMLSyntaxError as error:
-        raise DocumentError(f"The page '{name[:200]}' cannot be read as HTML: {str(error)[:200]}.") from error
+        raise DocumentError(f"The page '{name[:200]}' cannot be read as HTML.") from error
     return html.Element("html") if root is None else root
 
 

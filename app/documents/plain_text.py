@@ -33,6 +33,7 @@ _INNER_PARTS: Final = word_set("of the to by in and for on")
 _LAST_PARTS: Final = word_set(
     "looking known made minded hearted handed eyed haired shaped free based sized called fashioned year term level être"
 )
+_FORMER: Final = word_set("wife wives husband girlfriend boyfriend president minister soldier partner lover boss")
 _PREFIXES: Final = word_set("un re de be in mis over under out fore pre sub mid")
 _ENDINGS: Final = word_set("ish ness less ful ly er ed ing est th ieth s es teen teenth ty tieth ties fold some")
 _NOTE: Final = re.compile(r"[ \t>]{0,12}\[\^([^\]\s]{1,100})\]:")
@@ -40,7 +41,7 @@ _NOTE: Final = re.compile(r"[ \t>]{0,12}\[\^([^\]\s]{1,100})\]:")
 _OTHER_BLOCK: Final = re.compile(r"\s*(?:[-*+>|#]|\d{1,9}[.)]\s|```|~~~)")
 _NOTE_MARK: Final = re.compile(r"\[\^([^\]\s]{1,100})\](?![(:])")
 _MARKED: Final = re.compile(r"(?<![=\w])==(?=[^\s=])((?:[^=\n]|\n(?=\S)){1,300})(?<=\S)==(?![=\w])")
-_FIELD: Final = re.compile(r"""^(title|author|language|lang)\s*:\s*["']?(.*?)["']?\s*$""", re.I | re.M)
+_FIELD: Final = re.compile(r"""^(title|author|language|lang)[^\S\n]*+:(.*)$""", re.I | re.M)
 
 
 def _decode(data: bytes) -> str:
@@ -96,6 +97,7 @@ def _joiner(text: str) -> Callable[[re.Match[str]], str]:
         )
         kept = kept or (first.lower() in _FIRST_PARTS and last.lower() not in _ENDINGS)
         kept = kept or (last.lower() in _LAST_PARTS and first.lower() not in _PREFIXES)
+        kept = kept or (first.lower() == "ex" and last.lower() in _FORMER)
         return f"{first}{hyphen if compound in known or (kept and whole not in known) else ''}"
 
     return join
@@ -106,13 +108,18 @@ def read_markdown(data: bytes) -> Document:
     text = _decode(data)
     fields: dict[str, str] = {}
     if front := _FRONT_MATTER.match(text):
-        fields = {key.lower(): value for key, value in _FIELD.findall(front["fields"])}
+        fields = {key.lower(): _unquoted(value.strip()) for key, value in _FIELD.findall(front["fields"])}
         text = text[front.end() :]
     markdown = MarkdownIt("commonmark", {"html": True, "maxNesting": 50}).enable(["table", "strikethrough"])
     blocks = list(read_blocks(parse_page_text(markdown.render(_MARKED.sub(r"\1", _without_notes(text))), "Markdown")))
     title, chapters = split(blocks, one_line(fields.get("title", "")))
     language = fields.get("language") or fields.get("lang") or None
     return Document(title, one_line(fields.get("author", "")), language, None, chapters)
+
+
+def _unquoted(value: str) -> str:
+    """Return a value of the front matter without the quotation marks around it."""
+    return value[value[:1] in ("'", '"') : len(value) - (value[1:][-1:] in ("'", '"'))]
 
 
 def _without_notes(text: str) -> str:

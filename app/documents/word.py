@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 from zipfile import BadZipFile
 
 import docx
@@ -34,6 +34,8 @@ _RUNS: Final = frozenset(("r", "sup"))
 _SIGNS: Final = {"tab": " ", "br": " ", "cr": " ", "nobreakhyphen": "-"}
 _OFF: Final = frozenset(("0", "false", "off"))
 _TITLE_LEVEL: Final = 1
+# Level of a style that says none.
+_UNSET: Final = -1
 
 
 def read_word(data: bytes) -> Document:
@@ -43,7 +45,7 @@ def read_word(data: bytes) -> Document:
     archive = Archive.open(data, "DOCX")
     if not archive.has("[Content_Types].xml") or not archive.has("word/document.xml"):
         raise DocumentError("The file is no DOCX document: it lacks word/document.xml.")
-    archive.check_entities(("word/document.xml", "word/styles.xml", "docProps/core.xml", "[Content_Types].xml"))
+    archive.check_markup(("word/document.xml", "word/styles.xml", "docProps/core.xml", "[Content_Types].xml"))
     try:
         document = docx.Document(io.BytesIO(data))
         blocks = list(_blocks(document))
@@ -55,7 +57,7 @@ def read_word(data: bytes) -> Document:
     except (etree.LxmlError, KeyError, ValueError, TypeError, AttributeError, BadZipFile, zlib.error, OSError) as error:
         if isinstance(error, DocumentError):
             raise
-        raise DocumentError(f"The DOCX file cannot be read: {str(error)[:200]}.") from error
+        raise DocumentError("The DOCX file cannot be read: it is damaged, or nested too deeply.") from error
     found, chapters = split(blocks, one_line(title or ""))
     return Document(found, one_line(author or ""), language or None, None, chapters)
 
@@ -110,38 +112,36 @@ def _styles(document: WordDocument) -> dict[str, _Style]:
         found = document.styles.element
     except OSError:  # python-docx opens its own file of styles where a document has none
         return {}
-    styles: dict[str, Element] = {style.get(f"{_W}styleId", ""): style for style in found.iter(f"{_W}style")}
-    return {key: _style(style, styles) for key, style in styles.items()}
+    own = {style.get(f"{_W}styleId", ""): _own_style(style) for style in found.iter(f"{_W}style")}
+    return {key: _style(key, own) for key in own}
 
 
-def _style(style: Element, styles: dict[str, Any]) -> _Style:
+def _style(key: str, own: dict[str, tuple[_Style, str]]) -> _Style:
     """Return a style with what it has of those that it is based on."""
-    found = _PLAIN
-    base: Element | None = style
-    for _ in range(_MOST_BASES):
-        if base is None:
+    found, base = own[key]
+    for _ in range(_MOST_BASES - 1):
+        if base not in own:
             break
-        found = _run_style(base, {}).with_runs(found)
-        base = styles.get(_value(base, "basedOn"))
-    return replace(found, level=_style_level(style, styles))
+        more, base = own[base]
+        found = replace(more.with_runs(found), level=more.level if found.level == _UNSET else found.level)
+    return replace(found, level=0) if found.level == _UNSET else found
 
 
-def _style_level(style: Element | None, styles: dict[str, Any]) -> int | None:
-    for _ in range(_MOST_BASES):
-        if style is None:
-            return 0
-        name = _value(style, "name")
-        if _CONTENTS.match(name):
-            return None
-        if name.lower() == "title":
-            return _TITLE_LEVEL
-        if heading := _HEADING.fullmatch(name):
-            return min(6, int(heading[1]) + 1)
-        outline = style.find(f"{_W}pPr/{_W}outlineLvl")
-        if outline is not None:
-            return _outline(outline)
-        style = styles.get(_value(style, "basedOn"))
-    return 0
+def _own_style(style: Element) -> tuple[_Style, str]:
+    """Return what a style itself says, and the id of the one that it is based on."""
+    return replace(_run_style(style, {}), level=_own_level(style)), _value(style, "basedOn")
+
+
+def _own_level(style: Element) -> int | None:
+    name = _value(style, "name")
+    if _CONTENTS.match(name):
+        return None
+    if name.lower() == "title":
+        return _TITLE_LEVEL
+    if heading := _HEADING.fullmatch(name):
+        return min(6, int(heading[1]) + 1)
+    outline = style.find(f"{_W}pPr/{_W}outlineLvl")
+    return _UNSET if outline is None else _outline(outline)
 
 
 def _run_style(element: Element, styles: dict[str, _Style]) -> _Style:
@@ -194,6 +194,8 @@ def _text(element: Element, styles: dict[str, _Style], initial: str = "") -> str
             walk.skip_subtree()
         elif name == "p":
             paragraphs.append(_paragraph_style(part, styles))
+            if part is not element and local_name(element) == "p":
+                walk.skip_subtree()  # one within another is read on its own
         elif name in _RUNS:
             style = paragraphs[-1].with_runs(_run_style(part, styles))
             raised.append(not style.hidden and (name == "sup" or bool(style.raised)))

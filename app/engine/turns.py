@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from typing import Final
 
 from app.engine.admission import key_name
+
+# Seconds for others after each second of the event loop that a turn took.
+_REST: Final = 2.0
 
 
 class Turns:
@@ -20,6 +25,7 @@ class Turns:
         self.waiting: Counter[str | None] = Counter()
         self._places = asyncio.Semaphore(places)
         self._own: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._turning: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
@@ -34,3 +40,27 @@ class Turns:
             if not self.waiting[key]:
                 del self.waiting[key]
                 self._own.pop(key or "", None)
+
+    async def pace(self) -> None:
+        """Wait until the event loop may be kept for long: until the caller awaits, and then others have it for longer.
+
+        Many clients, each with a message that takes the loop a hundredth of a second, would stop it for seconds.
+        """
+        ready = asyncio.get_running_loop().create_future()
+        turn = asyncio.create_task(self._turn(ready))
+        self._turning.add(turn)
+        turn.add_done_callback(self._turning.discard)
+        try:
+            await ready
+        except asyncio.CancelledError:
+            turn.cancel()
+            raise
+
+    async def _turn(self, ready: asyncio.Future[None]) -> None:
+        async with self.place():
+            if ready.cancelled():
+                return
+            ready.set_result(None)
+            begun = time.monotonic()
+            await asyncio.sleep(0)  # in which whoever waits for `ready` does its work
+            await asyncio.sleep(_REST * (time.monotonic() - begun))

@@ -29,6 +29,7 @@ from app.server.compat.elevenlabs import dictionaries, rest, speech_to_text, spe
 from app.server.compat.elevenlabs import websocket as elevenlabs_socket
 from app.server.error_responses import LISTEN_PATH, SPEECH_TO_TEXT_PATH
 from app.server.exchange import check_large_body
+from app.server.json_values import MAX_VALUES
 from app.server.lifecycle import lifespan
 from app.server.middleware.access import Guard, Hosts
 from app.server.middleware.key_file import KeyFile, Quotas
@@ -152,13 +153,14 @@ def _middleware(settings: Settings, keys: KeyFile | None) -> list[Middleware]:
     uploads = (
         {voices.PATH: settings.max_upload_bytes} | documents | dict.fromkeys(recordings, settings.max_recording_bytes)
     )
+    values = max(MAX_VALUES, 2 * settings.max_translate_texts)
     return [
         Middleware(RequestId),
         *_cors(settings),
         guard,
         Middleware(Preferences),
         Middleware(SocketLimits, session_seconds=settings.session_seconds),
-        Middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads),
+        Middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads, values=values),
     ]
 
 

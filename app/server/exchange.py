@@ -26,6 +26,7 @@ from app.errors import DrainingError, InvalidRequestError, ServiceError
 from app.observability import metrics
 from app.request_context import wait_preference
 from app.server.error_responses import error_response, header_text, sse_error
+from app.server.json_values import LARGE
 from app.server.schemas import LoadingEvent
 from app.server.state import Services
 from models.contract import Cancelled
@@ -35,8 +36,6 @@ log = logging.getLogger(__name__)
 
 # Errors of a message that are described: each takes memory and time.
 MAX_ERRORS: Final = 1_000
-# Bytes of a body whose errors, however many, take no time that others notice.
-LARGE_BODY: Final = 16_384
 
 T = TypeVar("T")
 Waiting = Coroutine[Any, Any, object]
@@ -103,7 +102,7 @@ async def check_large_body(connection: HTTPConnection) -> None:
         model = body_model(route)
         if model is not None and is_json(connection.headers):
             body = await connection.body()
-            if len(body) > LARGE_BODY:
+            if len(body) > LARGE:
                 read_json(connection, body, model)
 
 

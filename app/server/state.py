@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from starlette.requests import HTTPConnection
@@ -12,6 +12,7 @@ from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelLoads, ModelState
+from app.engine.turns import Turns
 from app.engine.worker import ModelWorker
 from app.interpretation.service import InterpretationService
 from app.jobs.service import JobService
@@ -36,6 +37,9 @@ class Services:
     interpretation: InterpretationService
     jobs: JobService
     preload: tuple[str, ...]
+    # For recordings in JSON, and large messages of sockets.
+    bodies: Turns = field(default_factory=partial(Turns, 1))
+    turns: Turns = field(default_factory=partial(Turns, 1))
 
     def states(self) -> list[ModelState]:
         """Return the states of the models that readiness waits for."""

@@ -53,11 +53,19 @@ def recognize(path: Path) -> Source | None:
 
 
 def whisper_name(folder: Path) -> str | None:
-    """Return the name of the Whisper whose config.json is in a folder; None: it is of no Whisper that is known."""
+    """Return the name of the Whisper whose config.json is in a folder; None: it is of no Whisper that is known.
+
+    Raises OSError and WeightsError where it cannot be read.
+    """
+    path = folder / "config.json"
     try:
-        return _name(load_config(folder / "config.json"))
-    except WeightsError:
+        found = read_json(path)
+    except ValueError as error:
+        raise WeightsError(f"{path} is no JSON: {error}") from None
+    # OpenAI's has no type.
+    if not isinstance(found, dict) or found.get("model_type", "whisper") != "whisper":
         return None
+    return _name(load_config(path))
 
 
 def check_name(model: object, name: str) -> None:

@@ -7,16 +7,22 @@ tell the reason in its protocol.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
+from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.engine.admission import client
+from app.engine.turns import Turns
 from app.errors import BodyTooLargeError, OverloadedError, ServiceError
 from app.server.error_responses import error_response, note_error
+from app.server.json_values import LARGE, MAX_VALUES, check_values
 
-# Bodies of the largest size that may lie in memory at once.
-MAX_BODIES = 64
+# Bodies of the largest size that may lie in memory at once, and of them those of one key.
+MAX_BODIES: Final = 64
+MAX_KEY_BODIES: Final = 32
 # Seconds' worth of frames or events that may come at once: text that was written before the socket was open.
 BURST_SECONDS = 10
 # RFC 6455 section 7.4.1: the client breaks a rule of the server's.
@@ -26,16 +32,20 @@ POLICY_VIOLATION = 1008
 class BodyLimit:
     """Read bodies before the application does, and refuse those above `limit` bytes with 413.
 
-    All bodies together have a bound, too, above which one is refused with 503. `uploads` are paths with limits of
-    their own, in bytes: their bodies are handed on as they come, and BodyTooLargeError is raised for one too long.
+    All bodies together have a bound, too, and those of a key, above which a large one is refused with 503. Large ones
+    may hold `values` of JSON, and are handed on one after the other: nothing else is done while one is parsed.
+    `uploads` are paths with limits of their own, in bytes: their bodies are handed on as they come, and
+    BodyTooLargeError is raised for one too long.
     """
 
-    def __init__(self, app: ASGIApp, limit: int, uploads: Mapping[str, int]) -> None:
+    def __init__(self, app: ASGIApp, limit: int, uploads: Mapping[str, int], values: int = MAX_VALUES) -> None:
         self._app = app
         self._limit = limit
+        self._values = values
         self._uploads = uploads
-        # Bytes of bodies that are not whole.
-        self._held = 0
+        # Bytes of bodies that are not handed on, by key.
+        self._held: Counter[str | None] = Counter()
+        self._turns = Turns(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in {"GET", "HEAD", "OPTIONS"}:
@@ -58,7 +68,8 @@ class BodyLimit:
 
     async def _read(self, receive: Receive) -> bytes | None:
         """Return a whole body, or None if its client leaves. Raises BodyTooLargeError and OverloadedError."""
-        body = bytearray()
+        body, who = bytearray(), client.get()
+        key = None if who is None else who.name
         try:
             while True:
                 message = await receive()
@@ -66,15 +77,24 @@ class BodyLimit:
                     return None
                 part = message.get("body", b"")
                 body += part
-                self._held += len(part)
+                self._held[key] += len(part)
                 if len(body) > self._limit:
                     raise _too_large(self._limit)
-                if self._held > self._limit * MAX_BODIES:
+                if len(body) > LARGE and self._full(key):
                     raise OverloadedError("Too many bodies are being received; try again shortly.")
                 if not message.get("more_body", False):
+                    if len(body) > LARGE:
+                        await self._turns.pace()
+                        check_values(body, self._values)
                     return bytes(body)
         finally:
-            self._held -= len(body)
+            self._held[key] -= len(body)
+            if not self._held[key]:
+                del self._held[key]
+
+    def _full(self, key: str | None) -> bool:
+        most = MAX_BODIES if key is None else MAX_KEY_BODIES
+        return self._held[key] > self._limit * most or self._held.total() > self._limit * MAX_BODIES
 
 
 def _too_large(limit: int) -> BodyTooLargeError:

@@ -106,9 +106,10 @@ class TranscriptionExchange(RecordingExchange):
         """Read the form, or the JSON body that Open WebUI sends in its place."""
         if is_json(request.headers):
             most = min(MAX_JSON_BYTES, self.app.settings.max_recording_bytes)
-            body = await (await self.read_bytes(request, held, most)).read()
-            # On a thread: it may be large.
-            self._received = await REQUESTS.run(read_json_fields, body, self._task)
+            upload = await self.read_bytes(request, held, most)
+            # On one thread: it may be large, and several would leave the event loop little of the interpreter.
+            async with self.app.bodies.place():
+                self._received = await REQUESTS.run(read_json_fields, await upload.read(), self._task)
         else:
             self._received = await self.read_form(request, held, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
 

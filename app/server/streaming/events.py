@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, ValidationError
 
 from app.errors import BodyTooLargeError, ProtocolError
+from app.server.json_values import LARGE, check_values
 from app.server.schemas import (
     LexiconFields,
     OptionalFields,
@@ -206,12 +207,17 @@ Outgoing = Loading | Ready | Chunk | Warning | Done | Error
 
 
 def read_json(frame: str | bytes, most: int) -> Any:
-    """Return the JSON value of a message of at most `most` bytes. Raises BodyTooLargeError, ProtocolError."""
-    size = len(frame) if isinstance(frame, bytes) else len(frame.encode("utf-8", "surrogatepass"))
-    if size > most:
-        raise BodyTooLargeError(f"A message of {size} bytes; at most {most} are accepted.")
+    """Return the JSON value of a message of at most `most` bytes.
+
+    Raises BodyTooLargeError, ProtocolError, and InvalidRequestError for too many values.
+    """
+    data = frame if isinstance(frame, bytes) else frame.encode("utf-8", "surrogatepass")
+    if len(data) > most:
+        raise BodyTooLargeError(f"A message of {len(data)} bytes; at most {most} are accepted.")
     if isinstance(frame, bytes):
         raise ProtocolError("Binary messages are not accepted; send JSON text.")
+    if len(data) > LARGE:
+        check_values(data)
     try:
         return json.loads(frame)
     except (ValueError, RecursionError):

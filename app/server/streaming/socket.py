@@ -26,6 +26,8 @@ from app.speech.service import PreparedSpeech, SpeechOptions
 
 # Bytes of the reason of a close frame. RFC 6455, section 5.5, allows 123.
 MAX_REASON = 120
+# Bytes of a message that waits for its turn: a key has many sockets, and each of them many messages.
+PACED = 4_096
 
 _T = TypeVar("_T")
 
@@ -147,6 +149,8 @@ class SocketLoop(ABC):
         """Carry out `first` and the frames that came with it: a text and its flush often come together."""
         frame: str | bytes | None = first
         while frame is not None:
+            if len(frame) > PACED:
+                await self.app.turns.pace()
             self.active_at = time.monotonic()
             await self.receive(frame)
             self.active_at = time.monotonic()

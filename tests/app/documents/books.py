@@ -6,6 +6,8 @@ import io
 import zipfile
 from collections.abc import Mapping
 
+import docx
+
 from app.documents.types import Document
 
 CONTAINER = (
@@ -73,3 +75,22 @@ def epub(
 def outline(document: Document) -> list[tuple[str, list[str]]]:
     """Return the title of each chapter, and its passages."""
     return [(chapter.title, [passage.text for passage in chapter.passages]) for chapter in document.chapters]
+
+
+def zipped(parts: dict[str, str]) -> bytes:
+    """An archive of these parts."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, text in parts.items():
+            archive.writestr(name, text)
+    return file.getvalue()
+
+
+def word(body: str, styles: str = "") -> bytes:
+    """A DOCX file with what a program would not write."""
+    file, space = io.BytesIO(), "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    docx.Document().save(file)
+    with zipfile.ZipFile(file) as archive:
+        parts = {name: archive.read(name).decode("latin-1") for name in archive.namelist() if "thumb" not in name}
+    parts["word/document.xml"] = f'<w:document xmlns:w="{space}"><w:body>{body}</w:body></w:document>'
+    return zipped(parts | {"word/styles.xml": f'<w:styles xmlns:w="{space}">{styles}</w:styles>'})

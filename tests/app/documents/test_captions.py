@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -191,3 +192,9 @@ def test_a_long_cue_comes_in_parts_that_share_its_time() -> None:
     assert max(len(each.text) for each in passages) <= 500
     assert (passages[0].start, passages[-1].end) == (1, 31)
     assert all(one.end == pytest.approx(other.start, abs=0.02) for one, other in pairwise(passages))
+
+
+def test_lines_of_blanks_take_no_time() -> None:
+    begun = time.process_time()
+    parse(("0:01" + " " * 290 + "x\n").encode() * 1_000 + b"0:00:01,0 --> 0:00:02,0\nHi.", "a.srt")
+    assert time.process_time() - begun < 0.5

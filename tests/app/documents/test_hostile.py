@@ -18,7 +18,7 @@ import pytest
 from app.documents import reader, reader_process
 from app.documents.reader import read_document
 from app.documents.types import DocumentError
-from tests.app.documents.books import CONTAINER, epub, page
+from tests.app.documents.books import CONTAINER, epub, page, word, zipped
 
 # Seconds: these take one at most, alone on a machine.
 SOON = 60
@@ -61,6 +61,15 @@ def many_parts() -> bytes:
     return file.getvalue()
 
 
+def compressed_otherwise() -> bytes:
+    """An archive in LZMA, damaged."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("META-INF/container.xml", CONTAINER * 9)
+    data = file.getvalue()
+    return data[:70] + bytes(byte ^ 85 for byte in data[70:90]) + data[90:]
+
+
 HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "zip bomb": ("a.epub", lambda: epub(PAGE, files={"OEBPS/x": bytes(80 << 20)}), "more than 64 MB"),
     "zip bomb of many parts": ("a.epub", large_together, "more than 512 MB"),
@@ -97,7 +106,11 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "encrypted": ("a.epub", locked, "encrypted"),
     "no container": ("a.epub", lambda: epub(PAGE).replace(b"container.xml", b"container.xmm"), "lacks META-INF"),
     "no package": ("a.epub", lambda: epub(PAGE, container=CONTAINER.replace("content.opf", "x.opf")), "lacks its part"),
-    "broken XML": ("a.epub", lambda: epub(PAGE, container="<container"), "not well-formed"),
+    "broken XML": ("a.epub", lambda: epub(PAGE, container="<a"), r"no well-formed XML at line 1, column \d+\.$"),
+    "damaged in LZMA": ("a.epub", compressed_otherwise, r"container\.xml' of the EPUB file is damaged\.\Z"),
+    "deep elements of Word": ("a.docx", lambda: word("<w:sdt>" * 300), r"cannot be read: it is damaged, or nested"),
+    "many tags in many pages": ("a.epub", lambda: epub({f"{n}.xhtml": page("<b/>" * 500_000) for n in range(9)}),
+        "more than 2000000 tags"),
     "half a file": ("a.epub", lambda: epub(PAGE)[:-40], "no zip archive"),
     "a DOCX named EPUB": ("a.epub", lambda: zipped({"word/document.xml": "<x/>"}), "lacks META-INF"),
     "an EPUB named DOCX": ("a.docx", lambda: epub(PAGE), "lacks word/document.xml"),
@@ -114,14 +127,6 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "deep elements": ("a.html", lambda: b"<div>" * 1_000_000 + b"x", "deep"),
     "much text": ("a.txt", lambda: b"word " * (5 << 20), "more than 10000000 characters"),
 }  # fmt: skip
-
-
-def zipped(parts: dict[str, str]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, text in parts.items():
-            archive.writestr(name, text)
-    return file.getvalue()
 
 
 @pytest.mark.parametrize("case", HOSTILE)

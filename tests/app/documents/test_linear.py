@@ -10,7 +10,7 @@ import pytest
 
 from app.documents.formats import parse
 from app.documents.types import DocumentError
-from tests.app.documents.books import epub, page
+from tests.app.documents.books import epub, page, word
 
 CUE = "00:00:01.000 --> 00:00:02.000\n"
 # Name, document of size n, and a size that takes some hundredths of a second.
@@ -45,6 +45,11 @@ CASES: dict[str, tuple[str, Callable[[int], bytes | str], int]] = {
         for i in range(n)) + "</style>Hi.", 20_000),
     "notes of Markdown": ("a.md", lambda n: "[^a]: b\n" * n + "[^" * n + "Hi.", 8_000),
     "bytes of Windows": ("a.txt", lambda n: b"caf\xe9 \xc3\xa9\xb0\xa1" * n, 80_000),
+    "front matter": ("a.md", lambda n: "---\ntitle: a" + " " * n + "b" + "\nauthor" * 90 + "\n---\nHi.", 10_000),
+    "paragraphs of Word": ("a.docx", lambda n: word("<w:p>" * n + "<w:r/>" * (400 * n) + "</w:p>" * n), 40),
+    "styles of Word": ("a.docx", lambda n: word("<w:p/>", "<w:style w:styleId='a'><w:rPr>" + "<w:x/>" * (10 * n)
+        + "</w:rPr></w:style>" + "".join(f"<w:style w:styleId='b{i}'><w:basedOn w:val='a'/></w:style>"
+        for i in range(n))), 1_000),
     "parts of a book": ("a.epub", lambda n: epub({"a.xhtml": page("".join(f"<h1 id='a{i}'>A</h1>" for i in range(n)))},
         toc="<ol>" + "".join(f"<li><a href='a.xhtml#a{i}'>A</a><ol><li><a href='a.xhtml#a{n - 1}'>B</a></li></ol></li>"
         for i in range(n)) + "</ol>"), 600),

@@ -79,6 +79,7 @@ def test_another_encoding_is_refused_and_not_guessed(data: bytes) -> None:
          "A so-called U.S.-based state-of-the-art example of solutions by seventeen overlooking it."),
         ("Two-\nthirds long-\nterm old-\nfashioned peut-\nêtre", "Two-thirds long-term old-fashioned peut-être"),
         ("A selfless self-\nless man.", "A selfless selfless man."),
+        ("His ex-\nwife, an Ex-\nminister ex-\ntend an ex-\nample.", "His ex-wife, an Ex-minister extend an example."),
         ("===== The Start =====", "The Start"),
         ("***** A+++ *****\n\n-=-=-=-\n\n@@@\n\n+++++", "A+++"),
         ("=====\nTitle\n=====", "Title"),

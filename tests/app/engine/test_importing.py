@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import struct
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import models
 from app.config import Settings
 from app.engine.catalog import Catalog
 from app.engine.importing import ImportModelError, import_model
-from models.files import MOST
+from models.files import MAX_BYTES, read_file
 from models.importing.ctranslate2 import read_model
 from models.importing.sources import recognize
 from models.whisper.network import Whisper
@@ -108,11 +109,44 @@ def test_what_has_no_end_is_refused_at_once(tmp_path: Path, name: str, kind: str
             (folder / each).symlink_to("/dev/zero")
         else:
             with (folder / each).open("wb") as file:
-                file.truncate(MOST + 1)
+                file.truncate(MAX_BYTES + 1)
     (folder / "config.json").write_text(json.dumps(TINY))
     with pytest.raises(ImportModelError, match=r"is not a file|has more than 8589934592 bytes") as refused:
         import_model(folder, Settings(data_dir=tmp_path / "data"))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (None, "config.json is not a file"),
+        ('{"model_type": "whisper", "d_model": -1}', "d_model|n_audio_state|lacks"),
+        ("{", "no JSON"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_of_no_other_model(
+    tmp_path: Path, config: str | None, message: str
+) -> None:
+    for name in ("model.safetensors", "tokenizer.json", "generation_config.json", "pytorch_model.bin"):
+        (tmp_path / name).write_text("{}")
+    if config is None:
+        os.mkfifo(tmp_path / "config.json")
+    else:
+        (tmp_path / "config.json").write_text(config)
+    with pytest.raises(ImportModelError, match=message) as refused:
+        import_model(tmp_path, Settings(data_dir=tmp_path / "data"))
+    assert "it may be" not in str(refused.value)
+
+
+def test_a_small_file_needs_little_memory(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 30), before[1]))
+    try:
+        assert read_file(tmp_path / "a") == b"abc"
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def test_a_deep_configuration_and_a_graph_of_many_parts_are_refused(tmp_path: Path) -> None:

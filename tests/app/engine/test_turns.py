@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from itertools import pairwise
 
 import pytest
 
@@ -35,3 +37,25 @@ async def test_a_key_has_one_place_at_a_time(keys: list[str | None], first: list
     assert len(begun) == len(keys) - 1
     assert not turns.waiting
     assert not turns._own
+
+
+@pytest.mark.anyio
+async def test_work_on_the_loop_leaves_it_to_others_in_between() -> None:
+    turns, done = Turns(1), list[tuple[str, float]]()
+
+    async def keep(key: str) -> None:
+        client.set(Client(key))
+        await turns.pace()
+        begun = time.monotonic()
+        time.sleep(0.02)  # noqa: ASYNC251  (work on the loop)
+        done.append((key, begun))
+
+    tasks = [asyncio.create_task(keep(key)) for key in ("ada", "ada", "ada", "bob", "cy")]
+    await asyncio.sleep(0)
+    tasks[2].cancel()
+    await asyncio.wait(tasks)
+    assert [key for key, _ in done] == ["ada", "bob", "cy", "ada"]
+    assert all(after[1] - before[1] > 0.055 for before, after in pairwise(done)), done
+    await asyncio.wait(turns._turning)
+    await asyncio.sleep(0)
+    assert not turns.waiting

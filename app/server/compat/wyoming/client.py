@@ -128,7 +128,8 @@ class Client:
 
     async def _read(self) -> Event | None:
         settings = self._app.settings
-        return await read_event(self._reader, settings.max_frame_bytes, settings.max_audio_frame_bytes)
+        limits = settings.max_frame_bytes, settings.max_audio_frame_bytes
+        return await read_event(self._reader, *limits, self._app.turns)
 
     async def _send(self, kind: str, data: dict[str, Any] | None = None) -> None:
         await self._write(encode_event(kind, data))
@@ -200,6 +201,7 @@ class Client:
             raise ProtocolError(f"'{where}' of '{event.kind}': {first['msg']}.") from None
 
     async def _describe(self, _: Event) -> None:
+        await self._app.turns.pace()  # few ask for it, and seldom
         await self._send("info", info(self._app))
 
     async def _ping(self, event: Event) -> None:

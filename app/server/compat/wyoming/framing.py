@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from app import __version__
+from app.engine.turns import Turns
 from app.errors import BodyTooLargeError, ProtocolError
+from app.server.json_values import LARGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +22,8 @@ class Event:
     payload: bytes = b""
 
 
-async def read_event(reader: asyncio.StreamReader, limit: int, audio_limit: int) -> Event | None:
-    """Return the next event; None: the client sends no more.
+async def read_event(reader: asyncio.StreamReader, limit: int, audio_limit: int, turns: Turns) -> Event | None:
+    """Return the next event; None: the client sends no more. Large ones are parsed by `turns`.
 
     Header and data have at most `limit` bytes each, the payload `audio_limit`. Raises BodyTooLargeError, ProtocolError.
     """
@@ -31,6 +33,8 @@ async def read_event(reader: asyncio.StreamReader, limit: int, audio_limit: int)
         raise BodyTooLargeError(f"A header of more than {limit} bytes.") from None
     if not line:
         return None
+    if len(line) > LARGE:
+        await turns.pace()
     header = _json_object(line, "header")
     kind, data = header.get("type"), header.get("data") or {}
     if not isinstance(kind, str) or not isinstance(data, dict):
@@ -38,7 +42,10 @@ async def read_event(reader: asyncio.StreamReader, limit: int, audio_limit: int)
     size, payload = _length(header, "data_length", limit), _length(header, "payload_length", audio_limit)
     try:
         if size:
-            data = data | _json_object(await reader.readexactly(size), "data")
+            found = await reader.readexactly(size)
+            if size > LARGE:
+                await turns.pace()
+            data = data | _json_object(found, "data")
         return Event(kind, data, await reader.readexactly(payload) if payload else b"")
     except asyncio.IncompleteReadError:
         return None

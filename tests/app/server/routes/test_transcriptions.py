@@ -6,6 +6,8 @@ import base64
 import json
 import re
 import socket
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,6 +15,7 @@ import httpx
 import numpy as np
 import pytest
 
+from app.server.routes import transcriptions
 from tests.app.audio.recordings import tone, written
 
 PATH = "/v1/audio/transcriptions"
@@ -356,3 +359,19 @@ def test_comments_come_while_a_segment_is_computed(hearing: Any, monkeypatch: py
         assert found.count(": ") == 3
         hearing.ear.gate.set()
         assert [line for line in lines if line][-1] == "data: [DONE]"
+
+
+def test_recordings_in_json_are_read_one_after_the_other(hearing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, alone = transcriptions.read_json_fields, threading.Lock()
+
+    def read(*args: Any) -> Any:
+        assert alone.acquire(blocking=False)
+        time.sleep(0.05)
+        alone.release()
+        return reads(*args)
+
+    monkeypatch.setattr(transcriptions, "read_json_fields", read)
+    body = {"model": "whisper-1", "input_audio": {"data": base64.b64encode(RECORDING).decode()}}
+    with ThreadPoolExecutor(4) as pool:
+        answers = pool.map(lambda _: httpx.post(hearing.url + PATH, json=body, timeout=60), range(4))
+        assert [answer.status_code for answer in answers] == [200] * 4
