@@ -83,7 +83,7 @@ def test_speakers_change_in_silence_and_at_one_level(house_server: str) -> None:
     # The second speaker begins after the pause between two sentences, in place of 20 ms.
     assert pcm.size >= sum(part.size for part in parts)
     seam = pcm[parts[0].size - round(0.1 * RATE) : parts[0].size + round(0.1 * RATE)]
-    assert np.abs(seam).max() < 0.01
+    assert np.abs(seam).max() < 0.02  # the last sound rings
     assert np.abs(np.diff(seam)).max() < 0.005
     loud = np.flatnonzero(np.abs(pcm) > 0.02)
     assert 0.4 < np.diff(loud).max() / RATE < 0.6

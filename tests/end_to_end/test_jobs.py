@@ -19,7 +19,7 @@ from tests.processes import clean_environment
 
 PATIENCE = 300
 BOOK = "# Morning\n\nThe last bus was late again.\n\n# Evening\n\nThe office closes at six.\n"
-CHAPTERS = {"Morning": "The last bus was late again.", "Evening": "The office closes at six."}
+CHAPTERS = {"In the morning": "The last bus was late again.", "In the afternoon": "The office closes at six."}
 
 
 def book(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -58,15 +58,15 @@ def test_a_server_makes_a_book(server: str, tmp_path: Path, recognize: Callable[
     out = tmp_path / f"day.{kind}"
     done = book(tmp_path, str(tmp_path / "day.epub"), "-o", str(out), "--url", server, "--subtitles", "vtt")
     assert (done.returncode, done.stderr) == (0, "")
-    (morning, first), (evening, second) = hear(out, recognize)
-    assert (morning, evening) == ("Morning", "Evening")
+    (morning, first), (afternoon, second) = hear(out, recognize)
+    assert (morning, afternoon) == ("In the morning", "In the afternoon")
     assert {"morning", "bus", "late"} <= first, first
-    assert {"evening", "office", "six"} <= second, second
+    assert {"afternoon", "office", "six"} <= second, second
     assert "The office closes at six." in (tmp_path / "day.vtt").read_text()
 
 
 def test_a_book_reads_words_as_a_file_says(server: str, tmp_path: Path, recognize: Callable[..., str]) -> None:
-    (tmp_path / "day.md").write_text("# Morning\n\nOpen the XKZ and the gate.\n")
+    (tmp_path / "day.md").write_text("# Morning\n\nPlease take the XKZ and the gate.\n")
     (tmp_path / "my words.txt").write_text("XKZ = window\n")
     words = ["--lexicon", str(tmp_path / "my words.txt")]
     for where in (["--url", server], ["--url", server], []):

@@ -45,7 +45,7 @@ def test_sentences_keep_a_pause_between_them(server: str, voice: str) -> None:
 
 def test_the_voices_are_understood(server: str, recognize: Any) -> None:
     for voice, text in (
-        ("am_michael", "Half of his horses were hurt."),
+        ("af_heart", "Half of his horses were hurt."),
         ("am_michael", "I think so."),
         ("af_heart", "He has his hat."),
     ):
