@@ -15,8 +15,8 @@ from models.contract import RecognitionRequest, RecognizedSegment, Recognizer, U
 from models.timeline import Timeline
 
 # Confidence below which a recognizer does not know the voice. Of the ear in the box (models/ear/README.md): sentences
-# of the house voices lie above it, and recordings of people below.
-MIN_CONFIDENCE: Final = -0.205
+# of the house voices lie above it, and of people what it hears mostly right.
+MIN_CONFIDENCE: Final = -0.24
 
 
 @dataclass(slots=True, eq=False)

@@ -16,12 +16,14 @@ from models.timeline import Timeline
 
 TEXT = "Please open the window and close the door. She has lived in the city for twenty years."
 RATE = 16_000
+SAMPLES = 90_080  # tests count on its seconds
 
 
 async def _spoken() -> np.ndarray:
     async with open_speech(Settings(), "house") as speech:
-        pieces = [pcm async for pcm in speech.speak(TEXT, SpeechOptions(voice="am_michael"), Timeline())]
-        return soxr.resample(np.concatenate(pieces), speech.synthesizer.sample_rate, RATE)
+        pieces = [pcm async for pcm in speech.speak(TEXT, SpeechOptions(voice="am_michael", speed=0.9), Timeline())]
+        pcm = soxr.resample(np.concatenate(pieces), speech.synthesizer.sample_rate, RATE)
+        return np.pad(pcm, (0, SAMPLES - pcm.size))
 
 
 if __name__ == "__main__":

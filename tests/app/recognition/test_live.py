@@ -136,7 +136,7 @@ def pushing(pcm: np.ndarray, size: float = 0.1, pause: float = 0.0) -> Callable[
 def test_speech_and_speech_after_a_pause_are_two_utterances(parts: Any, spoken: np.ndarray) -> None:
     ear = Ear()
     speech = np.tile(np.pad(spoken, SAMPLE_RATE), 2)
-    found = listen(parts, ear, pushing(speech, pause=0.001), LiveOptions(detection=VoiceOptions(min_silence=0.3)))
+    found = listen(parts, ear, pushing(speech, pause=0.001), LiveOptions(detection=VoiceOptions(min_silence=0.8)))
     kinds = [type(event) for event in found if not isinstance(event, Hypothesis)]
     assert kinds.count(SpeechStarted) == kinds.count(SpeechStopped) == kinds.count(Utterance) == 2
     starts = [event.start for event in found if isinstance(event, SpeechStarted)]
