@@ -159,8 +159,8 @@ class RecognitionService:
         """Return the warning that a model left out what it was not sure of, and how to install a better one."""
         hints = (info.install_hint for info in self._catalog.models() if info.name == RECOMMENDED_RECOGNIZER)
         return (
-            f"Model '{model}' left out speech of which it was not sure: it hears this server's voices and other "
-            f"synthesizers, not people. For people install {RECOMMENDED_RECOGNIZER}. {next(hints, '')}"
+            f"Model '{model}' left out speech of which it was not sure: it hears this server's voices, and "
+            f"people in part. For people install {RECOMMENDED_RECOGNIZER}. {next(hints, '')}"
         ).rstrip()
 
     def charge(self, seconds: float) -> None:

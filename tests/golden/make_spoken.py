@@ -21,7 +21,12 @@ SAMPLES = 90_080  # tests count on its seconds
 
 async def _spoken() -> np.ndarray:
     async with open_speech(Settings(), "house") as speech:
-        pieces = [pcm async for pcm in speech.speak(TEXT, SpeechOptions(voice="am_michael", speed=0.9), Timeline())]
+        pieces = [
+            pcm
+            async for pcm in speech.speak(
+                TEXT, SpeechOptions(voice="am_michael", speed=0.9, pauses={"sentence": 0.2}), Timeline()
+            )
+        ]
         pcm = soxr.resample(np.concatenate(pieces), speech.synthesizer.sample_rate, RATE)
         return np.pad(pcm, (0, SAMPLES - pcm.size))
 
