@@ -121,8 +121,10 @@ def frame(payload: bytes, opcode: int = TEXT, *, fin: bool = True, masked: bool 
     bit = 0x80 if masked else 0
     if len(payload) < 126:
         head = struct.pack("BB", first, bit | len(payload))
-    else:
+    elif len(payload) < 65_536:
         head = struct.pack(">BBH", first, bit | 126, len(payload))
+    else:
+        head = struct.pack(">BBQ", first, bit | 127, len(payload))
     mask = b"\x01\x02\x03\x04" if masked else b""
     body = bytes(byte ^ mask[index % 4] for index, byte in enumerate(payload)) if masked else payload
     return head + mask + body

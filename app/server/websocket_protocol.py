@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.types import Message
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.exceptions import HeaderLineTooLong, RequestLineTooLong, TooManyHeaders
+from websockets.exceptions import HeaderLineTooLong, PayloadTooBig, RequestLineTooLong, TooManyHeaders
 from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
@@ -21,6 +21,7 @@ from app.errors import HeadTooLargeError, InvalidRequestError
 from app.server.connections import Connections, Unread, answer_bytes, forget, is_closed
 from app.server.error_responses import note_error
 from app.server.middleware.limits import BURST_SECONDS, POLICY_VIOLATION
+from app.server.streaming.inbox import AHEAD
 
 # Seconds for which the bytes of a failed client are read: in all, and after the last byte.
 LINGER = 2.0
@@ -30,6 +31,9 @@ MAX_REASON = 123
 # Bytes of a piece that is parsed at once, and pieces that are parsed before other tasks run.
 PIECE = 4_096
 PIECES = 16
+# Share of the largest message above which a text is ASCII, as recordings are: one wide character makes each of the
+# others take four bytes of memory.
+WIDE = 0.25
 
 _UTF8 = codecs.getincrementaldecoder("utf-8")
 
@@ -38,7 +42,13 @@ _log = logging.getLogger(__name__)
 _log.setLevel(logging.WARNING)
 
 
+class _WideTextError(PayloadTooBig):
+    def __str__(self) -> str:
+        return f"A text of more than {self.max_size} bytes must be ASCII."
+
+
 class _Connection(ServerProtocol):
+    _ascii = True
     _text: codecs.IncrementalDecoder | None = None
     # Frames of every kind since the last count.
     frames = 0
@@ -51,10 +61,17 @@ class _Connection(ServerProtocol):
             self.current_size = None
         elif frame.opcode in (Opcode.TEXT, Opcode.BINARY):
             self._text = _UTF8() if frame.opcode is Opcode.TEXT else None
+            self._ascii = True
+        text = self._text if frame.opcode in (Opcode.TEXT, Opcode.CONT) else None
+        if text is not None:
+            self._ascii = self._ascii and bytes(frame.data).isascii()
+            before, most = self.current_size or 0, int((self.max_message_size or 0) * WIDE)
+            if before + len(frame.data) > most and not self._ascii:
+                raise _WideTextError(before + len(frame.data), most - before)
         super().recv_frame(frame)
-        if self._text is not None and frame.opcode in (Opcode.TEXT, Opcode.CONT):
+        if text is not None:
             # Its error closes with 1007 at the first wrong fragment. Without this, uvicorn logs a traceback later.
-            self._text.decode(bytes(frame.data), frame.fin)
+            text.decode(bytes(frame.data), frame.fin)
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
@@ -76,6 +93,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._bucket = TokenBucket.full(self._rate, self._rate * BURST_SECONDS, self.loop.time())
         self._unparsed = bytearray()
         self._turn: asyncio.Handle | None = None
+        # Whether the message that the application has, or gets next, is one that none is read ahead of.
+        self._is_large = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -171,13 +190,24 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.conn.fail(POLICY_VIOLATION, reason)
         self.handle_parser_exception()
 
+    def send_receive_event_to_app(self) -> None:
+        """Queue a message as uvicorn does. Note its size."""
+        self._is_large = sum(map(len, self.frames)) > AHEAD
+        super().send_receive_event_to_app()
+
     async def receive(self) -> Message:  # type: ignore[override]
-        """Return the next message. Reading goes on when none is left."""
+        """Return the next message. Reading goes on when none is left; after a large one, when this is called again."""
+        if self.queue.empty():
+            self._read_on()
         message: Any = await self.queue.get()
-        if self.read_paused and self.queue.empty():
+        if self.queue.empty() and not self._is_large:
+            self._read_on()
+        return message  # type: ignore[no-any-return]
+
+    def _read_on(self) -> None:
+        if self.read_paused:
             self.read_paused = False
             self._go_on()
-        return message  # type: ignore[no-any-return]
 
     def _go_on(self) -> None:
         if self._turn is None and not self._is_over:
@@ -197,6 +227,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         elif message["type"] == "websocket.close":
             # The client must still answer the close, but its place is free for another.
             self._connections.answered(self)
+            self.read_paused = False
             self._go_on()
 
     def _refuse_handshake(self, error: Exception | None) -> None:

@@ -1,27 +1,26 @@
-"""espeak-ng from the wheel `espeakng_loader`, called through its C interface (speak_lib.h).
+"""espeak-ng from the wheel `espeakng_loader`, in a process of its own: see `app.text.espeak_process`.
 
-The library has one state for the process. Each call holds a lock and sets its voice first.
+The library has one state. Each call holds a lock and names its voice.
 """
 
 from __future__ import annotations
 
-import ctypes
+import atexit
+import json
 import logging
 import re
+import subprocess
+import sys
 import threading
+from contextlib import suppress
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Final, NamedTuple
+
+from app.text import espeak_process
 
 _LOG = logging.getLogger(__name__)
 _FLAG: Final = re.compile(r"\([a-z\u0361-]+\)")  # marks where espeak-ng changes language inside a text
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-
-# Numbers of speak_lib.h: espeak_AUDIO_OUTPUT, the options of espeak_Initialize, espeakCHARS and espeakPHONEMES.
-_SYNCHRONOUS: Final = 2
-_DONT_EXIT: Final = 0x8000
-_UTF8: Final = 1
-_TIED_IPA: Final = 0x02 | 1 << 7 | 0x361 << 8
 
 
 class EspeakPaths(NamedTuple):
@@ -31,44 +30,50 @@ class EspeakPaths(NamedTuple):
     data: str
 
 
-class _Voice(ctypes.Structure):
-    """The first fields of espeak_VOICE; `languages` begins with a byte of priority."""
-
-    _fields_ = (("name", ctypes.c_char_p), ("languages", ctypes.c_char_p), ("identifier", ctypes.c_char_p))
-
-
 class _Library:
-    """The loaded library and its current voice. Raises OSError if it does not start."""
+    """The library, in a process of its own. Raises OSError if it does not start."""
 
     def __init__(self, paths: EspeakPaths) -> None:
-        self.lock = threading.Lock()
-        self._set: bytes | None = None
-        self._calls = calls = ctypes.CDLL(paths.library)
-        calls.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(_Voice))
-        calls.espeak_TextToPhonemes.restype = ctypes.c_char_p
-        if not (Path(paths.data) / "phontab").is_file():
-            raise OSError(f"there is no espeak-ng data in {paths.data}")
-        if calls.espeak_Initialize(_SYNCHRONOUS, 0, paths.data.encode(), _DONT_EXIT) <= 0:
-            raise OSError(f"espeak-ng does not start with the data in {paths.data}")
-        # Several voices may speak a language. espeak-ng lists its preferred one first.
-        self.voices: dict[str, bytes] = {}
-        listed = calls.espeak_ListVoices(None)
-        while listed and listed[0]:
-            voice = listed[0].contents
-            self.voices.setdefault(voice.languages[1:].decode(), voice.identifier)
-            listed = ctypes.cast(ctypes.addressof(listed[0]) + ctypes.sizeof(ctypes.c_void_p), type(listed))
+        self._lock = threading.Lock()
+        self._paths = paths
+        self._start()
+        atexit.register(self._end)
 
-    def phonemes(self, voice: bytes, text: bytes) -> str:
-        """Return the IPA of UTF-8 `text`. The caller holds the lock. Raises OSError for a voice without data."""
-        if voice != self._set:
-            if self._calls.espeak_SetVoiceByName(voice):
-                raise OSError(f"espeak-ng cannot load its voice {voice.decode()}")
-            self._set = voice
-        left = ctypes.c_char_p(text)
-        found = []
-        while left.value is not None:
-            found.append((self._calls.espeak_TextToPhonemes(ctypes.byref(left), _UTF8, _TIED_IPA) or b"").decode())
-        return " ".join(found)
+    def _end(self) -> bytes:
+        """End the process and return what it says of why it could not start."""
+        return self._process.communicate()[1]
+
+    def _start(self) -> None:
+        # A session of its own: Ctrl-C is for the server.
+        self._process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-I", "-S", espeak_process.__file__, *self._paths],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        line = self._line()
+        if not line:
+            raise OSError(self._end().decode(errors="replace").strip() or "it ended at once")
+        self.voices: dict[str, str] = json.loads(line)
+
+    def phonemes(self, voice: str, text: str) -> str:
+        """Return the IPA of `text`, or "" where the library died of it. Raises OSError for a voice without data."""
+        with self._lock:
+            line = self._line(f"{voice}\0{text}\n")
+            if not line:
+                self._end()
+                self._start()
+        if line == f"{espeak_process.VOICE_FAILED}\n":
+            raise OSError(f"espeak-ng cannot load its voice {voice}")
+        return line
+
+    def _line(self, request: str = "") -> str:
+        """Write `request` and return the next line; "" where the process has ended."""
+        requests, replies = self._process.stdin, self._process.stdout
+        if requests is None or replies is None:
+            return ""
+        with suppress(BrokenPipeError):
+            requests.write(request.encode())
+            requests.flush()
+        return replies.readline().decode()
 
 
 class Espeak:
@@ -84,8 +89,7 @@ class Espeak:
 
     def phonemes(self, text: str) -> str:
         """Return IPA with stress marks, words separated by one space, and U+0361 tying the parts of one sound."""
-        with self._library.lock:
-            ipa = self._library.phonemes(self._voice, _CONTROL.sub(" ", text).encode())
+        ipa = self._library.phonemes(self._voice, _CONTROL.sub(" ", text))
         return " ".join(_FLAG.sub("", ipa).split())
 
 

@@ -13,8 +13,10 @@ from starlette.types import Message
 from app.engine.admission import Admission, TokenBucket
 from app.server.exchange import ClientGoneError, run_until
 
-# Messages that are read before they are carried out.
+# Messages that are read before they are carried out, and bytes of one that no other is read ahead of: there are many
+# sockets.
 INBOX = 4
+AHEAD: Final = 65_536
 # Share of the event loop's time that one socket's text may take, and the seconds of it that it may take at once.
 # A language model's text takes a hundredth.
 SHARE: Final = 0.1
@@ -52,13 +54,17 @@ class Inbox:
             if message["type"] == "websocket.disconnect":
                 self._gone.set()
             await self._messages.put(message)
+            if len(message.get("text") or message.get("bytes") or "") > AHEAD:
+                del message
+                await self._messages.join()
 
     async def frame(self) -> str | bytes:
         """Wait for the next frame. Raises SocketClosedError after the last."""
         return self._read(await self._messages.get())
 
     def waiting(self) -> str | bytes | None:
-        """Return the next frame if it is there already. Raises SocketClosedError after the last."""
+        """Return the next frame if it is there; the one before is done. Raises SocketClosedError after the last."""
+        self._messages.task_done()
         return None if self._messages.empty() else self._read(self._messages.get_nowait())
 
     @staticmethod

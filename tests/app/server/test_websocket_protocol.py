@@ -50,9 +50,9 @@ async def flood(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextmanager
-def listening(ping_seconds: float, app: ASGIApp = collect) -> Iterator[tuple[str, int]]:
+def listening(ping_seconds: float, app: ASGIApp = collect, most: int = 1_000) -> Iterator[tuple[str, int]]:
     config = uvicorn.Config(
-        app, port=0, ws=partial(WebSocketProtocol, Connections(LIMITS)), ws_max_size=1_000,  # type: ignore[arg-type]
+        app, port=0, ws=partial(WebSocketProtocol, Connections(LIMITS)), ws_max_size=most,  # type: ignore[arg-type]
         ws_ping_interval=ping_seconds, ws_ping_timeout=ping_seconds, lifespan="off", log_config=None,
         timeout_graceful_shutdown=1,
     )  # fmt: skip
@@ -233,3 +233,42 @@ def test_who_sends_too_much_is_told_before_the_connection_ends(talk: Talk) -> No
     head = struct.pack("!BBQ", 0x80 | TEXT, 0x80 | 127, 3_000_000) + bytes(4)
     (answer,) = talk(head + b"x" * 3_000_000)
     assert code(answer) == 1009
+
+
+async def unhurried(scope: Scope, receive: Receive, send: Send) -> None:
+    """Take a while for each message, and send how many others were read meanwhile."""
+    await send({"type": "websocket.accept"})
+    while (await receive())["type"] in ("websocket.connect", "websocket.receive"):
+        await asyncio.sleep(0.1)
+        await send({"type": "websocket.send", "text": str(receive.__self__.queue.qsize())})  # type: ignore[attr-defined]
+    raised.append(None)
+
+
+def test_nothing_is_read_ahead_of_a_large_message_and_its_text_takes_its_bytes_of_memory() -> None:
+    raised.clear()
+    with listening(60, unhurried, 400_000) as address, Wire(address) as wire:
+        wire.send(upgrade(address, "/", HEADERS))
+        wire.read_until(b"\r\n\r\n")
+        wide = "🦜".encode() + b"x" * 90_000
+        wire.send((frame(b"x" * 200_000) + frame(wide)) * 2 + frame(wide[:-1] + b"x" * 10_000) + frame(b"x") * 100)
+        answers = [wire.frame() for _ in range(6)]
+        assert [data for _, data in answers[1:5]] == [b"0"] * 4
+        assert code(answers[5]) == 1009
+
+
+def test_a_client_whose_large_message_is_refused_sees_the_end() -> None:
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+        await receive(), await receive()
+        await send({"type": "websocket.close", "code": 1008})
+
+    with listening(60, refuse, 400_000) as address, Wire(address) as wire:
+        wire.send(upgrade(address, "/", HEADERS))
+        wire.read_until(b"\r\n\r\n")
+        wire.send(frame(b"x" * 200_000) + frame(b"x" * 200_000))
+        assert code(wire.frame()) == 1008
+        wire.send(NORMAL)
+        began = time.monotonic()
+        with pytest.raises(EOFError):
+            wire.frame()
+        assert time.monotonic() - began < 5

@@ -117,6 +117,26 @@ def test_data_that_espeak_cannot_use_does_not_end_the_process(damage: str, tmp_p
     assert "letter by letter" in done.stderr
 
 
+DEADLY = """
+from app.text import espeak
+from app.text.planner import Phonemizer
+voice = espeak.get_espeak("en-us")
+assert voice.phonemes("'s" * 68) == ""
+assert voice.phonemes("bat") == "b\u02c8\u00e6t"
+voice._library._process.kill()
+voice._library._process.wait()
+assert voice.phonemes("'s" * 68) == ""
+assert voice.phonemes("bat") == "b\u02c8\u00e6t"
+for language in ("en-us", "fr-fr", "it", "hi"):
+    assert list(Phonemizer(language).segments("a." * 200 + " " + "'s" * 200 + " " + "\u0939\u0968-" * 40))
+"""
+
+
+def test_words_that_espeak_dies_of_do_not_end_the_process() -> None:
+    done = subprocess.run([sys.executable, "-c", DEADLY], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 def test_voices_that_alternate_keep_their_own_sounds() -> None:
     words, voices = ["bonjour", "nation", "garage"], [espeak.get_espeak(tag) for tag in ("fr-fr", "en-us", "it")]
     spoken = [[voice.phonemes(word) for word in words] for voice in voices if voice is not None]
