@@ -27,6 +27,8 @@ from tests.processes import Process, serve_stand_ins
 KEY = "key-0123456789-0123456789"
 BEARER = {"authorization": f"Bearer {KEY}"}
 VOICES = "/v1/audio/voices"
+# A name with a slash may name a model.
+NO_VOICE = ((400, "unknown_voice"), (404, "model_not_found"))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,7 @@ def test_no_reference_is_followed(server: Process) -> None:
                     assert refused.status_code == 400
             assert upload(server, reference.encode() * 50).status_code == 400
             for voice in (reference, {"id": reference}):
-                assert code(speak(server, voice=voice, model="parrot")) == (400, "unknown_voice")
+                assert code(speak(server, voice=voice, model="parrot")) in NO_VOICE
         assert speak(server, model=url).status_code == 404
         with pytest.raises(TimeoutError):
             listener.accept()
@@ -112,7 +114,7 @@ def test_names_never_become_paths(server: Process) -> None:
                     answer = client.request(method, f"{VOICES}/{quoted}")
                     assert answer.status_code in (404, 405), (method, quoted)
                     assert b"secret\n" not in answer.content and KEY.encode() not in answer.content
-            assert code(speak(server, voice=name, model="parrot")) == (400, "unknown_voice")
+            assert code(speak(server, voice=name, model="parrot")) in NO_VOICE
             assert code(speak(server, model=name)) == (404, "model_not_found")
         # Written by hand: a client's library would tidy the path up.
         for target in ("/web/../config.py", "/web/..%2fconfig.py", "/web/%2e%2e/config.py", "/web//etc/passwd"):

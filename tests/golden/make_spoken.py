@@ -14,7 +14,7 @@ from app.config import Settings
 from app.speech.service import SpeechOptions
 from models.timeline import Timeline
 
-TEXT = "Please open the window and close the door. She has lived in the city for twenty years."
+TEXT = "Please open the window and close the door. She has been in the city for twenty years."
 RATE = 16_000
 SAMPLES = 90_080  # tests count on its seconds
 
@@ -24,7 +24,7 @@ async def _spoken() -> np.ndarray:
         pieces = [
             pcm
             async for pcm in speech.speak(
-                TEXT, SpeechOptions(voice="am_michael", speed=0.9, pauses={"sentence": 0.2}), Timeline()
+                TEXT, SpeechOptions(voice="am_michael", speed=0.82, pauses={"sentence": 0.3}), Timeline()
             )
         ]
         pcm = soxr.resample(np.concatenate(pieces), speech.synthesizer.sample_rate, RATE)

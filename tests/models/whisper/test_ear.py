@@ -203,7 +203,7 @@ def test_the_score_of_a_draft_is_that_of_all_its_paths_beside_the_best_one(token
     assert draft_score(scores[:0], []) == 0.0
 
 
-SPOKEN = "Please open the window and close the door. She has lived in the city for twenty years."
+SPOKEN = "Please open the window and close the door. She has been in the city for twenty years."
 FOLDER = Path(__file__).parents[3]
 
 

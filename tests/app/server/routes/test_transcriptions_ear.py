@@ -20,7 +20,7 @@ from tests.app.conftest import Running, ToneCatalog, start, stop
 
 RATE = 16_000
 PERSON = Path(__file__).parents[3] / "golden" / "person.ogg"
-TEXT = "Please open the window and close the door. She has lived in the city for twenty years."
+TEXT = "Please open the window and close the door. She has been in the city for twenty years."
 
 
 @pytest.fixture(scope="module")
