@@ -12,12 +12,12 @@ from typing import Final
 
 from app.documents.types import DocumentError
 
-MOST_ENTRIES: Final = 20_000
+MAX_ENTRIES: Final = 20_000
 # Bytes after decompression: of one part, and of all that are read.
-MOST_PART: Final = 64 << 20
-MOST_TOTAL: Final = 512 << 20
+MAX_PART: Final = 64 << 20
+MAX_TOTAL: Final = 512 << 20
 # Marks "<" of all parts: a million takes about three seconds.
-MOST_TAGS: Final = 2_000_000
+MAX_TAGS: Final = 2_000_000
 
 _ENCRYPTED: Final = 1
 # NotImplementedError is one of RuntimeError.
@@ -30,8 +30,8 @@ class Archive:
 
     kind: str
     _file: zipfile.ZipFile
-    _left: int = MOST_TOTAL
-    _tags_left: int = MOST_TAGS
+    _left: int = MAX_TOTAL
+    _tags_left: int = MAX_TAGS
 
     @classmethod
     def open(cls, data: bytes, kind: str) -> Archive:
@@ -41,19 +41,19 @@ class Archive:
         except (zipfile.BadZipFile, ValueError, OSError, EOFError, UnicodeDecodeError, NotImplementedError) as error:
             raise DocumentError(f"The file is no {kind} file: it is no zip archive, or a damaged one.") from error
         entries = file.infolist()
-        if len(entries) > MOST_ENTRIES:
-            raise DocumentError(f"The {kind} file has {len(entries)} entries; at most {MOST_ENTRIES} are accepted.")
+        if len(entries) > MAX_ENTRIES:
+            raise DocumentError(f"The {kind} file has {len(entries)} entries; at most {MAX_ENTRIES} are accepted.")
         for entry in entries:
             _check(entry, kind)
-        if sum(entry.file_size for entry in entries) > MOST_TOTAL:
-            raise DocumentError(f"The {kind} file unpacks to more than {MOST_TOTAL >> 20} MB, which is the limit.")
+        if sum(entry.file_size for entry in entries) > MAX_TOTAL:
+            raise DocumentError(f"The {kind} file unpacks to more than {MAX_TOTAL >> 20} MB, which is the limit.")
         return cls(kind, file)
 
     def has(self, name: str) -> bool:
         """Return whether the archive has a part of this name."""
         return name in self._file.NameToInfo
 
-    def read(self, name: str, most: int = MOST_PART) -> bytes:
+    def read(self, name: str, most: int = MAX_PART) -> bytes:
         """Return the bytes of a part. Raises DocumentError: absent, damaged, or more than `most` bytes."""
         if not self.has(name):
             raise DocumentError(f"The {self.kind} file lacks its part '{name[:200]}'.")
@@ -73,7 +73,7 @@ class Archive:
         data = self.read(name)
         self._tags_left -= data.count(b"<")
         if self._tags_left < 0:
-            raise DocumentError(f"The {self.kind} file has more than {MOST_TAGS} tags, which is the limit.")
+            raise DocumentError(f"The {self.kind} file has more than {MAX_TAGS} tags, which is the limit.")
         return data
 
     def check_markup(self, names: Iterable[str]) -> None:
@@ -89,7 +89,7 @@ def _check(entry: zipfile.ZipInfo, kind: str) -> None:
         raise DocumentError(f"The {kind} file has an entry outside of itself: '{name[:200]}'.")
     if entry.flag_bits & _ENCRYPTED:
         raise DocumentError(f"The {kind} file is encrypted. Send it without a password.")
-    if entry.file_size > MOST_PART:
+    if entry.file_size > MAX_PART:
         raise DocumentError(
-            f"The part '{name[:200]}' of the {kind} file unpacks to more than {MOST_PART >> 20} MB, which is the limit."
+            f"The part '{name[:200]}' of the {kind} file unpacks to more than {MAX_PART >> 20} MB, which is the limit."
         )

@@ -15,7 +15,7 @@ from app.documents.types import DocumentError
 from app.text.word_sets import word_set
 
 # Marks "<" of a page: its tree takes about 200 bytes for each.
-MOST_TAGS: Final = 1_000_000
+MAX_TAGS: Final = 1_000_000
 
 Element = Any
 """Element of lxml, whose types have no annotations."""
@@ -132,8 +132,8 @@ def parse_page_text(text: str, name: str) -> Element:
     """Return the root of a page, as `parse_page`."""
     strict = bool(_DECLARATION.match(text)) or "http://www.w3.org/1999/xhtml" in text[:4096]
     text = _without_entities(text, name)
-    if text.count("<") > MOST_TAGS:
-        raise DocumentError(f"The page '{name[:200]}' has more than {MOST_TAGS} tags, which is the limit.")
+    if text.count("<") > MAX_TAGS:
+        raise DocumentError(f"The page '{name[:200]}' has more than {MAX_TAGS} tags, which is the limit.")
     if strict:
         # HTML's rules for an element without a content, such as <title/>, differ.
         try:
