@@ -6,6 +6,8 @@ After StyleTTS 2 as the reference package (`kokoro` 0.9.4) has it; parameter nam
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +28,18 @@ from training.layers import (
 from training.voices import VOICES
 
 Config = dict[str, Any]
+
+
+# Widths of Kokoro that its own configuration does not name.
+KOKORO: Config = {"decoder_dim": 1024, "residual_dim": 64}
+
+
+def read_config(folder: Path) -> Config:
+    """Return the configuration of a checkpoint in Kokoro's layout, as `HouseVoice` takes it."""
+    config: Config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    albert = {key: value for key, value in config["plbert"].items() if key != "dropout"}
+    config = KOKORO | {"text_encoder_layers": config["n_layer"]} | config
+    return config | {"plbert": {"embedding_size": 128} | albert}
 
 
 class TextEncoder(nn.Module):

@@ -6,7 +6,6 @@ without the noise of its source: the same phonemes then always give the same sam
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from training.model import Config, HouseVoice
+from training.model import HouseVoice, read_config
 from training.voices import VOICES
 
 # Lengths of utterances are multiples of so many frames, so that a batch needs no padding in time; the longer, the
@@ -32,7 +31,6 @@ MIN_TOKENS, MAX_TOKENS = 3, 512
 AT_ONCE = 2048  # lines whose durations are computed before utterances of one length are gathered
 MAX_BATCH_FRAMES = 4800
 _ROWS = 64  # of a batch of tokens
-KOKORO: Config = {"decoder_dim": 1024, "residual_dim": 64}  # widths that its own configuration does not name
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +150,8 @@ class Teacher(Prosody):
             FileNotFoundError: The folder lacks a file.
             ValueError: The weights are not Kokoro's, or a voice is not there.
         """
-        config: Config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = read_config(folder)
         self.vocabulary: dict[str, int] = config["vocab"]
-        albert = {key: value for key, value in config["plbert"].items() if key != "dropout"}
-        config = KOKORO | {"text_encoder_layers": config["n_layer"]} | config
-        config["plbert"] = {"embedding_size": 128} | albert
         network = HouseVoice(config, voices=1)
         state = load_file(folder / "kokoro-v1_0.safetensors")
         lacking = {name for name, _ in network.named_parameters()} - state.keys() - {"voices.weight"}

@@ -7,12 +7,11 @@ share a batch of the decoder: its norms are over time, and would hear padding.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from torch import Tensor
 
 from training.ear.features import RATE
 from training.ear.lines import Line
-from training.model import HouseVoice
+from training.model import HouseVoice, read_config
 
 FRAME_SECONDS = 0.025
 ROUND = 8  # frames: totals are multiples, so that groups are large
@@ -87,10 +86,7 @@ def load(folder: Path, device: torch.device) -> tuple[HouseVoice, dict[str, int]
 
     Raises ValueError where weights are missing.
     """
-    config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config = {"decoder_dim": 1024, "residual_dim": 64, "text_encoder_layers": config["n_layer"]} | config
-    albert = {name: value for name, value in config["plbert"].items() if name != "dropout"}
-    config["plbert"] = {"embedding_size": 128} | albert
+    config = read_config(folder)
     network = HouseVoice(config, voices=1)
     given, wanted = _arrays(folder), network.state_dict()
     missing = [name for name in wanted if name not in given and not name.startswith("voices.")]
