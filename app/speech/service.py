@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -197,16 +198,24 @@ class SpeechService:
         self.default_model = catalog.default()
         self.front_end: Literal["loading", "ready", "failed"] = "loading"
 
-    async def warm(self, language: str = "en-us") -> None:
-        """Load the lexicons of `language`; `front_end` tells how that went."""
+    async def warm(self) -> None:
+        """Load what English text needs; `front_end` tells how that went. Then what the default model's voices need."""
         try:
-            phonemizer = await self._phonemizer(language)
-            await self.g2p.run(phonemizer.warm)
+            await self._warm("en-us")
         except Exception:  # whatever it is, /readyz must say so rather than wait for ever
-            log.exception("text in %s cannot be phonemized", language)
+            log.exception("English text cannot be phonemized")
             self.front_end = "failed"
-        else:
-            self.front_end = "ready"
+            return
+        self.front_end = "ready"
+        with suppress(errors.ServiceError):  # its files are not there: a request is told
+            _, model = await self.describe(None)
+            for language in dict.fromkeys(voice.language for voice in model.voices):
+                with suppress(TextError):  # its extra is not installed, likewise
+                    await self._warm(language)
+
+    async def _warm(self, language: str) -> None:
+        phonemizer = await self._phonemizer(language)
+        await self.g2p.run(phonemizer.warm)
 
     def close(self) -> None:
         """End the threads besides the model's."""

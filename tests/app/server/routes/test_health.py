@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from models.contract import AudioChunk
+from app.text import planner
+from models.contract import AudioChunk, Voice
 
 
 def samples(server: Any, name: str = "") -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -80,6 +81,15 @@ def test_readyz_shows_the_warm_up_and_then_says_yes(start_server: Any, tone: Any
     assert value(running, "nightingale_ready") == 1
     assert value(running, "nightingale_warmup_seconds", model="tone") > 0
     assert speak(running, input="Hi.").status_code == 200
+
+
+def test_the_languages_of_the_default_model_s_voices_are_made_ready(
+    start_server: Any, tone: Any, wait_until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner, "_made", {})
+    tone.voices += (Voice("breton", "br", "female"), Voice("alto", "it", "female"))
+    start_server(tone=tone)
+    assert wait_until(lambda: planner.made_phonemizer("it") is not None)
 
 
 def test_a_model_that_does_not_load_stops_readiness_and_tells_no_path(
