@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 # Any name of the catalog that recognizes speech: its weights are replaced.
 NAME: Final = "whisper-tiny"
-PIECE: Final = 0.1
+CHUNK_SECONDS: Final = 0.1
 TOKENS_PER_WORD: Final = 1.4
 # The recognizer in the box, and the smallest of Whisper's.
 SIZES: Final = {
@@ -310,7 +310,7 @@ async def interpret(arguments: argparse.Namespace) -> Report:
 
 
 async def _feed(session: Any, pcm: Pcm, rounds: int, *, fast: bool) -> None:
-    size, begun = round(PIECE * SAMPLE_RATE), time.monotonic()
+    size, begun = round(CHUNK_SECONDS * SAMPLE_RATE), time.monotonic()
     sent = 0.0
     for _ in range(rounds):
         for start in range(0, pcm.size, size):

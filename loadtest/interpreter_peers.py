@@ -48,7 +48,7 @@ from app.audio.pcm import to_int16
 from app.audio.vad import SAMPLE_RATE
 from app.config import load_settings
 from app.text.planner import get_phonemizer
-from app.text.types import Utterance
+from app.text.types import PhonemizedSentence
 from loadtest import fake_kokoro, fixed_sentence, nllb_peers, whisper_peers
 from loadtest.cascade import FRAME, POINTS, REST, SENTENCE, TRANSLATION, Recording, Row, Setup, check, commands
 from loadtest.cascade import NAME as THEIRS
@@ -103,7 +103,7 @@ def write(folder: Path, options: argparse.Namespace, seconds: float) -> Setup:
 def phonemes(text: str) -> int:
     """Return the number of phonemes of a French text."""
     parts = get_phonemizer("fr-fr").segments(text)
-    return sum(len(part.phonemes) for part in parts if isinstance(part, Utterance))
+    return sum(len(part.phonemes) for part in parts if isinstance(part, PhonemizedSentence))
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from models.kokoro import adain_kernels
 from models.kokoro.adain_block import AdainResBlock
 from models.kokoro.albert import AlbertEncoder
 from models.kokoro.config import AlbertConfig
-from models.kokoro.generator import ResBlock, mean_bias
+from models.kokoro.generator import AdaINResBlock, mean_bias
 from models.kokoro.source import harmonics_kernel, harmonics_reference
 from models.layers import residual_blocks
 from models.layers.adain import adain_kernel, adain_leaky_reference, adain_snake_reference
@@ -39,7 +39,7 @@ from models.layers.vocoder import merge
 CALLS = 10  # evaluated together, so that the wait for the GPU is shared
 HIDDEN, STEP = 256, 300  # an LSTM's units of a direction; samples of half a frame
 STYLE = 128  # numbers of a voice's half
-MOST_APART = 0.02  # bfloat16's rounding; float32 is a hundred times closer
+MAX_RELATIVE_ERROR = 0.02  # bfloat16's rounding; float32 is a hundred times closer
 SENTENCES = {4: 30, 50: 160}
 """Frames by phonemes."""
 
@@ -124,7 +124,7 @@ def curves_case(frames: int, width: int = 512) -> Case:
 
 def stage_case(length: int, channels: int) -> Case:
     """Return three residual blocks of the generator over x [1, length, channels]."""
-    blocks = [ResBlock(channels, taps, (1, 3, 5), STYLE) for taps in (3, 7, 11)]
+    blocks = [AdaINResBlock(channels, taps, (1, 3, 5), STYLE) for taps in (3, 7, 11)]
     for block in blocks:
         drawn(block)
         block.lower()
@@ -204,7 +204,7 @@ def row(case: Case, rounds: int) -> str:
     difference = relative_difference(case.kernel(), case.plain())
     times = [(microseconds(case.kernel), microseconds(case.plain)) for _ in range(rounds + 2)][2:]
     kernel, plain = (statistics.median(each) for each in zip(*times, strict=True))
-    found = f"{difference:.1e}" if difference <= MOST_APART else f"DIFFERS by {difference:.1e}"
+    found = f"{difference:.1e}" if difference <= MAX_RELATIVE_ERROR else f"DIFFERS by {difference:.1e}"
     return f"| {case.name} | {kernel:.1f} | {plain:.1f} | {case.bytes / kernel / 1e3:.1f} | {found} |"
 
 

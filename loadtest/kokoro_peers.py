@@ -226,12 +226,12 @@ def real_files(built: Path, folder: Path) -> dict[str, str]:
 def real_ids(text: str, files: dict[str, str]) -> list[int]:
     """Return the ids of an English text, with their boundaries, as this project's front end reads it."""
     from app.text.planner import get_phonemizer
-    from app.text.types import Utterance
+    from app.text.types import PhonemizedSentence
     from models.kokoro.text import tokenize
 
     vocabulary = json.loads(Path(files["config"]).read_text(encoding="utf-8"))["vocab"]
     found = get_phonemizer("en-us").segments(text, symbols=frozenset(vocabulary), max_phonemes=510)
-    phonemes = "".join(segment.phonemes for segment in found if isinstance(segment, Utterance))
+    phonemes = "".join(segment.phonemes for segment in found if isinstance(segment, PhonemizedSentence))
     return tokenize(phonemes, vocabulary, 510)[0]
 
 

@@ -36,7 +36,7 @@ from loadtest.report import Step
 
 UNITS = {"clients": "clients", "rate": "requests/s", "streams": "live streams"}
 # Most requests under way at once: a server far beyond its knee would otherwise fill this program's memory.
-MOST_UNDER_WAY = 2_000
+MAX_CONCURRENT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ async def run(load: Load, level: float) -> tuple[Step, list[Trace]]:
             nonlocal under_way
             request = requests[index]
             await asyncio.sleep(max(0.0, request.due - target.clock()))
-            if under_way >= MOST_UNDER_WAY:
+            if under_way >= MAX_CONCURRENT:
                 now = target.clock()
                 traces.append(Trace(request.surface, request.due, now, end=now, error="not sent"))
                 return

@@ -39,9 +39,9 @@ from models.layers.kernels.device import gpu
 from models.nllb import search
 from models.nllb.config import NllbConfig
 from models.nllb.network import Nllb
-from models.nllb.search import SearchTask
-from models.nllb.steps import CompiledNetwork
-from models.nllb.vocabulary import Head
+from models.nllb.search import TranslationTask
+from models.nllb.steps import CompiledM2M100
+from models.nllb.vocabulary import OutputProjection
 from models.nllb.weights import load_weights, official_shapes
 
 # Peers import what else they measure inside their own processes.
@@ -115,7 +115,7 @@ class Ours:
         dtype = mx.bfloat16 if options.dtype == "bfloat16" and not on_cpu() else mx.float32
         load_weights(self.network, read_arrays(path), "random", dtype)
         self.network.lower(options.bits)
-        self.stages = CompiledNetwork(self.network, padded=not on_cpu(), kernels=not plain)
+        self.stages = CompiledM2M100(self.network, padded=not on_cpu(), kernels=not plain)
         self.target = options.target
         ids = None
         if options.shortlist:
@@ -123,10 +123,10 @@ class Ours:
                 np.random.RandomState(1).choice(np.arange(4, self.size.pieces), options.shortlist - 4, replace=False)
             )
             ids = np.concatenate([np.arange(4), ids]).astype(np.int32)
-        self.head: Head = self.network.shared.head(ids)
+        self.head: OutputProjection = self.network.shared.head(ids)
 
     def __call__(self, given: list[list[int]]) -> int:
-        sentences = [SearchTask(source, self.size.target, self.target) for source in given]
+        sentences = [TranslationTask(source, self.size.target, self.target) for source in given]
         group = self.stages.encode(given, self.head, self.target)
         found = search.greedy(self.stages, group, sentences, lambda: False)
         return sum(len(item[1][0].tokens) for item in found if item is not None)
@@ -138,7 +138,7 @@ class Ours:
             start = time.perf_counter()
             group = self.stages.encode(given, self.head, self.target)
             middle = time.perf_counter()
-            sentences = [SearchTask(source, self.size.target, self.target) for source in given]
+            sentences = [TranslationTask(source, self.size.target, self.target) for source in given]
             for _ in search.greedy(self.stages, group, sentences, lambda: False):
                 pass
             encode.append((middle - start) * 1e3)

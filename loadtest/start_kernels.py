@@ -50,14 +50,14 @@ def nllb(_: Path) -> Callable[[], Any]:
     from loadtest.official import NLLB
     from models.nllb.config import NllbConfig
     from models.nllb.network import Nllb
-    from models.nllb.steps import CompiledNetwork
+    from models.nllb.steps import CompiledM2M100
     from models.nllb.weights import load_weights
 
     network = Nllb(NllbConfig(**NLLB))
     load_weights(network, random_arrays(network.config), "random", mx.bfloat16)
     network.lower(0)
     mx.eval(network.parameters())
-    return lambda: CompiledNetwork(network, padded=True)
+    return lambda: CompiledM2M100(network, padded=True)
 
 
 def t3(_: Path) -> Callable[[], Any]:

@@ -40,12 +40,12 @@ from app.engine.model_loader import ModelLoads
 from app.engine.worker import ModelWorker
 from app.observability.metrics import Labels
 from app.recognition.agreement import PolicyName
-from app.recognition.events import Hypothesis, LiveOptions, Utterance
+from app.recognition.events import LiveHypothesis, LiveOptions, LiveUtterance
 from app.recognition.service import RecognitionService
 from app.speech.service import SpeechOptions
 from models.timeline import Timeline
 
-PIECE = 0.1
+CHUNK_SECONDS = 0.1
 # Silence before and after each sentence: the pause that ends its utterance.
 SILENCE = 1.0
 TEXTS = (
@@ -143,7 +143,7 @@ async def measure(
     begun = time.perf_counter()
 
     async def push() -> None:
-        step = round(PIECE * SAMPLE_RATE)
+        step = round(CHUNK_SECONDS * SAMPLE_RATE)
         for start in range(0, spoken.pcm.size, step):
             if speed:
                 due = begun + min(start + step, spoken.pcm.size) / SAMPLE_RATE / speed
@@ -160,12 +160,12 @@ async def measure(
     ended = 0.0
     async for event in live:
         now = (time.perf_counter() - begun) * (speed or 1)
-        if isinstance(event, Hypothesis):
+        if isinstance(event, LiveHypothesis):
             words = words_of(event.committed + event.pending)
             into.flicker += changed(shown.get(event.item, []), words)
             shown[event.item] = words
             committed = len(words_of(event.committed))
-        elif isinstance(event, Utterance):
+        elif isinstance(event, LiveUtterance):
             words = words_of(event.text)
             into.flicker += changed(shown.get(event.item, []), words)
             final += words

@@ -30,10 +30,10 @@ import numpy.typing as npt
 from models.backend import device_name, mx, on_cpu, release_thread  # before torch: BLAS order
 from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
-from models.chatterbox.t3.decoder import Decoder, Step
+from models.chatterbox.t3.decoder import Step, T3Decoder
 from models.chatterbox.t3.kernels.choice import choose_draw, draw_differences
-from models.chatterbox.t3.kernels.cuda import CudaStep
-from models.chatterbox.t3.kernels.metal import MetalStep
+from models.chatterbox.t3.kernels.cuda import T3CudaStep
+from models.chatterbox.t3.kernels.metal import T3MetalStep
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import NextToken
 from models.chatterbox.t3.state import DecodeRequest, VoicePrompt
@@ -231,7 +231,7 @@ def drawn(config: T3Config, next_token: NextToken, rows: int, tokens: int, round
 
 def decoded(model: T3, step: Step | None, next_token: NextToken, tokens: int, rounds: int) -> list[float]:
     """Milliseconds a token of the whole decoder, for a sentence of exactly so many."""
-    decoder = Decoder(model, step=step, next_token=next_token)
+    decoder = T3Decoder(model, step=step, next_token=next_token)
     config = model.config
     voice = VoicePrompt(mx.random.normal((config.speaker,)), mx.arange(config.prompt_tokens))
     rules = sampling.rules(config, Sampling(), exact=True)
@@ -297,12 +297,12 @@ def main() -> None:
 
     model = network(config, arrays, mx.bfloat16, options.bits)
     steps: dict[str, Step] = {"plain": model.advance}
-    if CudaStep.available(model):
+    if T3CudaStep.available(model):
         start = time.perf_counter()
-        steps["fused"] = CudaStep(model)
+        steps["fused"] = T3CudaStep(model)
         print(f"weights joined in {time.perf_counter() - start:.1f} s")
-    elif MetalStep.available(model):
-        steps["phased"] = MetalStep(model)
+    elif T3MetalStep.available(model):
+        steps["phased"] = T3MetalStep(model)
     runs = {name: ours(model, step, embeddings, tokens) for name, step in steps.items()}
     if (
         importlib.util.find_spec("torch")

@@ -33,7 +33,7 @@ from loadtest.t3_kernels import random_arrays
 from models.backend import device_name, memory, mx
 from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
-from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.decoder import T3Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Guess, Lookup
 from models.chatterbox.t3.kernels.choice import choose_attend, choose_draw, choose_step
@@ -80,7 +80,7 @@ class Oracle:
     """Draft that is always right: only the cost of verifying is left. No draft could gain more."""
 
     def __init__(self, network: T3, request: DecodeRequest) -> None:
-        items = Decoder(network).decode(request, Timeline(), lambda: False)
+        items = T3Decoder(network).decode(request, Timeline(), lambda: False)
         self._known = [token for token in items if token is not None]
 
     def begin(self, request: DecodeRequest) -> Oracle:
@@ -135,7 +135,7 @@ def divergence(whole: Logits, other: Logits) -> float:
     return float((np.exp(p) * (p - q)).sum(-1).mean())
 
 
-def held(network: T3, decoder: Decoder, request: DecodeRequest) -> float:
+def held(network: T3, decoder: T3Decoder, request: DecodeRequest) -> float:
     """Return the MiB of MLX's arrays, with those of a request's cache."""
     state = decoder.begin(request)
     mx.eval(state.cache)
@@ -164,7 +164,7 @@ def measure(
     step = choose_step(network) if not option.cache_bits and draft is None else None  # as in the pipeline
     next_token = choose_draw(config) if draft is None else None
     network.attend = choose_attend(network)
-    decoder = Decoder(network, cache_bits=option.cache_bits, step=step, next_token=next_token, draft=draft)
+    decoder = T3Decoder(network, cache_bits=option.cache_bits, step=step, next_token=next_token, draft=draft)
     mib = held(network, decoder, request)
     steps, prefills, drafted, accepted = [], [], 0, 0
     for number in range(args.rounds + 1):  # the first compiles

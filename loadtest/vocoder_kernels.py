@@ -24,7 +24,7 @@ from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
 from models.layers.kernels.agreement import relative_difference
 from models.layers.kernels.device import gpu
 
-MOST_APART = 0.05  # of samples: rounding in 36 products, one after the other
+MAX_RELATIVE_ERROR = 0.05  # of samples: rounding in 36 products, one after the other
 
 
 def network(*, half: bool) -> HiFT:
@@ -73,7 +73,7 @@ def table(rounds: int, sizes: Sequence[int]) -> str:
         rows = [(milliseconds(fast, mel), milliseconds(plain, mel)) for _ in range(rounds + 3)][3:]
         ours, theirs = (statistics.median(row[which][0] for row in rows) for which in (0, 1))
         apart = relative_difference(rows[0][0][1], rows[0][1][1])
-        found = f"{apart:.1e}" if apart <= MOST_APART else f"DIFFERS by {apart:.1e}"
+        found = f"{apart:.1e}" if apart <= MAX_RELATIVE_ERROR else f"DIFFERS by {apart:.1e}"
         lines.append(f"| {frames} | {ours:.2f} | {theirs:.2f} | {theirs / ours:.2f} | {found} |")
     return "\n".join(lines)
 

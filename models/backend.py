@@ -48,7 +48,7 @@ _CACHE_BYTES = 1 << 30
 # A sentence of a few seconds needs less, and keeps its pages for the next one.
 FREE_BYTES = 48 << 20
 MANY_BYTES = 128 << 20
-MOST_SHAPES = 64
+MAX_SHAPES = 64
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -202,7 +202,7 @@ def note_shape(*shape: Hashable) -> None:
     """Register a shape before it is computed, on the computing thread; drop all traces after too many shapes."""
     if shape in _seen:
         return
-    if len(_seen) >= MOST_SHAPES:
+    if len(_seen) >= MAX_SHAPES:
         _seen.clear()
         for made in _factories:
             made.cache_clear()

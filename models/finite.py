@@ -18,9 +18,9 @@ from models.native.processors import cpu_count
 Array = npt.NDArray[Any]
 
 # Numbers that are checked at a time: what is computed of them stays in the processor's cache.
-_PIECE = 1 << 17
+_CHUNK_SAMPLES = 1 << 17
 # Numbers of a thread's turn, and most threads: the pages of a mapped file cost as much as the check.
-_PART, _MOST_THREADS = 1 << 22, 4
+_PART, _MAX_THREADS = 1 << 22, 4
 # Bits of the exponent, all of which NaN and infinity have. The bits of bfloat16 are unsigned numbers to numpy.
 _EXPONENTS = {"uint16": 0x7F80, "float16": 0x7C00, "float32": 0x7F800000, "float64": 0x7FF0000000000000}
 # Names of floating-point types in safetensors' header, and numpy's.
@@ -31,7 +31,7 @@ def broken(arrays: Mapping[str, Array]) -> list[str]:
     """Return one problem for each array, of floats or of bfloat16's bits in uint16, that holds NaN or infinity."""
     parts = [(name, part) for name in sorted(arrays) for part in _parts(arrays[name])]
     found = []
-    pool = ThreadPoolExecutor(min(cpu_count(), _MOST_THREADS))
+    pool = ThreadPoolExecutor(min(cpu_count(), _MAX_THREADS))
     try:
         for (name, _), is_finite in zip(parts, pool.map(_is_finite, [part for _, part in parts]), strict=True):
             loading.step()
@@ -52,9 +52,9 @@ def _parts(array: Array) -> Iterator[Array]:
 
 def _is_finite(part: Array) -> bool:
     exponent, bits = _EXPONENTS[part.dtype.name], part.view(f"u{part.itemsize}")
-    masked = np.empty(min(_PIECE, bits.size), bits.dtype)
-    for start in range(0, bits.size, _PIECE):
-        piece = bits[start : start + _PIECE]
+    masked = np.empty(min(_CHUNK_SAMPLES, bits.size), bits.dtype)
+    for start in range(0, bits.size, _CHUNK_SAMPLES):
+        piece = bits[start : start + _CHUNK_SAMPLES]
         if np.bitwise_and(piece, exponent, out=masked[: piece.size]).max() == exponent:
             return False
     return True

@@ -27,7 +27,7 @@ from app.server.middleware.key_file import KeyFile
 from app.server.routes.transcription_form import TranscriptionForm
 from app.server.schemas import PhonemesBody, SpeechBody, TranslateBody
 from app.server.streaming.events import Start
-from app.server.streaming.interpretation_events import Start as InterpretationStart
+from app.server.streaming.interpretation_events import InterpretationStart
 from app.text.languages import LANGUAGES
 from tests.golden import make_samples
 from tests.processes import clean_environment

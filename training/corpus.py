@@ -253,12 +253,12 @@ def generated(rng: random.Random, counts: dict[str, int], vocabulary: Sequence[s
 def product_phonemizer(language: str = "en-us") -> Phonemize:
     """The product's conversion for a language; None for a text that it cuts into several utterances."""
     from app.text.planner import get_phonemizer
-    from app.text.types import Utterance
+    from app.text.types import PhonemizedSentence
 
     phonemizer = get_phonemizer(language)
 
     def phonemize(text: str) -> str | None:
-        spoken = [part.phonemes for part in phonemizer.segments(text) if isinstance(part, Utterance)]
+        spoken = [part.phonemes for part in phonemizer.segments(text) if isinstance(part, PhonemizedSentence)]
         return spoken[0] if len(spoken) == 1 else None
 
     return phonemize

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-SHORTEST, LONGEST = 12, 190  # characters of a sentence
+MIN_CHARACTERS, MAX_CHARACTERS = 12, 190  # characters of a sentence
 # Frequent short words: a text of another language has few of them.
 FREQUENT = {
     "en": "the of to and a in is it that for you was on are with as be this have not or by",
@@ -67,7 +67,7 @@ def sentences_of(paragraph: str, language: str) -> Iterator[str]:
             continue
         body = re.sub(r"\s*[.!?…]+$", "", sentence).lstrip("¿¡")
         words = re.findall(r"[^\W\d_]+", body)
-        if not SHORTEST <= len(sentence) <= LONGEST or len(words) < 3 or not _PLAIN.fullmatch(body):
+        if not MIN_CHARACTERS <= len(sentence) <= MAX_CHARACTERS or len(words) < 3 or not _PLAIN.fullmatch(body):
             continue
         odd = sum(word[1:] != word[1:].lower() for word in words) or any(
             len(word) == 1 and word.lower() not in "aeioyuàéèI" for word in re.findall(r"[^\W\d_']+'?", body)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-MOST_BYTES: Final = 16 << 20
-MOST_SIDE: Final = 20_000
+MAX_BYTES: Final = 16 << 20
+MAX_SIDE_PIXELS: Final = 20_000
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 # Markers of a JPEG frame (ITU-T T.81, table B.1), all but the tables among them.
@@ -21,7 +21,7 @@ def is_cover(data: bytes) -> bool:
 
 def picture_size(data: bytes) -> tuple[str, int, int] | None:
     """Return the kind ("mjpeg" or "png", FFmpeg's names), width and height of a picture; None where it is neither."""
-    if len(data) > MOST_BYTES:
+    if len(data) > MAX_BYTES:
         return None
     if data.startswith(_PNG) and len(data) >= 24 and data[12:16] == b"IHDR":
         return _checked("png", *struct.unpack_from(">II", data, 16))
@@ -47,4 +47,4 @@ def _jpeg_size(data: bytes) -> tuple[str, int, int] | None:
 
 
 def _checked(kind: str, width: int, height: int) -> tuple[str, int, int] | None:
-    return (kind, width, height) if 0 < width <= MOST_SIDE and 0 < height <= MOST_SIDE else None
+    return (kind, width, height) if 0 < width <= MAX_SIDE_PIXELS and 0 < height <= MAX_SIDE_PIXELS else None

@@ -46,7 +46,7 @@ class Recording:
         return self.pcm.size / self.sample_rate
 
 
-class Decoder:
+class AudioDecoder:
     """Decoder of recordings in at most `processes` processes. One of them waits for the next recording.
 
     Args:
@@ -76,7 +76,7 @@ class Decoder:
         self._closed = False
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="decode")
 
-    def __enter__(self) -> Decoder:
+    def __enter__(self) -> AudioDecoder:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -38,7 +38,7 @@ CODINGS: dict[Format, Coding] = {"mulaw": "mulaw", "alaw": "alaw"}
 Float32 = npt.NDArray[np.float32]
 
 
-class Encoder(Protocol):
+class StreamEncoder(Protocol):
     """Encoder of one stream.
 
     `encode` returns the bytes that are ready, maybe none. `finish` returns the rest; after it neither may be called.
@@ -163,7 +163,7 @@ def make_encoder(
     bit_rate: int | None = None,
     *,
     whole: bool = False,
-) -> Encoder:
+) -> StreamEncoder:
     """Return an encoder for mono audio.
 
     Args:
@@ -178,7 +178,7 @@ def make_encoder(
         UnsupportedFormatError: the format does not carry the rate.
     """
     rate = choose_rate(name, source_rate, rate)
-    inner: Encoder = _Raw() if name in ("pcm", "wav") else _Compressed(INFO[name], rate, bit_rate, whole)
+    inner: StreamEncoder = _Raw() if name in ("pcm", "wav") else _Compressed(INFO[name], rate, bit_rate, whole)
     coding: Coding | None = "pcm" if name == "wav" else CODINGS.get(name) if container == "wav" else None
     if coding is not None:
         inner = _Headed(partial(wav_header, rate, coding=coding), inner, whole)
@@ -204,7 +204,7 @@ class _Headed:
     come in the end.
     """
 
-    def __init__(self, make: Callable[[int | None], bytes], inner: Encoder, whole: bool) -> None:
+    def __init__(self, make: Callable[[int | None], bytes], inner: StreamEncoder, whole: bool) -> None:
         self.quick = inner.quick
         self._make = make
         self._inner = inner
@@ -237,7 +237,7 @@ class _Resampled:
 
     quick = False
 
-    def __init__(self, inner: Encoder, resampler: Resampler) -> None:
+    def __init__(self, inner: StreamEncoder, resampler: Resampler) -> None:
         self._inner = inner
         self._resampler = resampler
 
@@ -321,7 +321,7 @@ def _clip(pcm: Float32) -> Float32:
 INLINE_SAMPLES = 48_000
 
 
-async def encode(encoder: Encoder, pcm: Float32 | None, *, last: bool = False) -> bytes:
+async def encode(encoder: StreamEncoder, pcm: Float32 | None, *, last: bool = False) -> bytes:
     """Return `pcm` encoded, and the end of the stream with `last` or without `pcm`."""
 
     def work() -> bytes:

@@ -19,7 +19,7 @@ KNEE = 0.8
 # Smallest sample that counts as sound, and samples that are searched for it at once.
 AUDIBLE, AUDIBLE_PIECE = 1e-3, 4096
 # Longest single piece of silence, in seconds: a long pause is made as it is sent.
-SILENCE_PIECE = 1.0
+SILENCE_CHUNK_SECONDS = 1.0
 
 
 def to_int16(pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
@@ -35,7 +35,7 @@ def to_int16(pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
 
 def silence(seconds: float, sample_rate: int) -> Iterator[Pcm]:
     """Yield pieces of silence, float32 [samples], that together have a length."""
-    left, piece = round(seconds * sample_rate), round(SILENCE_PIECE * sample_rate)
+    left, piece = round(seconds * sample_rate), round(SILENCE_CHUNK_SECONDS * sample_rate)
     while left > 0:
         yield np.zeros(min(left, piece), np.float32)
         left -= piece
@@ -114,11 +114,11 @@ TRAIL: Final = 0.100
 # silent piece and a quiet voice. An f or h rises slowly: it begins at _ONSET of that level.
 _PART: Final = 0.005
 _ONSET: Final = 0.4
-_QUIETEST, _LOUDEST = 5e-4, 2e-3
+_MIN_LEVEL, _MAX_LEVEL = 5e-4, 2e-3
 # It ends below this part of the loudest window, -32 dB: voices breathe out after their last word, some at -50 dBFS. A
 # consonant that fades goes on within TRAIL.
 _END_PART: Final = 0.025
-_END_LOUDEST: Final = 5e-3
+_MAX_END_LEVEL: Final = 5e-3
 _WINDOW: Final = 0.005
 
 
@@ -163,10 +163,10 @@ class Trimmer:
         """Return the first sample of sound in `pcm` and the end of the last, to a window; None if there is no sound."""
         if not pcm.size:
             return None
-        level = float(np.clip(_PART * np.abs(pcm).max(), _QUIETEST, _LOUDEST))
+        level = float(np.clip(_PART * np.abs(pcm).max(), _MIN_LEVEL, _MAX_LEVEL))
         power = np.add.reduceat(np.square(pcm), np.arange(0, pcm.size, self._window))
         self._loudest = max(self._loudest, math.sqrt(power.max() / self._window))
-        end_level = max(level, min(_END_PART * self._loudest, _END_LOUDEST))
+        end_level = max(level, min(_END_PART * self._loudest, _MAX_END_LEVEL))
         loud, last = (np.flatnonzero(power > each * each * self._window) for each in (level, end_level))
         if not last.size:
             return None

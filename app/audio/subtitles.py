@@ -25,9 +25,9 @@ MEDIA_TYPES: Final[dict[SubtitleFormat, str]] = {"srt": "application/x-subrip", 
 
 LINE: Final = 42
 LINES: Final = 2
-MOST_SECONDS: Final = 7.0
+MAX_CUE_SECONDS: Final = 7.0
 # Shorter cues cannot be read: they stay this long if nothing else is shown.
-LEAST_SECONDS: Final = 0.8
+MIN_CUE_SECONDS: Final = 0.8
 
 _CLAUSE_END: Final = re.compile(r"[,;:、，；：—–]\W*$")
 _BLANK: Final = re.compile(r"\s*\n\s*| {2,}")
@@ -159,7 +159,7 @@ def _last_word(text: str, words: list[tuple[int, TimedWord]], first: int) -> int
     for index in range(first, len(words)):
         stop = words[index + 1][0] if index + 1 < len(words) else len(text)
         shown = _one_line(text[words[first][0] if first else 0 : stop])
-        if len(textwrap.wrap(shown, LINE)) > LINES or words[index][1].end - words[first][1].start > MOST_SECONDS:
+        if len(textwrap.wrap(shown, LINE)) > LINES or words[index][1].end - words[first][1].start > MAX_CUE_SECONDS:
             # A clause of a word or two is not worth a cue.
             return best if best > first + 1 else fits
         fits = index
@@ -169,7 +169,7 @@ def _last_word(text: str, words: list[tuple[int, TimedWord]], first: int) -> int
 
 
 def _until(cue: Cue, following: Cue | None) -> float:
-    end = max(cue.end, cue.start + LEAST_SECONDS)
+    end = max(cue.end, cue.start + MIN_CUE_SECONDS)
     return end if following is None else max(cue.start, min(end, following.start))
 
 

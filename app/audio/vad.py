@@ -16,22 +16,22 @@ import numpy as np
 import numpy.typing as npt
 
 Samples = npt.NDArray[np.float32]
-Steps = Generator[None, None, "list[Span]"]
+Steps = Generator[None, None, "list[VoiceSpan]"]
 
 SAMPLE_RATE: Final = 16_000
 FRAME: Final = 512
 # A voice ends below the threshold less this: probabilities swing within a word.
 HYSTERESIS: Final = 0.15
-LEAST_THRESHOLD: Final = 0.01
+MIN_THRESHOLD: Final = 0.01
 # Frames without a sample above this are silence. The network reads the first of them, and its state calms down.
 QUIET: Final = 1e-4
 QUIET_FRAMES: Final = 16
 # A quiet recording is amplified to this peak, but not by more than the most gain.
 PEAK: Final = 0.5
-MOST_GAIN: Final = 100.0
+MAX_GAIN: Final = 100.0
 _THREADS: Final = "OMP_THREAD_LIMIT"
 # Least seconds of frames above the threshold in a voice: noise reaches it now and then.
-LEAST_VOICE: Final = 0.1
+MIN_VOICE_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ SPEECH: Final = VoiceOptions(min_speech=0.1, min_silence=0.5, padding=0.3)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class VoiceSpan:
     """Part of a recording in which somebody speaks: samples from `start` to `end`."""
 
     start: int
@@ -89,7 +89,7 @@ class VoiceDetector:
         begin = self._begin
         return None if begin is None or not self._is_speech(begin, self.heard) else self._padded(begin)
 
-    def push(self, pcm: Samples) -> list[Span]:
+    def push(self, pcm: Samples) -> list[VoiceSpan]:
         """Take samples [n] in [-1, 1] at SAMPLE_RATE. Return the spans that have ended."""
         samples = np.concatenate([self._rest, pcm]) if self._rest.size else pcm
         whole = samples.size - samples.size % FRAME
@@ -97,16 +97,16 @@ class VoiceDetector:
         self._rest = samples[whole:].copy()
         return found
 
-    def finish(self) -> list[Span]:
+    def finish(self) -> list[VoiceSpan]:
         """End the audio. Return the last span, if somebody speaks at the end."""
         total = self._position + self._rest.size
         found = self._frame(np.pad(self._rest, (0, FRAME - self._rest.size))) if self._rest.size else []
         self._rest = self._rest[:0]
         if self._begin is not None:
             found += self._end(total if self._silence is None else self._silence)
-        return [Span(span.start, min(span.end, total)) for span in found]
+        return [VoiceSpan(span.start, min(span.end, total)) for span in found]
 
-    def _frame(self, frame: Samples) -> list[Span]:
+    def _frame(self, frame: Samples) -> list[VoiceSpan]:
         options, start = self._options, self._position
         self._position += FRAME
         probability = self._probability(frame)
@@ -116,7 +116,7 @@ class VoiceDetector:
             if self._begin is None:
                 self._begin, self._voiced = start, 0
             self._voiced += FRAME
-        elif self._begin is not None and probability < max(options.threshold - HYSTERESIS, LEAST_THRESHOLD):
+        elif self._begin is not None and probability < max(options.threshold - HYSTERESIS, MIN_THRESHOLD):
             if self._silence is None:
                 self._silence = start
             if self._position - self._silence >= options.min_silence * SAMPLE_RATE:
@@ -132,17 +132,17 @@ class VoiceDetector:
         # A list: the network takes longer to read an array.
         return float(self._network.process_samples(frame.tolist()))
 
-    def _end(self, end: int) -> list[Span]:
+    def _end(self, end: int) -> list[VoiceSpan]:
         begin, self._begin, self._silence = self._begin, None, None
         if begin is None or not self._is_speech(begin, end):
             return []
         start = self._padded(begin)
         # No farther than the audio goes so far: the span is handed out now.
         self._last = min(end + round(self._options.padding * SAMPLE_RATE), self._position)
-        return [Span(start, self._last)]
+        return [VoiceSpan(start, self._last)]
 
     def _is_speech(self, begin: int, end: int) -> bool:
-        return end - begin >= self._options.min_speech * SAMPLE_RATE and self._voiced >= LEAST_VOICE * SAMPLE_RATE
+        return end - begin >= self._options.min_speech * SAMPLE_RATE and self._voiced >= MIN_VOICE_SECONDS * SAMPLE_RATE
 
     def _padded(self, begin: int) -> int:
         return max(self._last, begin - round(self._options.padding * SAMPLE_RATE))
@@ -174,7 +174,7 @@ def voices(pcm: Samples, options: VoiceOptions | None = None) -> Steps:
     """
     detector = VoiceDetector(options)
     gain = _gain(pcm)
-    found: list[Span] = []
+    found: list[VoiceSpan] = []
     for start in range(0, pcm.size, FRAME):
         found += detector.push(pcm[start : start + FRAME] * gain)
         yield
@@ -192,12 +192,12 @@ def has_voice(pcm: Samples) -> Generator[None, None, bool]:
     return bool(detector.finish())
 
 
-def padded(spans: Sequence[Span], seconds: float, size: int) -> list[Span]:
+def padded(spans: Sequence[VoiceSpan], seconds: float, size: int) -> list[VoiceSpan]:
     """Return spans of a recording of `size` samples, each longer by `seconds` on both sides where there is room."""
-    reach, found = round(seconds * SAMPLE_RATE), list[Span]()
+    reach, found = round(seconds * SAMPLE_RATE), list[VoiceSpan]()
     for span in spans:
         last = found[-1].end if found else 0
-        found.append(Span(max(last, span.start - reach), min(span.end + reach, size)))
+        found.append(VoiceSpan(max(last, span.start - reach), min(span.end + reach, size)))
     return found
 
 
@@ -205,4 +205,4 @@ def _gain(pcm: Samples) -> np.float32:
     """Return the factor that brings the peak of a quiet recording to PEAK; 1 for a loud one."""
     # Without an array of absolute values: a recording may be an hour long.
     peak = max(float(pcm.max(initial=0.0)), -float(pcm.min(initial=0.0)))
-    return np.float32(min(max(1.0, PEAK / peak), MOST_GAIN) if peak > 0 else 1.0)
+    return np.float32(min(max(1.0, PEAK / peak), MAX_GAIN) if peak > 0 else 1.0)

@@ -36,7 +36,7 @@ RATE: Final = 32_000  # Perth's sample rate, in Hz
 CONTEXT_SECONDS: Final = 0.25
 FADE_SECONDS: Final = 0.01
 # Perth's Fourier transform mirrors 1024 samples at either end: it needs more than those.
-_LEAST: Final = 2_048
+_MIN_SAMPLES: Final = 2_048
 _NEEDED: Final = ("perth", "torch", "torchaudio", "librosa", "scipy", "yaml")
 
 
@@ -76,7 +76,7 @@ class MarkedStream:
     def _added(self, pcm: Float32) -> Float32:
         """Return the difference that the mark makes to `pcm`, float32 of the same length."""
         plain = soxr.resample(pcm, self._rate, RATE).astype(np.float32)
-        plain = np.pad(plain, (0, max(0, _LEAST - plain.size)))
+        plain = np.pad(plain, (0, max(0, _MIN_SAMPLES - plain.size)))
         marked = self._marker(plain)[: plain.size]
         difference = np.zeros_like(plain)
         difference[: marked.size] = marked - plain[: marked.size]

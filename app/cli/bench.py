@@ -41,7 +41,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BenchReport:
     """Measurements of one run of the command, and the machine and model they are of."""
 
     version: str
@@ -80,7 +80,7 @@ class Report:
         return "\n".join([head, f"medians of {self.repeat} runs", "", *table])
 
 
-async def run(settings: Settings, *, model: str | None, voice: str | None, repeat: int) -> Report:
+async def run(settings: Settings, *, model: str | None, voice: str | None, repeat: int) -> BenchReport:
     """Measure. Raises ServiceError for a model or voice that is missing."""
     start = time.perf_counter()
     async with open_speech(settings, model) as speech:
@@ -97,7 +97,7 @@ async def run(settings: Settings, *, model: str | None, voice: str | None, repea
             rows.append(_measurement(name, text, timelines[1:]))
         from models.backend import device_name
 
-        return Report(
+        return BenchReport(
             version=__version__,
             device=device_name(),
             model=speech.name,

@@ -30,7 +30,7 @@ _SILENCE: Final = 30.0
 _AGAIN: Final = 2.0
 _AWAY: Final = 600.0
 _ENDED: Final = ("completed", "failed", "expired", "cancelled")
-_PIECE: Final = 1 << 16
+_CHUNK_BYTES: Final = 1 << 16
 
 
 class BookClient:
@@ -158,6 +158,6 @@ class BookClient:
             partial = place.with_name(place.name + ".partial")
             async with self._client.stream("GET", paths[name]) as reply:
                 with partial.open("wb") as file:
-                    async for piece in reply.aiter_bytes(_PIECE):
+                    async for piece in reply.aiter_bytes(_CHUNK_BYTES):
                         await asyncio.to_thread(file.write, piece)
             partial.replace(place)

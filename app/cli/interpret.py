@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.interpretation.session import Interpretation
 
 # Seconds of a recording that are handed over at once.
-PIECE: Final = 0.2
+CHUNK_SECONDS: Final = 0.2
 
 
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -152,7 +152,7 @@ async def _audio(
 
     if data is not None:
         pcm = await local.decode(data)
-        size = round(PIECE * SAMPLE_RATE)
+        size = round(CHUNK_SECONDS * SAMPLE_RATE)
         for start in range(0, pcm.size, size):
             yield pcm[start : start + size]
     elif arguments.file is not None:
@@ -173,7 +173,7 @@ async def _bare_samples(name: str, rate: int) -> AsyncIterator[Samples]:
     from app.audio.vad import SAMPLE_RATE
 
     reader = SampleReader("pcm16", rate, SAMPLE_RATE)
-    size = round(PIECE * rate) * 2
+    size = round(CHUNK_SECONDS * rate) * 2
     file: IO[bytes] = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: PTH123, SIM115, ASYNC230
     try:
         # A program that writes to a pipe is heard as it writes.
@@ -202,7 +202,7 @@ class _Teller:
     async def tell(self, event: Event) -> None:
         """Write what is told."""
         from app.interpretation.events import SentenceDone, SpeechPart, TranslatedPart, VoiceCloned
-        from app.recognition.events import Utterance, UtteranceFailed
+        from app.recognition.events import LiveUtterance, UtteranceFailed
 
         match event:
             case TranslatedPart(source=source, text=text):
@@ -213,7 +213,7 @@ class _Teller:
                 print("From now on in the voice of who speaks.", file=sys.stderr)
             case VoiceCloned(error=error) if error is not None:
                 print_failure(error.message)
-            case Utterance(warning=warning) if warning is not None:
+            case LiveUtterance(warning=warning) if warning is not None:
                 print_failure(warning)
             case SentenceDone(error=error) | UtteranceFailed(error=error) if error is not None:
                 self.failed = True

@@ -16,7 +16,7 @@ from app.cli.command import print_unused
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.jobs import Job
+from app.engine.jobs import ModelJob
 from app.engine.model_loader import ModelLoads, ModelState
 from app.engine.worker import ModelWorker
 from app.interpretation.options import InterpretationOptions
@@ -65,7 +65,7 @@ class LocalSpeech:
         finally:
             stream.close(outcome)
 
-    async def compute(self, job: Job[T]) -> AsyncIterator[T]:
+    async def compute(self, job: ModelJob[T]) -> AsyncIterator[T]:
         """Yield the results of a job of this model. Raises ServiceError."""
         async for item in self._worker.submit(job):
             yield item

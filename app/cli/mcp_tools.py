@@ -46,7 +46,7 @@ Text = Annotated[str, Field(min_length=1, description="the text; the server boun
 Language = Annotated[str | None, Field(description="BCP-47 tag, such as en-us; default: the voice's language")]
 
 
-class VoiceEntry(BaseModel):
+class VoiceResult(BaseModel):
     """Voice of the server."""
 
     id: str
@@ -59,10 +59,10 @@ class VoiceEntry(BaseModel):
 class Voices(BaseModel):
     """List of voices."""
 
-    voices: list[VoiceEntry]
+    voices: list[VoiceResult]
 
 
-class Translation(BaseModel):
+class TranslationResult(BaseModel):
     """Translation of a text. `source` is null where no language was needed."""
 
     text: str
@@ -71,7 +71,7 @@ class Translation(BaseModel):
     model: str
 
 
-class Transcript(BaseModel):
+class TranscriptResult(BaseModel):
     """Text of a recording."""
 
     text: str
@@ -228,11 +228,11 @@ class Tools:
         target: Annotated[str, Field(min_length=1, description="language of the translation: fr, fra_Latn, French")],
         source: Annotated[str | None, Field(description="language of the text; default: detected")] = None,
         model: Annotated[str | None, Field(description="translation model; default: the server's")] = None,
-    ) -> Translation:
+    ) -> TranslationResult:
         """Translate a text into another language."""
         body = {"text": text, "target": target, "source": source, "model": model}
         reply = await self._client.ask("POST", "/v1/translate", json=body)
-        return Translation(**reply["translations"][0], model=reply["model"])
+        return TranslationResult(**reply["translations"][0], model=reply["model"])
 
     async def list_voices(
         self,
@@ -241,7 +241,7 @@ class Tools:
     ) -> Voices:
         """List the voices that `speak` takes, with their language, gender and model."""
         reply = await self._client.ask("GET", "/v1/audio/voices")
-        voices = [VoiceEntry.model_validate(each) for each in reply["voices"]]
+        voices = [VoiceResult.model_validate(each) for each in reply["voices"]]
         if language is not None:
             tag = language.lower().replace("_", "-")
             voices = [each for each in voices if f"{each.language or ''}-".lower().startswith(f"{tag}-")]
@@ -254,7 +254,7 @@ class Tools:
         file: Annotated[str | None, Field(description="a recording in the folder that the user named")] = None,
         audio: Annotated[str | None, Field(description="or the recording itself, in base64")] = None,
         language: Annotated[str | None, Field(description="language that is spoken; default: detected")] = None,
-    ) -> Transcript:
+    ) -> TranscriptResult:
         """Write down what is spoken in a recording: WAV, FLAC, MP3, Ogg, MP4 and others."""
         if (file is None) == (audio is None):
             raise ToolError("give either `file` or `audio`")
@@ -265,7 +265,7 @@ class Tools:
         form = {"model": "whisper-1", "response_format": "json", **({} if language is None else {"language": language})}
         files = {"file": ("recording", data)}
         reply = await self._client.ask("POST", "/v1/audio/transcriptions", data=form, files=files)
-        return Transcript(text=reply["text"])
+        return TranscriptResult(text=reply["text"])
 
     async def _write(self, body: dict[str, Any], path: Path) -> str:
         async with self._client.stream("POST", "/v1/audio/speech", json=body) as reply:

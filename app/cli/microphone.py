@@ -12,9 +12,9 @@ from app.cli.command import CommandError
 from app.extras import needs
 
 # Seconds that are read at once.
-PIECE = 0.1
+CHUNK_SECONDS = 0.1
 # A word of a tenth of a second counts; a pause of a second ends the recording.
-_SPOKEN = VoiceOptions(min_speech=0.1, min_silence=1.0)
+_DETECTION = VoiceOptions(min_speech=0.1, min_silence=1.0)
 
 
 class Microphone:
@@ -42,9 +42,9 @@ class Microphone:
         self._stream.__exit__(*error)
 
     def read(self) -> Samples:
-        """Return the next PIECE seconds, float32 mono [samples] at SAMPLE_RATE. Raises CommandError."""
+        """Return the next CHUNK_SECONDS seconds, float32 mono [samples] at SAMPLE_RATE. Raises CommandError."""
         try:
-            piece, _lost = self._stream.read(round(PIECE * SAMPLE_RATE))
+            piece, _lost = self._stream.read(round(CHUNK_SECONDS * SAMPLE_RATE))
         except self._failure as error:
             raise self._error(error) from None
         samples: Samples = piece[:, 0].copy()
@@ -57,10 +57,10 @@ class Microphone:
 
 def record(most: float) -> bytes:
     """Return a WAV file of what is spoken until the first pause, of `most` seconds at most. Raises CommandError."""
-    detector = VoiceDetector(_SPOKEN)
+    detector = VoiceDetector(_DETECTION)
     pieces = []
     with Microphone() as microphone:
-        for _ in range(round(most / PIECE)):
+        for _ in range(round(most / CHUNK_SECONDS)):
             pieces.append(microphone.read())
             if detector.push(pieces[-1]):
                 break

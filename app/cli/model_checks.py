@@ -14,7 +14,7 @@ import soxr
 from app.cli.local import LocalSpeech, open_speech
 from app.config import Settings
 from app.engine.catalog import Catalog, ModelInfo
-from app.engine.jobs import CancelToken, Job
+from app.engine.jobs import CancelToken, ModelJob
 from app.errors import ServiceError
 from app.speech.service import SpeechOptions
 from app.speech.verification import compare, spoken_words
@@ -35,19 +35,19 @@ from models.contract import (
 )
 from models.timeline import Stage, Timeline
 
-MOST_RUNS = 50
+MAX_RUNS = 50
 # Seconds of noise that recognizers hear.
-HEARD = 3.0
+NOISE_SECONDS = 3.0
 TOKENS = 102  # about four seconds of speech, the length of published figures
 # Texts of 4, 12 and 44 characters, the lengths of published figures; the others are only spoken and checked.
 TIMED = ("Yes.", "Hello world.", "The quick brown fox jumps over the lazy dog.")
-SPOKEN = ("On 3 May, 12 of 45 people paid $7.50 each.", "Is the train on time, or is it late again?")
+CHECK_SENTENCES = ("On 3 May, 12 of 45 people paid $7.50 each.", "Is the train on time, or is it late again?")
 # NLLB reads 16 tokens of the first. The phrase book knows only the second.
 TRANSLATED = ("The weather is fine today, and the train leaves in the morning.", "Where is the train station?")
 # Each English voice says this, and a recognizer hears it.
-SAID = "The train to the city leaves in ten minutes."
-QUIETEST, LOUDEST = -40.0, 0.999
-SHORTEST, LONGEST = 0.02, 0.5
+CHECK_SENTENCE = "The train to the city leaves in ten minutes."
+MIN_LEVEL_DB, MAX_PEAK = -40.0, 0.999
+MIN_SECONDS_PER_CHARACTER, MAX_SECONDS_PER_CHARACTER = 0.02, 0.5
 """Seconds of speech for each character of a text."""
 
 
@@ -72,7 +72,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class HeardVoice:
-    """Words that a recognizer heard a voice say: `errors` of `words` are not those of SAID."""
+    """Words that a recognizer heard a voice say: `errors` of `words` are not those of CHECK_SENTENCE."""
 
     voice: str
     text: str
@@ -117,7 +117,7 @@ class _Ear:
         return self.name is not None and self._catalog.judges(self.name, model)
 
     def hear(self, voice: str, pcm: Pcm, rate: int) -> HeardVoice | None:
-        """Return what it hears in float32 [samples] of SAID; None: there is no recognizer of English."""
+        """Return what it hears in float32 [samples] of CHECK_SENTENCE; None: there is no recognizer of English."""
         if self.name is None:
             return None
         if self._recognizer is None:
@@ -131,7 +131,7 @@ class _Ear:
         items = one.recognize(RecognitionRequest(sound, "en", temperature=0.0), Timeline(), lambda: False)
         text = "".join(item.text for item in items if item is not None).strip()
         phonemizer = get_phonemizer("en-us")
-        found = compare(spoken_words(SAID, phonemizer), spoken_words(text, phonemizer))
+        found = compare(spoken_words(CHECK_SENTENCE, phonemizer), spoken_words(text, phonemizer))
         return HeardVoice(voice, text, found.words, found.errors)
 
 
@@ -158,7 +158,9 @@ def _tried(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: floa
         check, said = asyncio.run(_check_synthesizer(settings, model.name, seconds, speaks=ear.judges(model.name)))
         heard = tuple(found for voice, pcm, rate in said if (found := ear.hear(voice, pcm, rate)) is not None)
         lost = [one for one in heard if one.errors > one.words / 2]
-        problems = (f"{model.name}: {ear.name} hears voice {one.voice} say '{one.text}', not '{SAID}'" for one in lost)
+        problems = (
+            f"{model.name}: {ear.name} hears voice {one.voice} say '{one.text}', not '{CHECK_SENTENCE}'" for one in lost
+        )
         return replace(check, problems=(*check.problems, *problems), heard=heard)
     except (ServiceError, ModelError) as error:
         return ModelCheck(model.name, 0.0, (), (f"{model.name}: {error}",))
@@ -169,15 +171,15 @@ def _tried(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: floa
 async def _check_synthesizer(
     settings: Settings, name: str, seconds: float, *, speaks: bool
 ) -> tuple[ModelCheck, list[tuple[str, Pcm, int]]]:
-    """Return the check and, if `speaks`, SAID by each English voice, with its sample rate."""
+    """Return the check and, if `speaks`, CHECK_SENTENCE by each English voice, with its sample rate."""
     started = time.perf_counter()
     async with open_speech(settings, name) as speech:
         load = time.perf_counter() - started
         times, problems = [], []
         forced = isinstance(speech.synthesizer, TokenSynthesizer)
         share = seconds / (len(TIMED) + forced)
-        for text in (*TIMED, *SPOKEN):
-            most, until = (MOST_RUNS, time.perf_counter() + share) if text in TIMED else (1, 0.0)
+        for text in (*TIMED, *CHECK_SENTENCES):
+            most, until = (MAX_RUNS, time.perf_counter() + share) if text in TIMED else (1, 0.0)
             first, timeline = await _speak(speech, text)
             problems += [f"{name}: '{text}' {fault}" for fault in faults(first, speech.synthesizer.sample_rate, text)]
             runs = [timeline.total_seconds * 1e3]
@@ -192,7 +194,10 @@ async def _check_synthesizer(
         if forced:
             times.append(await _force_tokens(speech, share))
         voices = [one.id for one in speech.synthesizer.voices if speaks and one.language.startswith("en")]
-        said = [(voice, (await _speak(speech, SAID, voice))[0], speech.synthesizer.sample_rate) for voice in voices]
+        said = [
+            (voice, (await _speak(speech, CHECK_SENTENCE, voice))[0], speech.synthesizer.sample_rate)
+            for voice in voices
+        ]
     return ModelCheck(name, load, tuple(times), tuple(problems)), said
 
 
@@ -203,7 +208,7 @@ async def _speak(speech: LocalSpeech, text: str, voice: str | None = None) -> tu
     return np.concatenate(pieces or [np.zeros(0, np.float32)]), timeline
 
 
-class _ForcedJob(Job[AudioChunk]):
+class _ForcedJob(ModelJob[AudioChunk]):
     """Speech of exactly TOKENS tokens."""
 
     room = TOKENS
@@ -223,7 +228,7 @@ async def _force_tokens(speech: LocalSpeech, seconds: float) -> Times:
     firsts: list[float] = []
     audio = 0.0
     until = time.perf_counter() + seconds
-    while not runs or (len(runs) <= MOST_RUNS and time.perf_counter() < until):
+    while not runs or (len(runs) <= MAX_RUNS and time.perf_counter() < until):
         job = _ForcedJob(speech.name, speech.synthesizer)
         start = time.perf_counter()
         ends, samples = [], 0
@@ -253,12 +258,12 @@ def faults(pcm: Pcm, sample_rate: int, text: str) -> list[str]:
         return ["has numbers that are not finite"]
     found = []
     level = 10 * np.log10(float(np.mean(np.square(pcm, dtype=np.float64))) + 1e-12)
-    if level < QUIETEST:
+    if level < MIN_LEVEL_DB:
         found.append(f"is almost silent ({level:.0f} dBFS)")
-    if float(np.abs(pcm).max()) > LOUDEST:
+    if float(np.abs(pcm).max()) > MAX_PEAK:
         found.append("is clipped")
     seconds = pcm.size / sample_rate
-    if not SHORTEST * len(text) < seconds < LONGEST * len(text) + 1:
+    if not MIN_SECONDS_PER_CHARACTER * len(text) < seconds < MAX_SECONDS_PER_CHARACTER * len(text) + 1:
         found.append(f"takes {seconds:.1f} s for {len(text)} characters")
     return found
 
@@ -288,25 +293,25 @@ def check_recognizer(catalog: Catalog, name: str, seconds: float) -> ModelCheck:
     recognizer = catalog.load(name)
     assert isinstance(recognizer, Recognizer)  # noqa: S101  (the catalog says so)
     load = time.perf_counter() - started
-    noise = 0.05 * np.random.default_rng(0).standard_normal(round(HEARD * recognizer.sample_rate))
+    noise = 0.05 * np.random.default_rng(0).standard_normal(round(NOISE_SECONDS * recognizer.sample_rate))
     request = RecognitionRequest(noise.astype(np.float32), recognizer.languages[0], temperature=0.0)
     runs: list[float] = []
     found: list[list[RecognizedSegment]] = []
     until = time.perf_counter() + seconds
-    while len(runs) < 2 or (len(runs) <= MOST_RUNS and time.perf_counter() < until):
+    while len(runs) < 2 or (len(runs) <= MAX_RUNS and time.perf_counter() < until):
         start = time.perf_counter()
         items = recognizer.recognize(request, Timeline(), lambda: False)
         found.append([item for item in items if item is not None])
         runs.append((time.perf_counter() - start) * 1e3)
     same = all(each == found[0] for each in found)
     problems = () if same else (f"{name}: hears something else in the same sound",)
-    return ModelCheck(name, load, (_times(f"{HEARD:g} s of noise", runs, HEARD, "s"),), problems)
+    return ModelCheck(name, load, (_times(f"{NOISE_SECONDS:g} s of noise", runs, NOISE_SECONDS, "s"),), problems)
 
 
 def _translate(translator: Translator, request: TranslationRequest, seconds: float) -> tuple[list[float], Translation]:
     runs: list[float] = []
     until = time.perf_counter() + seconds
-    while not runs or (len(runs) <= MOST_RUNS and time.perf_counter() < until):
+    while not runs or (len(runs) <= MAX_RUNS and time.perf_counter() < until):
         start = time.perf_counter()
         (found,) = (each for each in translator.translate([request], Timeline(), lambda: False) if each is not None)
         runs.append((time.perf_counter() - start) * 1e3)

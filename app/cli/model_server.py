@@ -15,7 +15,7 @@ from app.cli.server_client import ServerClient, ServerError, read_key
 from app.config import Settings
 
 # Seconds between two looks at a model.
-_LOOK_EVERY = 0.5
+_POLL_SECONDS = 0.5
 # States in which a load or an unload is under way.
 _UNDER_WAY = ("loading", "unloading")
 
@@ -39,7 +39,7 @@ async def _act(client: ServerClient, name: str, action: str, seconds: float) -> 
         shown = ""
         while entry["status"] in _UNDER_WAY and time.monotonic() < end:
             shown = _show(entry, shown)
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_POLL_SECONDS)
             entry = _checked(await client.ask("GET", path), client.url)
         return entry
 

@@ -17,7 +17,7 @@ from models.timeline import Stage
 
 # Events and pieces that may wait; then the pipe stops its writer.
 _EVENTS = 256
-_PIECES = 64
+_MAX_QUEUE = 64
 # Pieces that may wait in the speech stream, and seconds between two looks.
 _BACKLOG = 8
 _LOOK = 0.02
@@ -76,7 +76,7 @@ class _Narrator:
         self._text = LiveText(BoundaryPolicy(*languages))
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(_EVENTS)
-        self._pieces: asyncio.Queue[Speakable | None] = asyncio.Queue(_PIECES)
+        self._pieces: asyncio.Queue[Speakable | None] = asyncio.Queue(_MAX_QUEUE)
         self._played_out = 0.0
 
     def heard(self, seconds: float) -> None:

@@ -42,7 +42,7 @@ def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
 
 def add_voice(arguments: argparse.Namespace, settings: Settings) -> int:
     """Make a voice from a file and print its id."""
-    from app.audio.decode import Decoder
+    from app.audio.decode import AudioDecoder
     from app.voices.service import MIN_SECONDS, new_voice
     from app.voices.store import SAMPLE_RATE
 
@@ -53,7 +53,7 @@ def add_voice(arguments: argparse.Namespace, settings: Settings) -> int:
         data = file.read(settings.max_upload_bytes + 1)
     if len(data) > settings.max_upload_bytes:
         raise BodyTooLargeError(f"{arguments.file} is too large; at most {settings.max_upload_bytes} bytes are read")
-    with Decoder(sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds) as decoder:
+    with AudioDecoder(sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds) as decoder:
         recording = run_interruptible(decoder.decode(data))
     stored = _store(settings).add(voice.name, recording.pcm, language=voice.language, gender=voice.gender)
     if recording.cut:

@@ -18,8 +18,8 @@ from app.documents.superscripts import RAISED_BEGIN, RAISED_END, place_raised
 from app.documents.types import DocumentError
 from app.text.word_sets import word_set
 
-MOST_BLOCKS: Final = 200_000
-MOST_DEPTH: Final = 250
+MAX_BLOCKS: Final = 200_000
+MAX_DEPTH: Final = 250
 
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS: Final = word_set(
@@ -43,7 +43,7 @@ _SILENT_CLASSES: Final = word_set(
 )
 # Mark of a note: a number, a letter, a star, maybe in brackets.
 _MARK: Final = re.compile(r"[\[(]?(?:\d{1,4}|[a-z]|[ivxlc]{1,6}|[*†‡§¶‖#]{1,4}|[↩↑^]\ufe0e?)[\])]?", re.I)
-_LONGEST_MARK: Final = 12
+_MAX_MARK_CHARACTERS: Final = 12
 _HIDING: Final = re.compile(r"(?:^|;)\s*+(?:display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden)\b", re.I)
 _SELECTOR: Final = re.compile(r"(?!(?:html|body)\Z)[a-z][a-z0-9]{0,20}|[.#][\w-]{1,99}", re.I)
 # Comments of a style sheet, and its rules for a medium and the like, also unfinished ones.
@@ -75,8 +75,8 @@ def read_blocks(root: Element) -> Iterator[Block]:
     for event, element in walk:
         if event == "start":
             depth += 1
-            if depth > MOST_DEPTH:
-                raise DocumentError(f"The page has elements more than {MOST_DEPTH} deep in each other.")
+            if depth > MAX_DEPTH:
+                raise DocumentError(f"The page has elements more than {MAX_DEPTH} deep in each other.")
             names = [local_name(element), f"#{element.get('id')}", *map(".{}".format, element.get("class", "").split())]
             if is_silent(element) or not hidden.isdisjoint(names):
                 reader.note_place(element)
@@ -89,8 +89,8 @@ def read_blocks(root: Element) -> Iterator[Block]:
         if event != "start":
             reader.add(element.tail)
         count += len(reader.done)
-        if count > MOST_BLOCKS:
-            raise DocumentError(f"The page has more than {MOST_BLOCKS} paragraphs, which is the limit.")
+        if count > MAX_BLOCKS:
+            raise DocumentError(f"The page has more than {MAX_BLOCKS} paragraphs, which is the limit.")
         yield from reader.take()
     reader.end_block()
     yield from reader.take()
@@ -203,7 +203,7 @@ def _is_mark(element: Element) -> bool:
     text = ""
     for part in element.itertext():
         text += part.strip()
-        if len(text) > _LONGEST_MARK:
+        if len(text) > _MAX_MARK_CHARACTERS:
             return False
     if not _MARK.fullmatch(text):
         return False

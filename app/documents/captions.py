@@ -16,20 +16,20 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from app.documents.blocks import one_line
-from app.documents.chapters import MOST_CHARACTERS
+from app.documents.chapters import MAX_CHARACTERS
 from app.documents.markup import decode_text
 from app.documents.types import Chapter, Document, DocumentError, Passage, bounded
 from app.text.word_sets import word_set
 
-MOST_CUES: Final = 100_000
-MOST_SECONDS: Final = 48 * 3600.0
+MAX_CUES: Final = 100_000
+MAX_FILE_SECONDS: Final = 48 * 3600.0
 MAX_SILENCE_SECONDS: Final = 600.0
 """Seconds that subtitles of any length may last, and those for each character: sixty times as long as its speech."""
 SECONDS_PER_CHARACTER: Final = 4.0
 # Characters of one cue, and of a line of times.
-MOST_CUE: Final = 10_000
-_LONGEST_PART: Final = 500
-_MOST_TIMES: Final = 300
+MAX_CUE_CHARACTERS: Final = 10_000
+_MAX_PART_CHARACTERS: Final = 500
+_MAX_TIMES_CHARACTERS: Final = 300
 
 _ACCEPTED: Final = "Accepted are cues with times such as '00:00:01,000 --> 00:00:02,500'"
 _TIME: Final = r"(-?)(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:[.,:]\s?(\d{1,9}))?(?!\d)"
@@ -58,7 +58,7 @@ _SOUND: Final = re.compile(
     r"|(?P<sung>[♪♫]{1,4}[^♪♫]{0,300}[^♪♫\s][^\S\n]{0,9}[♪♫]{1,4})|(?P<sign>[♪♫]|(?<!\S)#(?!\S))"
 )
 _NOTHING: Final = re.compile(r"\s*speaker[ _]?\d{1,3}\s*|[\W_]*", re.I)
-_SAID: Final = re.compile(r"[^\W\d_][.!?。！？]\s*$")
+_SENTENCE_END: Final = re.compile(r"[^\W\d_][.!?。！？]\s*$")
 # Who speaks or is spoken of: nobody says so of a sound.
 _PERSON: Final = re.compile(r"\b(?:I|you|he|she|it|we|they|me|my)\b", re.I)
 # Words of descriptions of sounds, those with the ending "s", "es" or "ing", and words that begin no description.
@@ -123,15 +123,15 @@ def read_captions(data: bytes, kind: Literal["srt", "vtt"]) -> Document:
             f"The subtitles last {seconds:.0f} seconds for {characters} characters of text; at most {most:.0f} are "
             "accepted. A time in them may be wrong."
         )
-    if characters > MOST_CHARACTERS:
-        raise DocumentError(f"The subtitles have more than {MOST_CHARACTERS} characters, which is the limit.")
+    if characters > MAX_CHARACTERS:
+        raise DocumentError(f"The subtitles have more than {MAX_CHARACTERS} characters, which is the limit.")
     return Document("", "", None, None, (Chapter("", tuple(passages)),), bounded(warnings))
 
 
 def _parts(text: str, start: float, end: float) -> Iterator[Passage]:
     """Yield a long cue in parts, each with its share of the time: a turn of a job ends between two."""
     said = 0
-    for part in textwrap.wrap(text, _LONGEST_PART) if len(text) > _LONGEST_PART else [text]:
+    for part in textwrap.wrap(text, _MAX_PART_CHARACTERS) if len(text) > _MAX_PART_CHARACTERS else [text]:
         share = (end - start) / len(text)
         yield Passage(
             part, start + said * share, end if said + len(part) >= len(text) else start + (said + len(part)) * share
@@ -149,13 +149,13 @@ def _cues(text: str, kind: str, warnings: list[str]) -> Iterator[_Cue]:
     count = 0
     numbered = False
     for line in text.split("\n"):
-        times = _times(line, body, kind) if ":" in line and len(line) <= _MOST_TIMES else None
+        times = _times(line, body, kind) if ":" in line and len(line) <= _MAX_TIMES_CHARACTERS else None
         if times is None:
             body.append(line)
             continue
         count += 1
-        if count > MOST_CUES:
-            raise DocumentError(f"The subtitles have more than {MOST_CUES} cues, which is the limit.")
+        if count > MAX_CUES:
+            raise DocumentError(f"The subtitles have more than {MAX_CUES} cues, which is the limit.")
         numbered = numbered or (count == 1 and _without_number(body, kind) is not body)
         if cue is not None:
             yield _with_lines(cue, _without_number(body, kind) if numbered or kind == "vtt" else body, kind)
@@ -212,8 +212,10 @@ def _without_number(body: list[str], kind: str) -> list[str]:
 def _with_lines(cue: _Cue, body: list[str], kind: str) -> _Cue:
     """Return a cue with its text: of WebVTT the lines before the first one that is empty."""
     cue.lines = body[: body.index("")] if kind == "vtt" and "" in body else body
-    if sum(map(len, cue.lines)) > MOST_CUE:
-        raise DocumentError(f"A cue of the subtitles has more than {MOST_CUE} characters, which is the limit.")
+    if sum(map(len, cue.lines)) > MAX_CUE_CHARACTERS:
+        raise DocumentError(
+            f"A cue of the subtitles has more than {MAX_CUE_CHARACTERS} characters, which is the limit."
+        )
     return cue
 
 
@@ -245,7 +247,7 @@ def _without_sound(found: re.Match[str]) -> str:
         return found[0]
     if not square and not inner.isascii() and len(inner.strip()) < 3 and found[0][0] == "（":
         return " "
-    said = _SAID.search(inner) is not None
+    said = _SENTENCE_END.search(inner) is not None
     if inner != inner.upper() and (said and len(inner.split()) > 2 if square else said or _PERSON.search(inner)):
         return found[0]
     return found[0] if _in_sentence(found, inner, square=square) else " "
@@ -289,13 +291,13 @@ def _in_time(cues: list[_Cue], most: float, warnings: list[str]) -> Iterator[_Cu
         end = max(start, end)
         # A file of which one time alone is far away has that one wrong.
         wrong = following is not None and 0 <= following.start <= most
-        if start > MOST_SECONDS or (wrong and start > most):
+        if start > MAX_FILE_SECONDS or (wrong and start > most):
             warnings.append(cue.warning("has a time that is far away, and is left out"))
             continue
         if following is not None and end > most and wrong:
             warnings.append(cue.warning("has an end that is far away, and lasts until the next cue begins"))
             end = max(start, following.start)
-        yield replace(cue, start=start, end=min(end, MOST_SECONDS))
+        yield replace(cue, start=start, end=min(end, MAX_FILE_SECONDS))
 
 
 def _unrolled(cues: list[_Cue]) -> list[_Cue]:

@@ -10,13 +10,13 @@ from typing import Final
 from app.documents.blocks import Block
 from app.documents.types import Chapter, DocumentError, Passage
 
-MOST_CHAPTERS: Final = 5_000
-MOST_CHARACTERS: Final = 10_000_000
-MOST_TITLE: Final = 200
+MAX_CHAPTERS: Final = 5_000
+MAX_CHARACTERS: Final = 10_000_000
+MAX_TITLE_CHARACTERS: Final = 200
 # Characters of a heading that is one by its words alone.
-_LONGEST_NAME: Final = 100
+_MAX_NAME_CHARACTERS: Final = 100
 # Longest paragraph at the head of a chapter that may be its title once more.
-_LONGEST_HEADING: Final = 120
+_MAX_HEADING_CHARACTERS: Final = 120
 
 # Signs of lines that divide: "*****", "===== Title =====", "-=-=-".
 _RULE: Final = "=+*~#_%@&|§^<>/\\:.•◆■─━═-–— \t"
@@ -60,7 +60,7 @@ class Assembler:
         if self._title and not self._passages and level > self._level:
             title = f"{self._title}: {title}"
         self._close()
-        self._title, self._level, self._key = title[:MOST_TITLE].strip(), level, _key(title)
+        self._title, self._level, self._key = title[:MAX_TITLE_CHARACTERS].strip(), level, _key(title)
         self._in_head = True
 
     def add(self, text: str, *, heading: bool = False) -> None:
@@ -70,8 +70,8 @@ class Assembler:
             return
         self._in_head = self._in_head and heading
         self._characters += len(text)
-        if self._characters > MOST_CHARACTERS:
-            raise DocumentError(f"The document has more than {MOST_CHARACTERS} characters, which is the limit.")
+        if self._characters > MAX_CHARACTERS:
+            raise DocumentError(f"The document has more than {MAX_CHARACTERS} characters, which is the limit.")
         if any(character.isalnum() for character in text):
             self._passages.append(Passage(text))
 
@@ -85,13 +85,13 @@ class Assembler:
     def _close(self) -> None:
         if not self._passages:
             return
-        if len(self._chapters) >= MOST_CHAPTERS:
-            raise DocumentError(f"The document has more than {MOST_CHAPTERS} chapters, which is the limit.")
+        if len(self._chapters) >= MAX_CHAPTERS:
+            raise DocumentError(f"The document has more than {MAX_CHAPTERS} chapters, which is the limit.")
         self._chapters.append(Chapter(self._title, tuple(self._passages)))
         self._passages.clear()
 
     def _repeats(self, text: str, heading: bool) -> bool:
-        if not self._key or len(text) > _LONGEST_HEADING:
+        if not self._key or len(text) > _MAX_HEADING_CHARACTERS:
             return False
         key = _key(text)
         return key in (self._key, self._own_key) or (heading and key in self._key)
@@ -108,7 +108,7 @@ def same_title(text: str, title: str) -> bool:
 
 def heading_level(line: str) -> int:
     """Return the level of a heading by its words: 1 for "Part One", 2 for "Chapter 1"; 0 for other text."""
-    found = _HEADING.fullmatch(line) if len(line) <= _LONGEST_NAME else None
+    found = _HEADING.fullmatch(line) if len(line) <= _MAX_NAME_CHARACTERS else None
     return 0 if found is None else 1 if found["part"] else 2
 
 

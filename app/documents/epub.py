@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from app.audio.cover import is_cover
 from app.documents.archive import Archive
 from app.documents.blocks import Block, one_line, read_blocks
-from app.documents.chapters import MOST_CHAPTERS, Assembler, heading_level, same_title, split
+from app.documents.chapters import MAX_CHAPTERS, Assembler, heading_level, same_title, split
 from app.documents.markup import Element, local_attribute, local_name, parse_page, parse_xml
 from app.documents.types import Chapter, Document, DocumentError
 from app.text.word_sets import word_set
@@ -30,9 +30,9 @@ _SILENT_PAGES: Final = word_set(
     "doc-cover doc-toc doc-index doc-endnotes colophon"
 )
 _GUIDE_SILENT: Final = frozenset(("cover", "toc", "title-page", "copyright-page", "index", "loi", "lot", "notes"))
-_MOST_SPINE: Final = 20_000
-_MOST_LEVELS: Final = 3
-_MOST_FALLBACKS: Final = 8
+_MAX_SPINE: Final = 20_000
+_MAX_LEVELS: Final = 3
+_MAX_FALLBACKS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ class _Package:
             )
         elif name == "itemref" and element.get("linear") != "no":
             self.spine.append(element.get("idref", ""))
-            if len(self.spine) > _MOST_SPINE:
-                raise DocumentError(f"The spine of the EPUB file has more than {_MOST_SPINE} items.")
+            if len(self.spine) > _MAX_SPINE:
+                raise DocumentError(f"The spine of the EPUB file has more than {_MAX_SPINE} items.")
         elif name == "reference":
             self.guide[_resolve(self.path, element.get("href", ""))[0]] = element.get("type", "").lower()
         elif parent in ("metadata", "dc-metadata", "x-metadata"):
@@ -129,7 +129,7 @@ class _Package:
         seen: set[str] = set()
         for name in self.spine:
             item = self.items.get(name)
-            for _ in range(_MOST_FALLBACKS):
+            for _ in range(_MAX_FALLBACKS):
                 if item is None or item.media_type in _PAGES:
                     break
                 item = self.items.get(item.fallback)
@@ -252,11 +252,11 @@ def _walk(root: Element, base: str, name: str) -> Iterator[_Entry]:
         title, target = _label(element, name)
         path, fragment = _resolve(base, target) if target else ("", "")
         level = 1 if parent is None else parent.level + 1
-        if level > _MOST_LEVELS:
+        if level > _MAX_LEVELS:
             continue
         count += 1
-        if count > MOST_CHAPTERS:
-            raise DocumentError(f"The table of contents has more than {MOST_CHAPTERS} entries, which is the limit.")
+        if count > MAX_CHAPTERS:
+            raise DocumentError(f"The table of contents has more than {MAX_CHAPTERS} entries, which is the limit.")
         if not title and any(local_name(each) == name for each in element.iterdescendants()):
             opened[element] = parent
             continue

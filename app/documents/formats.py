@@ -21,7 +21,7 @@ _ALIASES: Final[dict[str, DocumentFormat]] = {
     "xhtml": "html",
 }
 _ACCEPTED: Final = ", ".join(f".{name}" for name in DOCUMENT_FORMATS)
-_MOST_NAME: Final = 200
+_MAX_NAME_CHARACTERS: Final = 200
 # Form of a BCP-47 tag (RFC 5646); documents also name a language by its English name, or not at all.
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,4}")
 # First bytes of files that people send by mistake.
@@ -51,8 +51,8 @@ def parse(data: bytes, name: str) -> Document:
     language = (document.language or "").replace("_", "-")
     return replace(
         document,
-        title=title[:_MOST_NAME].strip(),
-        author=document.author[:_MOST_NAME].strip(),
+        title=title[:_MAX_NAME_CHARACTERS].strip(),
+        author=document.author[:_MAX_NAME_CHARACTERS].strip(),
         language=language if _LANGUAGE.fullmatch(language) else None,
     )
 

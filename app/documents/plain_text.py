@@ -9,12 +9,12 @@ from typing import Final
 from markdown_it import MarkdownIt
 
 from app.documents.blocks import Block, one_line, read_blocks
-from app.documents.chapters import MOST_CHARACTERS, heading_level, is_rule, split, without_rules
+from app.documents.chapters import MAX_CHARACTERS, heading_level, is_rule, split, without_rules
 from app.documents.markup import decode_text, local_name, parse_page, parse_page_text
 from app.documents.types import Document, DocumentError
 from app.text.word_sets import word_set
 
-MOST_LINES: Final = 1_000_000
+MAX_LINES: Final = 1_000_000
 
 _PARAGRAPHS: Final = re.compile(r"\n[^\S\n]*\n\s*")
 # Lines of a text that is not wrapped are paragraphs of their own.
@@ -46,10 +46,10 @@ _FIELD: Final = re.compile(r"""^(title|author|language|lang)[^\S\n]*+:(.*)$""", 
 
 def _decode(data: bytes) -> str:
     text = decode_text(data).replace("\r\n", "\n").replace("\r", "\n").strip()
-    if text.count("\n") > MOST_LINES:
-        raise DocumentError(f"The document has more than {MOST_LINES} lines, which is the limit.")
-    if len(text) > 2 * MOST_CHARACTERS:
-        raise DocumentError(f"The document has more than {MOST_CHARACTERS} characters, which is the limit.")
+    if text.count("\n") > MAX_LINES:
+        raise DocumentError(f"The document has more than {MAX_LINES} lines, which is the limit.")
+    if len(text) > 2 * MAX_CHARACTERS:
+        raise DocumentError(f"The document has more than {MAX_CHARACTERS} characters, which is the limit.")
     return text
 
 

@@ -18,8 +18,8 @@ MAX_BYTES: Final = 64 << 20
 # Seconds by the clock. The limit on CPU time is shorter; this one ends a process that waits.
 DEADLINE: Final = 240.0
 # Bytes of a reply: every character takes at most 12 in JSON.
-_MOST_REPLY: Final = 256 << 20
-_MOST_NAME: Final = 1_000
+_MAX_REPLY_BYTES: Final = 256 << 20
+_MAX_NAME_CHARACTERS: Final = 1_000
 
 
 def read_document(
@@ -62,12 +62,12 @@ class ReaderProcess(IsolatedProcess):
         asked, replies = self.pipes()
         with self.deadline(DEADLINE):
             try:
-                named = name.encode("utf-8", "replace")[-_MOST_NAME:]
+                named = name.encode("utf-8", "replace")[-_MAX_NAME_CHARACTERS:]
                 for part in (reader_process.REQUEST.pack(len(named), len(data)), named, data):
                     asked.write(part)
                 asked.flush()
                 read, size, cover_size = reader_process.REPLY.unpack(read_exactly(replies, reader_process.REPLY.size))
-                if size + cover_size > _MOST_REPLY:
+                if size + cover_size > _MAX_REPLY_BYTES:
                     raise EOFError(f"a reply of {size + cover_size} bytes")
                 value = read_exactly(replies, size)
                 cover = read_exactly(replies, cover_size)

@@ -16,7 +16,7 @@ from docx.opc.constants import RELATIONSHIP_TYPE
 from lxml import etree
 
 from app.documents.archive import Archive
-from app.documents.blocks import MOST_BLOCKS, Block, one_line
+from app.documents.blocks import MAX_BLOCKS, Block, one_line
 from app.documents.chapters import split
 from app.documents.markup import Element, local_name
 from app.documents.superscripts import RAISED_BEGIN, RAISED_END, place_raised
@@ -28,7 +28,7 @@ _HEADING: Final = re.compile(r"heading ([1-9])", re.I)
 _CONTENTS: Final = re.compile(r"(?:toc|table of figures|index)\b", re.I)
 # Deleted text, numbers and instructions of fields, boxes that repeat their text for old programs, notes.
 _SILENT: Final = word_set("del movefrom instrtext deltext fallback footnotereference endnotereference")
-_MOST_BASES: Final = 10
+_MAX_BASES: Final = 10
 # Runs of text, and exponents of formulas.
 _RUNS: Final = frozenset(("r", "sup"))
 _SIGNS: Final = {"tab": " ", "br": " ", "cr": " ", "nobreakhyphen": "-"}
@@ -95,8 +95,8 @@ def _blocks(document: WordDocument) -> Iterator[Block]:
                 yield Block(text)
         elif name == "p":
             count += 1
-            if count > MOST_BLOCKS:
-                raise DocumentError(f"The DOCX file has more than {MOST_BLOCKS} paragraphs, which is the limit.")
+            if count > MAX_BLOCKS:
+                raise DocumentError(f"The DOCX file has more than {MAX_BLOCKS} paragraphs, which is the limit.")
             level = _level(element, styles)
             text = _text(element, styles, initial)
             frame = element.find(f"{_W}pPr/{_W}framePr")
@@ -119,7 +119,7 @@ def _styles(document: WordDocument) -> dict[str, _Style]:
 def _style(key: str, own: dict[str, tuple[_Style, str]]) -> _Style:
     """Return a style with what it has of those that it is based on."""
     found, base = own[key]
-    for _ in range(_MOST_BASES - 1):
+    for _ in range(_MAX_BASES - 1):
         if base not in own:
             break
         more, base = own[base]

@@ -36,7 +36,7 @@ from app.engine.catalog import Entry, PinnedFile, check_file, pulled_record, rea
 
 # Room to leave on the disk besides the files themselves.
 HEADROOM_BYTES = 16 << 20
-PIECE_BYTES = 1 << 18
+CHUNK_BYTES = 1 << 18
 LISTING_TIMEOUT = 30.0
 # Most bytes of an answer that is no file: a listing, or an error.
 MAX_ANSWER = 8 << 20
@@ -74,7 +74,7 @@ def pull(entry: Entry, directory: Path, *, endpoint: str | None = None, progress
     # A local server tells nobody about its users, and reports each failure itself, in one line.
     constants.HF_HUB_DISABLE_TELEMETRY = True
     # The library's pieces of 10 MB would hold the bar still on a slow line, and be lost to an interruption.
-    constants.DOWNLOAD_CHUNK_SIZE = PIECE_BYTES
+    constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     _bound_answers()
 

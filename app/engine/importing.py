@@ -15,7 +15,7 @@ from app.config import Settings
 from app.engine.catalog import Catalog, Entry, read_entries
 from models.contract import WeightsError
 from models.files import copy_file
-from models.importing.sources import Source, check_name, recognize, whisper_name
+from models.importing.sources import ModelSource, check_name, recognize, whisper_name
 
 ACCEPTED: Final = (
     "an ONNX export of Kokoro beside its voices, a CTranslate2 folder of Whisper, OpenAI's .pt of Whisper beside its "
@@ -27,7 +27,7 @@ class ImportModelError(Exception):
     """Files that cannot be installed as a model. One line: what is wrong, and what to do."""
 
 
-def import_model(path: Path, settings: Settings, name: str | None = None, *, replace: bool = False) -> Source:
+def import_model(path: Path, settings: Settings, name: str | None = None, *, replace: bool = False) -> ModelSource:
     """Install the model whose file or folder is `path`.
 
     Args:
@@ -70,7 +70,7 @@ def import_model(path: Path, settings: Settings, name: str | None = None, *, rep
     return source
 
 
-def _recognize(path: Path, name: str | None) -> Source:
+def _recognize(path: Path, name: str | None) -> ModelSource:
     """Return what the files are. Raises ImportModelError for anything that is not accepted."""
     if not path.exists():
         raise ImportModelError(f"{path} does not exist")
@@ -93,7 +93,7 @@ def _recognize(path: Path, name: str | None) -> Source:
     raise ImportModelError(f"{path}: {reason}; accepted are {ACCEPTED}")
 
 
-def _official(folder: Path, name: str | None) -> Source:
+def _official(folder: Path, name: str | None) -> ModelSource:
     """Return a folder in a layout that the catalog reads. The names of its files, or of its sizes, tell the model."""
     entries = [entry for entry in read_entries().values() if entry.bundled is None and name in (None, entry.name)]
     found = [entry for entry in entries if not _missing(entry, folder)]
@@ -117,7 +117,7 @@ def _official(folder: Path, name: str | None) -> Source:
                     copy.parent.mkdir(parents=True, exist_ok=True)
                     copy_file(each, copy)
 
-    return Source(entry.name, "official files", write)
+    return ModelSource(entry.name, "official files", write)
 
 
 def _missing(entry: Entry, folder: Path) -> list[str]:

@@ -47,7 +47,7 @@ UNREAD_CHUNKS = 2
 # Segments of recognized speech that may wait for their reader before a job is parked.
 UNREAD_SEGMENTS = 64
 # Seconds after its submission at which a job is needed whose stream has no audio, such as a translation.
-UNHEARD = 2.0
+SILENT_START_SECONDS = 2.0
 # Newcomers in a row after which a stream that is about to fall silent gets its turns.
 NEWCOMERS_IN_A_ROW = 4
 # Seconds for which such a stream then goes before others: about a sentence, as half of one helps nobody.
@@ -93,7 +93,7 @@ class CancelToken:
             self.at = time.perf_counter()
 
 
-class Job(ABC, Generic[T]):
+class ModelJob(ABC, Generic[T]):
     """Work of one model that yields items one after the other.
 
     At most `room` items wait for the reader before the job is parked. Jobs with equal `batch_key` may be computed at
@@ -145,10 +145,10 @@ class Job(ABC, Generic[T]):
     def needed_at(self) -> float:
         """Return the time at which the client has played all that its stream has.
 
-        Without audio it is UNHEARD seconds after the job was submitted.
+        Without audio it is SILENT_START_SECONDS seconds after the job was submitted.
         """
         until = self.timeline.plays_until
-        return self.submitted + UNHEARD if until is None else until
+        return self.submitted + SILENT_START_SECONDS if until is None else until
 
     def given_up(self) -> bool:
         """Whether nobody wants the rest of the items."""
@@ -163,7 +163,7 @@ class Job(ABC, Generic[T]):
             self.abandoned = True
 
 
-class SpeechJob(Job[AudioChunk]):
+class SpeechJob(ModelJob[AudioChunk]):
     """One sentence to speak."""
 
     room = UNREAD_CHUNKS
@@ -217,7 +217,7 @@ class SpeechJob(Job[AudioChunk]):
         return item.last
 
 
-class TranslationJob(Job[Translation]):
+class TranslationJob(ModelJob[Translation]):
     """Sentences to translate in one batch, at most the model's `max_batch`."""
 
     def __init__(
@@ -250,7 +250,7 @@ class TranslationJob(Job[Translation]):
         return self._left == 0
 
 
-class RecognitionJob(Job[RecognizedSegment]):
+class RecognitionJob(ModelJob[RecognizedSegment]):
     """A recording, or a part of one, to write down."""
 
     room = UNREAD_SEGMENTS
@@ -275,10 +275,10 @@ class RecognitionJob(Job[RecognizedSegment]):
 
     def needed_at(self) -> float:
         """Return a time that moves on with the turns the job had: a long recording does not hold up a later one."""
-        return self.submitted + UNHEARD + self.timeline.busy - self._busy_before
+        return self.submitted + SILENT_START_SECONDS + self.timeline.busy - self._busy_before
 
 
-class ConditioningJob(Job[Conditioning]):
+class ConditioningJob(ModelJob[Conditioning]):
     """A voice to make from a recording, float32 mono [samples]."""
 
     def __init__(
@@ -311,21 +311,21 @@ class Queues:
     these kinds can starve the other. Both starve `background`, which holds up either by one turn at most.
     """
 
-    first_audio: deque[Job[Any]] = field(default_factory=deque)
-    continuations: deque[Job[Any]] = field(default_factory=deque)
-    background: deque[Job[Any]] = field(default_factory=deque)
+    first_audio: deque[ModelJob[Any]] = field(default_factory=deque)
+    continuations: deque[ModelJob[Any]] = field(default_factory=deque)
+    background: deque[ModelJob[Any]] = field(default_factory=deque)
     newcomers_in_a_row: int = 0
     # Whether the last choice between an urgent continuation and a first job that has begun fell on the continuation.
     continuation_was_last: bool = False
     # Stream about to fall silent that goes before others, and until when.
-    exclusive: Job[Any] | None = None
+    exclusive: ModelJob[Any] | None = None
     exclusive_until: float = 0.0
 
     def __bool__(self) -> bool:
         """Whether any job waits."""
         return bool(self.first_audio or self.continuations or self.background)
 
-    def push(self, job: Job[Any]) -> None:
+    def push(self, job: ModelJob[Any]) -> None:
         """Put `job` at the end of its queue, or before its stream's next sentences if it has begun."""
         if job.priority is Priority.FIRST_AUDIO:
             self.first_audio.append(job)
@@ -336,7 +336,7 @@ class Queues:
         else:
             queue.appendleft(job)
 
-    def pop(self, now: float) -> Job[Any] | None:
+    def pop(self, now: float) -> ModelJob[Any] | None:
         """Take the job whose turn it is at `now`; None: no job waits."""
         # Of equal deadlines the first in the queue: sentences of one stream are computed in their order.
         soonest = min(self.continuations, key=_needed_at, default=None)
@@ -360,7 +360,7 @@ class Queues:
         left = self.first_audio or self.background
         return left.popleft() if left else None
 
-    def _has_turns_to_itself(self, urgent: Job[Any], now: float) -> bool:
+    def _has_turns_to_itself(self, urgent: ModelJob[Any], now: float) -> bool:
         """Rule 1: a stream that was just saved from silence keeps the thread for a while."""
         return self.exclusive is urgent and now < self.exclusive_until
 
@@ -372,7 +372,7 @@ class Queues:
         """Rule 3: a continuation goes on if no first job waits, or turn about with one that has begun if urgent."""
         return not self.first_audio or (urgent and not self.continuation_was_last)
 
-    def take_batch(self, job: Job[Any]) -> list[Job[Any]]:
+    def take_batch(self, job: ModelJob[Any]) -> list[ModelJob[Any]]:
         """Take the jobs that are computed with `job`, which was taken, and that wait in the same queue.
 
         First jobs are taken in the order in which they came, continuations by when they are needed. Nobody is waited
@@ -397,11 +397,11 @@ class Queues:
 class Owner(Protocol):
     """Worker that a reader of results reports to, on the event loop."""
 
-    def on_read(self, job: Job[T]) -> None: ...
+    def on_read(self, job: ModelJob[T]) -> None: ...
 
-    def on_close(self, job: Job[T]) -> None: ...
+    def on_close(self, job: ModelJob[T]) -> None: ...
 
-    def on_late(self, job: Job[T]) -> bool: ...
+    def on_late(self, job: ModelJob[T]) -> bool: ...
 
 
 class Results(Generic[T]):
@@ -411,7 +411,7 @@ class Results(Generic[T]):
     OverloadedError for a job that had no turn within `patience` seconds of being submitted; None: without a limit.
     """
 
-    def __init__(self, owner: Owner, job: Job[T], patience: float | None = None) -> None:
+    def __init__(self, owner: Owner, job: ModelJob[T], patience: float | None = None) -> None:
         self._owner = owner
         self._patience = patience
         self._job = job

@@ -49,8 +49,8 @@ log = logging.getLogger(__name__)
 Load = Callable[[str], Model]
 
 # Seconds between two looks whether a model is loaded, and between two whether there is room for it.
-_LOOK_EVERY = 0.05
-_ROOM_EVERY = 0.5
+_POLL_SECONDS = 0.05
+_MEMORY_POLL_SECONDS = 0.5
 _DOES: dict[ModelKind, str] = {
     "text-to-speech": "speaks",
     "translation": "translates",
@@ -471,7 +471,7 @@ class ModelLoads:
                 if progress is not None and done != told:
                     told = done
                     await progress(state)
-                await asyncio.sleep(_LOOK_EVERY if state.refusal is None else _ROOM_EVERY)
+                await asyncio.sleep(_POLL_SECONDS if state.refusal is None else _MEMORY_POLL_SECONDS)
         finally:
             self._waiting[key] -= 1
             self._waiting += Counter()  # only keys that wait stay

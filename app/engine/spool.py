@@ -15,7 +15,7 @@ STEP: Final = 1 << 20
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class UploadReservation:
     """Room of one upload: the bytes that came. It may be lost until the upload is whole. `close` it in the end."""
 
     spool: Spool
@@ -44,16 +44,16 @@ class Spool:
     def __init__(self, size: int) -> None:
         self._size = size
         # The slowest first.
-        self._places: dict[Place, None] = {}
+        self._places: dict[UploadReservation, None] = {}
         self._held: Counter[str | None] = Counter()
 
-    def place(self, lose: Callable[[OverloadedError], None], owner: str | None = None) -> Place:
+    def place(self, lose: Callable[[OverloadedError], None], owner: str | None = None) -> UploadReservation:
         """Return a place for one upload; `lose` is called when it is lost. `owner` defaults to the request's key."""
-        place = Place(self, owner or key_name(), lose)
+        place = UploadReservation(self, owner or key_name(), lose)
         self._places[place] = None
         return place
 
-    def add(self, place: Place, size: int) -> None:
+    def add(self, place: UploadReservation, size: int) -> None:
         """Count bytes that came for `place`. Raises OverloadedError."""
         if place in self._places:
             if (place.size + size) // STEP > place.size // STEP:
@@ -73,7 +73,7 @@ class Spool:
             slowest.lose(error)
         raise error
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: UploadReservation) -> None:
         """Give the room of `place` back."""
         if place in self._places:
             del self._places[place]

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from app.engine.backend import call_backend, free_memory
-from app.engine.jobs import Job, Priority, Queues, Results, SpeechJob
+from app.engine.jobs import ModelJob, Priority, Queues, Results, SpeechJob
 from app.engine.model_loader import Load, ModelLoader, ModelState, ModelStatus
 from app.engine.unloading import Reason, UnloadRules
 from app.errors import ModelFailedError, OverloadedError, ServiceError, UnavailableError, model_failed
@@ -80,7 +80,7 @@ class ModelWorker:
         self._changed = threading.Condition()
         self._stopping = False
         self._longest_turns: dict[str, float] = {}
-        self._current: list[Job[Any]] = []
+        self._current: list[ModelJob[Any]] = []
         self._beat = time.perf_counter()
         self._thread = threading.Thread(target=self._run, name="mlx", daemon=True)
 
@@ -171,7 +171,7 @@ class ModelWorker:
                 self._next_look = 0.0
                 self._changed.notify()
 
-    def submit(self, job: Job[T]) -> Results[T]:
+    def submit(self, job: ModelJob[T]) -> Results[T]:
         """Queue a job of a warm model; call on the event loop that reads its results.
 
         Raises UnavailableError while the server stops, and OverloadedError if `queue_size` first jobs wait already.
@@ -190,7 +190,7 @@ class ModelWorker:
 
     # Called by Results, on the event loop.
 
-    def on_late(self, job: Job[Any]) -> bool:
+    def on_late(self, job: ModelJob[Any]) -> bool:
         """Take a job that had no turn out of its queue; return whether that was possible."""
         with self._changed:
             if job not in self._queues.first_audio or job.items is not None:
@@ -199,24 +199,24 @@ class ModelWorker:
             self._count(job, -1)
             return True
 
-    def on_read(self, job: Job[Any]) -> None:
+    def on_read(self, job: ModelJob[Any]) -> None:
         """Count a read item: there is room for another."""
         with self._changed:
             job.unread -= 1
             self._unpark(job)
 
-    def on_close(self, job: Job[Any]) -> None:
+    def on_close(self, job: ModelJob[Any]) -> None:
         """Have the thread end the model's generator: nobody reads on."""
         with self._changed:
             self._unpark(job)
 
-    def _unpark(self, job: Job[Any]) -> None:
+    def _unpark(self, job: ModelJob[Any]) -> None:
         if job.parked:
             job.parked = False
             self._queues.push(job)
             self._changed.notify()
 
-    def _count(self, job: Job[Any], more: int) -> None:
+    def _count(self, job: ModelJob[Any], more: int) -> None:
         """Count the jobs of a model; under the lock."""
         state = self._models.get(job.model)
         if state is not None:
@@ -335,13 +335,13 @@ class ModelWorker:
     def _note_beat(self) -> None:
         self._beat = time.perf_counter()
 
-    def _take(self) -> list[Job[Any]]:
+    def _take(self) -> list[ModelJob[Any]]:
         """Take the job whose turn it is, and those that are computed with it; under the lock."""
         job = None if self._stopping else self._queues.pop(time.perf_counter())
         self._current = [] if job is None else [job, *self._queues.take_batch(job)]
         return self._current
 
-    def _work(self, jobs: list[Job[Any]]) -> None:
+    def _work(self, jobs: list[ModelJob[Any]]) -> None:
         """Give one turn to the jobs that `_take` took."""
         if len(jobs) > 1:
             self._advance_batch(jobs)
@@ -375,7 +375,7 @@ class ModelWorker:
                 return
             self._work(jobs)
 
-    def _advance(self, job: Job[Any], *, again: bool = False) -> None:
+    def _advance(self, job: ModelJob[Any], *, again: bool = False) -> None:
         """Advance `job` to its next item, or by one turn of the model. `again`: its wait was noted before."""
         if job.given_up():
             self._end(job, Cancelled())
@@ -405,12 +405,12 @@ class ModelWorker:
         else:
             self._hand_over(job, item)
 
-    def _note_wait(self, job: Job[Any]) -> None:
+    def _note_wait(self, job: ModelJob[Any]) -> None:
         if job.priority is Priority.FIRST_AUDIO:
             # A later sentence is submitted ahead and waits for the one before it: that is no queue.
             job.timeline.add(Stage.QUEUE, time.perf_counter() - job.submitted)
 
-    def _hand_over(self, job: Job[T], item: T) -> None:
+    def _hand_over(self, job: ModelJob[T], item: T) -> None:
         """Send `item` to its reader, then queue the job again, park it or end it."""
         if job.given_up():
             job.waste(item)
@@ -433,7 +433,7 @@ class ModelWorker:
         if last:
             self._end(job, None)
 
-    def _advance_batch(self, jobs: list[Job[Any]]) -> None:
+    def _advance_batch(self, jobs: list[ModelJob[Any]]) -> None:
         """Speak several sentences in one turn. An error of one of them concerns no other."""
         speech = [job for job in jobs if isinstance(job, SpeechJob)]
         for job in speech:
@@ -460,7 +460,7 @@ class ModelWorker:
         for job in left.values():
             self._advance(job, again=True)
 
-    def _turn(self, job: Job[Any]) -> Any:
+    def _turn(self, job: ModelJob[Any]) -> Any:
         start = self._beat = time.perf_counter()
         try:
             return next(job.items or iter(()), _END)
@@ -474,7 +474,7 @@ class ModelWorker:
             self._longest_turns[name] = seconds
             metrics.longest_turn.labels(name).set(seconds)
 
-    def _end(self, job: Job[Any], result: BaseException | None) -> None:
+    def _end(self, job: ModelJob[Any], result: BaseException | None) -> None:
         if job.cancelled.at is not None:
             metrics.cancel_latency.labels(job.model).observe(time.perf_counter() - job.cancelled.at)
         with self._changed:

@@ -6,7 +6,7 @@ from typing import Final
 
 from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
 from app.llm_text.sources import Speakable
-from app.recognition.events import Hypothesis, LiveEvent, SpeechStarted, SpeechStopped, UtteranceFailed
+from app.recognition.events import LiveEvent, LiveHypothesis, SpeechStarted, SpeechStopped, UtteranceFailed
 from models.contract import RecognizedWord
 
 # Without the rules of a text that is read aloud at once: each sentence is translated by itself.
@@ -48,7 +48,7 @@ class SentenceCutter:
         pieces = [] if event.item == self.item else self._next_item(event.item, event.start, now)
         self._start, self._end = event.start, event.end
         self._position = max(self._position, event.start)
-        if isinstance(event, Hypothesis):
+        if isinstance(event, LiveHypothesis):
             self._words, self._pending = event.words, event.pending
             self._heard = _letters(event.committed + event.pending)
             return pieces + self._feed(event.committed, now)

@@ -23,7 +23,7 @@ from app.interpretation.options import PreparedInterpretation
 from app.interpretation.speaker import SpeakerVoice
 from app.llm_text.sources import Speakable
 from app.observability import metrics
-from app.recognition.events import Hypothesis, LiveEvent, Utterance
+from app.recognition.events import LiveEvent, LiveHypothesis, LiveUtterance
 from app.recognition.live import LiveRecognition
 from app.speech.service import PreparedSpeech, SpeechService
 from app.speech.stream import SpeechStream
@@ -208,12 +208,12 @@ class Interpretation:
         async with aclosing(self._recognized()) as events:
             async for event in events:
                 pieces = self._cutter.take(event, time.monotonic())
-                if isinstance(event, Utterance) and event.language is not None:
+                if isinstance(event, LiveUtterance) and event.language is not None:
                     self._language = _flores(event.language)
                     self._hear_voice(event)
                 await self._emit(event)
                 await self._agree(pieces)
-                if isinstance(event, Hypothesis) and self.prepared.options.anticipate:
+                if isinstance(event, LiveHypothesis) and self.prepared.options.anticipate:
                     self._interpreter.speculate(self._cutter.expected)
         self._live.close("ok")
         await self._agreed.put(None)
@@ -253,7 +253,7 @@ class Interpretation:
 
     # From audio to the voice of who speaks.
 
-    def _hear_voice(self, utterance: Utterance) -> None:
+    def _hear_voice(self, utterance: LiveUtterance) -> None:
         if self._speaker is not None and utterance.text.strip():
             self._speaker.said(utterance.start, utterance.end)
             self._clone_voice()

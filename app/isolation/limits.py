@@ -45,7 +45,7 @@ class MemoryWatch(threading.Thread):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     """Limits of this process, and the pipes to its parent."""
 
     requests: BinaryIO
@@ -68,7 +68,7 @@ class Limits:
         self.watch.working.clear()
 
 
-def enter() -> Limits:
+def enter() -> ProcessLimits:
     """Take the pipes, forbid files, and tell the parent that this process is ready."""
     parent = os.getppid()
     # Speech has a higher priority.
@@ -90,7 +90,7 @@ def enter() -> Limits:
         resource.setrlimit(kind, (0, 0))
     replies.write(READY)
     replies.flush()
-    return Limits(requests, replies, watch, used)
+    return ProcessLimits(requests, replies, watch, used)
 
 
 def peak_memory() -> int:

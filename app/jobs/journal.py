@@ -23,7 +23,7 @@ from models.contract import Pcm
 
 _SAMPLE: Final = 2
 # Samples that are read at once.
-_PIECE: Final = 1 << 18
+_CHUNK_BYTES: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def read_samples(folder: Path, number: int, start: int = 0, end: int | None = No
     with samples_path(folder, number).open("rb") as file:
         file.seek(start * _SAMPLE)
         left = None if end is None else (end - start) * _SAMPLE
-        while data := file.read(_PIECE if left is None else min(left, _PIECE)):
+        while data := file.read(_CHUNK_BYTES if left is None else min(left, _CHUNK_BYTES)):
             check_stopped()
             left = None if left is None else left - len(data)
             yield np.frombuffer(data, "<i2").astype(np.float32) / 32_767.0

@@ -31,7 +31,7 @@ _ZIP_TYPE: Final = "application/zip"
 # Dubbed cues are in their places already.
 _NO_GAPS: Final = Gaps(0.0, 0.0)
 # Bytes that are copied at once.
-_PIECE: Final = 1 << 20
+_CHUNK_BYTES: Final = 1 << 20
 # Characters of a name that are neither letters nor digits.
 _OTHER: Final = re.compile(r"[^\w]+")
 # With an ending it fits into the 255 bytes that a name may have.
@@ -162,7 +162,7 @@ def _zip(path: Path, made: Sequence[ChapterFile]) -> None:
             title = _file_name(each.title)
             name = f"{number:0{digits}}{'-' * bool(title)}{title}{each.path.suffix}"
             with each.path.open("rb") as audio, archive.open(name, "w", force_zip64=True) as part:
-                while data := audio.read(_PIECE):
+                while data := audio.read(_CHUNK_BYTES):
                     check_stopped()
                     part.write(data)
 

@@ -25,8 +25,8 @@ from app.threads import JOBS
 log = logging.getLogger(__name__)
 
 # Seconds between two looks at what other processes did, and between two deletions of what has expired.
-_LOOK_EVERY: Final = 2.0
-_SWEEP_EVERY: Final = 10.0
+_POLL_SECONDS: Final = 2.0
+_SWEEP_SECONDS: Final = 10.0
 # Processes that may end during the work on one passage: it may be what ends them.
 _MAX_STARTS: Final = 3
 _REVOKED: Final = JobError("invalid_api_key", "The key of this job is no longer accepted.")
@@ -73,11 +73,11 @@ class JobRunner:
             job, version = None, self._jobs.version
             with suppress(StorageError):  # it was logged, and may be mended
                 job = await self._next()
-            if time.monotonic() - self._swept > _SWEEP_EVERY:
+            if time.monotonic() - self._swept > _SWEEP_SECONDS:
                 self._swept = time.monotonic()
                 await self._guarded(self._jobs.sweep())
             if job is None:
-                await self._jobs.changed(version, _LOOK_EVERY)
+                await self._jobs.changed(version, _POLL_SECONDS)
             else:
                 await self._guarded(self._serve(job))
 
@@ -87,7 +87,7 @@ class JobRunner:
             await step  # type: ignore[misc]
         except Exception:
             log.exception("the work on jobs was disturbed; it goes on")
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _take_lock(self) -> None:
         """Wait until no other process works on the jobs of this directory. Its end frees the lock."""
@@ -105,7 +105,7 @@ class JobRunner:
                     else:
                         self._lock = file
                         return
-            await self._jobs.changed(version, _LOOK_EVERY)
+            await self._jobs.changed(version, _POLL_SECONDS)
 
     def _clean(self) -> None:
         """Delete the folders that a process left behind before their job was kept."""

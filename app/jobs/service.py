@@ -43,7 +43,7 @@ _READERS: Final = 2
 # Documents of one key, and of all, that wait to be read or are read.
 _MAX_WAITING_OF_KEY, _MAX_WAITING = 16, 64
 # Seconds after which a change that another process made is seen.
-LOOK_EVERY: Final = 1.0
+POLL_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +215,9 @@ class JobService:
         return found
 
     async def follow(self, job: str) -> Job:
-        """Return a job as `get`. Those who follow a job share what one of them reads, up to LOOK_EVERY seconds old."""
+        """Return a job as `get`. Those who follow a job share what one of them reads, at most POLL_SECONDS old."""
         known, now = self._followed.get(job), time.monotonic()
-        if known is None or known[0] != self.version or now - known[1] > LOOK_EVERY:
+        if known is None or known[0] != self.version or now - known[1] > POLL_SECONDS:
             reading = asyncio.create_task(self.get(job))
             reading.add_done_callback(lambda done: done.cancelled() or done.exception())
             known = self._followed[job] = self.version, now, reading

@@ -47,7 +47,7 @@ _ATTEMPTS: Final = 3
 # Passages in a row that cannot be spoken: the next ones cannot, either.
 _FAILED_IN_A_ROW: Final = 10
 # Seconds between two attempts of what cannot be done now: they double, up to the second number.
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+_FIRST_WAIT, _MAX_WAIT_SECONDS = 1.0, 60.0
 # Seconds for which a server that cannot serve is tried.
 _UNAVAILABLE_SECONDS: Final = 3_600.0
 # Seconds after which the jobs of another key have their turn, if there are any.
@@ -243,7 +243,7 @@ class _ChapterWork:
             except errors.UnavailableError:
                 if waited >= _UNAVAILABLE_SECONDS:
                     raise
-                seconds, wait = wait, min(2 * wait, _LONGEST_WAIT)
+                seconds, wait = wait, min(2 * wait, _MAX_WAIT_SECONDS)
                 waited += seconds
             until = time.monotonic() + seconds
             while (left := until - time.monotonic()) > 0:

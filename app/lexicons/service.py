@@ -18,7 +18,7 @@ from app.threads import REQUESTS
 MAX_NAME: Final = 100
 """Most characters of a lexicon's name."""
 # Seconds for which the server's own files are not looked at again.
-_LOOK_EVERY: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 
 
 class LexiconService:
@@ -27,7 +27,7 @@ class LexiconService:
     def __init__(self, settings: Settings) -> None:
         self.store = LexiconStore(settings.data_dir / "lexicons", most=settings.max_lexicons)
         self._common: tuple[Lexicon, ...] = ()
-        self._looked = -_LOOK_EVERY
+        self._looked = -_POLL_SECONDS
 
     async def resolve(
         self, named: Sequence[str | Lexicon], own: Mapping[str, str], language: str | None
@@ -50,7 +50,7 @@ class LexiconService:
             except REQUEST_ERRORS as error:
                 raise service_error(error) from error
         found += [each if isinstance(each, Lexicon) else await self.read(await self.get(each)) for each in named]
-        if time.monotonic() - self._looked >= _LOOK_EVERY:
+        if time.monotonic() - self._looked >= _POLL_SECONDS:
             self._looked = time.monotonic()
             self._common = await REQUESTS.run(self.store.common)
         return (*found, *self._common)

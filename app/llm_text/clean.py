@@ -6,7 +6,7 @@ other pictographs, citation numbers, and all but the signs of LaTeX. Brackets go
 for the markup of speech.
 
 The raw text is cut first: the rules of a mode cut one token after the other off it, and keep an unfinished token back.
-Then the rule of each token says what is spoken for it. Only the `State` goes from token to token.
+Then the rule of each token says what is spoken for it. Only the `ScannerState` goes from token to token.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from app.llm_text.markdown import MODES
 from app.llm_text.output import CleanText, Output
-from app.llm_text.scanner import LOOK_AHEAD, State
+from app.llm_text.scanner import LOOK_AHEAD, ScannerState
 
 __all__ = ["LOOK_AHEAD", "Cleaner"]
 
@@ -37,7 +37,7 @@ class Cleaner:
 
     def _begin(self, base: int) -> None:
         self._text = "\n"  # the last character dealt with, and those that are held back
-        self._state = State(Output(base), self._announcement)
+        self._state = ScannerState(Output(base), self._announcement)
 
     def feed(self, fragment: str) -> list[CleanText]:
         """Add a fragment. Return the text that can be spoken by now."""

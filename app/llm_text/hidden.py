@@ -101,7 +101,7 @@ _VISIBLE: Final = re.compile(r"[^\n]")
 _FRAME: Final = re.compile(r"[|\-:=+\s]*")
 _LIKE_WORDS: Final = ("tag", "think", "calls", "gemma", "wrapper")
 _MAY_STAY_OPEN: Final = ("calls", "gemma", "address", "data")
-_MOST_ENDS: Final = 64
+_MAX_ENDS: Final = 64
 """Most different ends that are looked for in a whole text, each in linear time."""
 _STOPS: Final = ".!?…"
 _CLOSERS: Final = "\"'”’»)*_"
@@ -199,7 +199,7 @@ class HiddenParts:
             return True
         # The whole text is there. What nothing closes is text, but for a thought that was cut off.
         if self._ends.get(closing, -1) < end:
-            ended = closing.search(text, end) if len(self._ends) < _MOST_ENDS else None
+            ended = closing.search(text, end) if len(self._ends) < _MAX_ENDS else None
             self._ends[closing] = math.inf if ended is None else ended.start()
         if self._ends[closing] < math.inf:
             return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.llm_text.scanner import SILENT, Mode, Rule, State, beginnings, change, drop, say_as
+from app.llm_text.scanner import SILENT, Mode, ScannerState, TokenRule, beginnings, change, drop, say_as
 from app.text.markup import ENTITY, ENTITY_START, TAG, TAG_START, decode, visible_text
 
 _BREAKING: Final = re.compile(r"(?:br|p|div|li|ul|ol|tr|table|h[1-6]|hr|blockquote|section)", re.IGNORECASE)
@@ -18,7 +18,7 @@ def _visible(text: str) -> str:
     return text if visible is None else visible.text.strip()
 
 
-def _read_tag(state: State, token: re.Match[str]) -> None:
+def _read_tag(state: ScannerState, token: re.Match[str]) -> None:
     tag = token.group()
     start, end = token.span()
     before, after = token.string[start - 1], token.string[end : end + 1]
@@ -40,8 +40,8 @@ def _read_tag(state: State, token: re.Match[str]) -> None:
 
 def _skip_to(end: str) -> Mode:
     return Mode(
-        Rule(rf"(?i:{re.escape(end)})", change(context="text"), beginnings(end)),
-        Rule(r"[^<\-]+|.", drop),
+        TokenRule(rf"(?i:{re.escape(end)})", change(context="text"), beginnings(end)),
+        TokenRule(r"[^<\-]+|.", drop),
     )
 
 
@@ -49,7 +49,7 @@ SILENT_PARTS: Final = {end: _skip_to(end) for end in ("-->", *(f"</{name}>" for 
 """Modes of the parts that are not spoken, by the text that ends each."""
 
 
-def _decode(state: State, token: re.Match[str]) -> None:
+def _decode(state: ScannerState, token: re.Match[str]) -> None:
     start, end = token.span()
     decoded = decode(token.group())
     if decoded.isspace():
@@ -61,8 +61,10 @@ def _decode(state: State, token: re.Match[str]) -> None:
 
 
 HTML_RULES: Final = (
-    Rule(r"<!--", change(context="-->")),
-    Rule(rf"{_SUP}[0-9]{{1,4}}[ \t]*</sup>", say_as(_visible), rf"{_SUP}[0-9]{{0,4}}[ \t]*(?:<(?:/(?:s(?:up?)?)?)?)?"),
-    Rule(TAG.pattern, _read_tag, f"{TAG_START.pattern}|{TAG.pattern}"),
-    Rule(ENTITY.pattern, _decode, ENTITY_START.pattern),
+    TokenRule(r"<!--", change(context="-->")),
+    TokenRule(
+        rf"{_SUP}[0-9]{{1,4}}[ \t]*</sup>", say_as(_visible), rf"{_SUP}[0-9]{{0,4}}[ \t]*(?:<(?:/(?:s(?:up?)?)?)?)?"
+    ),
+    TokenRule(TAG.pattern, _read_tag, f"{TAG_START.pattern}|{TAG.pattern}"),
+    TokenRule(ENTITY.pattern, _decode, ENTITY_START.pattern),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.llm_text.scanner import NOT_AFTER_WORD, Rule, change, drop, say_as, space
+from app.llm_text.scanner import NOT_AFTER_WORD, TokenRule, change, drop, say_as, space
 
 _SIGNS: Final = {
     "times": "×", "cdot": "×", "div": "÷", "pm": "±", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "neq": "≠",
@@ -25,24 +25,24 @@ _CLOSED_BEGUN: Final = rf"(?!\s){_PART}{{0,200}}+(?:{_WORDS}|\\[a-zA-Z]{{0,31}}|
 _OPEN: Final = rf"(?:{NOT_AFTER_WORD}|(?=\$[\\^_]))\$"
 
 LATEX_RULES: Final = (
-    Rule(r"\\\(", change(math="inline"), r"\\"),
-    Rule(r"\\\[", change(math="display")),
-    Rule(r"\\[)\]]", change(math="")),
-    Rule(r"\$\$", change(math="display"), r"\$.?"),
+    TokenRule(r"\\\(", change(math="inline"), r"\\"),
+    TokenRule(r"\\\[", change(math="display")),
+    TokenRule(r"\\[)\]]", change(math="")),
+    TokenRule(r"\$\$", change(math="display"), r"\$.?"),
     # A capital letter alone is a variable; "$5" and "$PATH" are none.
-    Rule(rf"{NOT_AFTER_WORD}\$(?=\\|[a-zα-ω]|[^\W\d_](?![^\W_]))", change(math="inline")),
-    Rule(rf"{_OPEN}(?={_CLOSED})", change(math="inline"), _OPEN + _CLOSED_BEGUN),
-    Rule(r"\\(?=\n)", drop),
-    Rule(r"\\[!-/:-@\[-`{-~]", say_as(lambda token: token[1])),
+    TokenRule(rf"{NOT_AFTER_WORD}\$(?=\\|[a-zα-ω]|[^\W\d_](?![^\W_]))", change(math="inline")),
+    TokenRule(rf"{_OPEN}(?={_CLOSED})", change(math="inline"), _OPEN + _CLOSED_BEGUN),
+    TokenRule(r"\\(?=\n)", drop),
+    TokenRule(r"\\[!-/:-@\[-`{-~]", say_as(lambda token: token[1])),
 )
 """Rules for the beginning of mathematics, and for escaped characters, which Markdown has too."""
 MATH_RULES: Final = (
-    Rule(r"\$\$?", change(math=""), r"\$"),
-    Rule(r"\^\{?\\circ(?![a-zA-Z])\}?", say_as(lambda _: "°"), r"\^\{?(?:\\c?i?r?c?\}?)?"),
-    Rule(r"\\[a-zA-Z]{1,31}", say_as(lambda token: _SIGNS.get(token[1:], "")), r"\\[a-zA-Z]{0,30}"),
-    Rule(r"\\[{},]", drop),
-    Rule(r"_+", space, r"_+"),
-    Rule(r"\}\{", say_as(lambda token: "/"), r"\}"),
-    Rule(r"[{}]", drop),
+    TokenRule(r"\$\$?", change(math=""), r"\$"),
+    TokenRule(r"\^\{?\\circ(?![a-zA-Z])\}?", say_as(lambda _: "°"), r"\^\{?(?:\\c?i?r?c?\}?)?"),
+    TokenRule(r"\\[a-zA-Z]{1,31}", say_as(lambda token: _SIGNS.get(token[1:], "")), r"\\[a-zA-Z]{0,30}"),
+    TokenRule(r"\\[{},]", drop),
+    TokenRule(r"_+", space, r"_+"),
+    TokenRule(r"\}\{", say_as(lambda token: "/"), r"\}"),
+    TokenRule(r"[{}]", drop),
 )
 """Rules within mathematics, before those of the text."""

@@ -12,7 +12,7 @@ from app.llm_text.clauses import TRIES, WITHOUT_STOPS, ClauseCutter, in_link, is
 from app.llm_text.sources import Reason, Speakable, TextSource
 from app.text.languages import primary_language
 from app.text.sentence_buffer import SentenceBuffer
-from app.text.sentence_splitter import LONGEST_SENTENCE
+from app.text.sentence_splitter import MAX_SENTENCE_CHARACTERS
 
 # A number that may go on after its stop or comma: "3.", or a list item's number at the start of a line.
 _UNFINISHED_NUMBER: Final = re.compile(r"\d[.,]$")
@@ -39,7 +39,7 @@ class BoundaryOptions:
     """Seconds of queued audio from which on sentences wait for each other."""
     merge_characters: int = 120
     """Length at which waiting sentences are committed."""
-    limit: int = LONGEST_SENTENCE
+    limit: int = MAX_SENTENCE_CHARACTERS
     """Most characters that are held without a boundary."""
 
 

@@ -32,7 +32,7 @@ NOT_AFTER_WORD: Final = r"(?<![^\W_])"
 
 
 @dataclass(slots=True)
-class State:
+class ScannerState:
     """State between two tokens. `announcement` is said in place of fenced code."""
 
     out: Output
@@ -64,10 +64,10 @@ class State:
         self.out.break_block(at)
 
 
-Action = Callable[[State, "re.Match[str]"], None]
+Action = Callable[[ScannerState, "re.Match[str]"], None]
 
 
-class Rule(NamedTuple):
+class TokenRule(NamedTuple):
     """Kind of token, and what becomes of it.
 
     `unfinished` matches all text that can become such a token, or one of a later rule, if more text follows. It may
@@ -86,7 +86,7 @@ class Mode:
     is unfinished.
     """
 
-    def __init__(self, *rules: Rule) -> None:
+    def __init__(self, *rules: TokenRule) -> None:
         self.actions: Final[dict[str | None, Action]] = {}
         tokens: list[str] = []
         tokens_or_waits: list[str] = []
@@ -110,11 +110,11 @@ def beginnings(*words: str) -> str:
 # Actions
 
 
-def drop(state: State, token: re.Match[str]) -> None:
+def drop(state: ScannerState, token: re.Match[str]) -> None:
     """Say nothing for a token."""
 
 
-def say(state: State, token: re.Match[str]) -> None:
+def say(state: ScannerState, token: re.Match[str]) -> None:
     """Say a token as it is."""
     start, end = token.span()
     state.out.give(token.group(), start, end)
@@ -123,18 +123,18 @@ def say(state: State, token: re.Match[str]) -> None:
 def say_as(spoken: Callable[[str], str]) -> Action:
     """Return the action that says `spoken(token)` for a token."""
 
-    def action(state: State, token: re.Match[str]) -> None:
+    def action(state: ScannerState, token: re.Match[str]) -> None:
         state.out.give(spoken(token.group()), token.start(), token.end())
 
     return action
 
 
-def space(state: State, token: re.Match[str]) -> None:
+def space(state: ScannerState, token: re.Match[str]) -> None:
     """Have a space before the next text."""
     state.out.space(token.start(), token.start() + 1)
 
 
-def break_block(state: State, token: re.Match[str]) -> None:
+def break_block(state: ScannerState, token: re.Match[str]) -> None:
     """End the paragraph, and have a blank line before the next text."""
     state.break_block(token.start())
 
@@ -142,7 +142,7 @@ def break_block(state: State, token: re.Match[str]) -> None:
 def change(**fields: object) -> Action:
     """Return the action that drops a token and changes fields of the state."""
 
-    def action(state: State, token: re.Match[str]) -> None:
+    def action(state: ScannerState, token: re.Match[str]) -> None:
         for name, value in fields.items():
             setattr(state, name, value)
 

@@ -107,7 +107,7 @@ def _value(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StageSpan:
     """One turn of a stage. `start`: seconds from the request's arrival, negative for a wait for text before it."""
 
     stage: str
@@ -130,7 +130,7 @@ class Finished:
     total: float
     audio: float
     stages: dict[str, float]
-    spans: tuple[Span, ...]
+    spans: tuple[StageSpan, ...]
 
     @property
     def rtf(self) -> float | None:
@@ -169,7 +169,7 @@ def note(timeline: Timeline, model: str, surface: str, streaming: bool, outcome:
         audio=timeline.audio_seconds,
         stages={stage.value: round(seconds, 6) for stage, seconds in timeline.stages.items()},
         spans=tuple(
-            Span(stage.value, round(start - timeline.started, 6), round(seconds, 6))
+            StageSpan(stage.value, round(start - timeline.started, 6), round(seconds, 6))
             for stage, start, seconds in timeline.spans
         ),
     )

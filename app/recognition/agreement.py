@@ -20,7 +20,7 @@ from models.contract import RecognizedSegment, RecognizedWord
 # Scripts that are written without spaces: Thai, Lao, Burmese, Khmer, kana and Chinese characters.
 _DENSE: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 # A dense character with the marks that follow it, or a word; with the space before it.
-_PIECE: Final = re.compile(rf"\s*(?:[{_DENSE}](?:(?!\s|\w).)*|(?:(?![{_DENSE}])\S)+)(?:\s+$)?")
+_WORD: Final = re.compile(rf"\s*(?:[{_DENSE}](?:(?!\s|\w).)*|(?:(?![{_DENSE}])\S)+)(?:\s+$)?")
 _DENSE_END: Final = re.compile(rf"[{_DENSE}](?:(?!\s|\w).)*$")
 _MARKS: Final = re.compile(r"\W+")
 
@@ -106,7 +106,7 @@ def words_of(segments: Iterable[RecognizedSegment]) -> Iterator[RecognizedWord]:
             timed = (RecognizedWord(segment.text, segment.start, segment.end, 1.0),)
         times = [(time, word) for word in timed for time in _spread(word)]
         times.append((segment.end if timed is not segment.words else timed[-1].end, timed[-1]))
-        for found in _PIECE.finditer(segment.text):
+        for found in _WORD.finditer(segment.text):
             begin = found.end() - len(found[0].lstrip())
             word = times[found.end() - 1][1]
             # At the end of a word, not at the beginning of the next: there may be a pause between the two.

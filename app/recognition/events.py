@@ -53,7 +53,7 @@ class SpeechStopped:
 
 
 @dataclass(frozen=True, slots=True)
-class Hypothesis:
+class LiveHypothesis:
     """Text of an utterance from `start` to `end`, where its audio ends so far.
 
     The text is `committed` + `pending`. Within an item, `committed` only grows. `words` are empty without `word_times`.
@@ -68,7 +68,7 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
+class LiveUtterance:
     """Final text of an utterance; it begins with what was committed. Empty: nothing was said.
 
     `language`: code of what was spoken; None: nothing was. `segments` have times since the first sample of the stream.
@@ -94,4 +94,4 @@ class UtteranceFailed:
     error: ServiceError
 
 
-LiveEvent = SpeechStarted | SpeechStopped | Hypothesis | Utterance | UtteranceFailed
+LiveEvent = SpeechStarted | SpeechStopped | LiveHypothesis | LiveUtterance | UtteranceFailed

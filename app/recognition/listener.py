@@ -13,7 +13,7 @@ from models.contract import Pcm, RecognitionRequest, Recognizer
 from models.timeline import Timeline
 
 
-class Listener:
+class StreamRecognizer:
     """Recognizer of one language for the speech of one stream."""
 
     def __init__(

@@ -20,16 +20,16 @@ from app.observability import metrics
 from app.recognition.agreement import POLICIES, PolicyName
 from app.recognition.audio_buffer import AudioBuffer, Scan, VoiceMarks
 from app.recognition.events import (
-    Hypothesis,
     LiveEvent,
+    LiveHypothesis,
     LiveOptions,
+    LiveUtterance,
     SpeechStarted,
     SpeechStopped,
-    Utterance,
     UtteranceFailed,
 )
 from app.recognition.passes import Passes
-from app.recognition.utterance import MOST, OpenUtterance, is_plausible
+from app.recognition.utterance import MAX_WINDOW_SECONDS, OpenUtterance, is_plausible
 from models.contract import Cancelled, RecognitionRequest, RecognizedSegment
 from models.timeline import Stage, Timeline
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from app.recognition.service import RecognitionService
 
 __all__ = [
-    "Hypothesis",
     "LiveEvent",
+    "LiveHypothesis",
     "LiveOptions",
     "LiveRecognition",
+    "LiveUtterance",
     "SpeechStarted",
     "SpeechStopped",
-    "Utterance",
     "UtteranceFailed",
 ]
 
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 # Most seconds of audio that wait: `push` waits where there are more.
 BUFFER: Final = 60.0
 # Most seconds of one utterance. A longer one is ended, or refused if the client ends utterances.
-LONGEST: Final = 300.0
+MAX_UTTERANCE_SECONDS: Final = 300.0
 # Most utterances that wait for their text: `commit` waits where there are more.
 WAITING: Final = 32
 # Seconds of new audio after which there is another hypothesis. One that takes the model longer waits longer.
@@ -60,14 +60,14 @@ STEP: Final = 0.5
 # Seconds of silence after which the hypothesis is as good as the final text, and is made without waiting for more.
 PAUSE: Final = 0.2
 # Seconds of audio that are searched for voices in one turn.
-PIECE: Final = 0.5
+CHUNK_SECONDS: Final = 0.5
 # Seconds by which a text may be late before that is told, and before what is left of its utterance is not heard.
 LATE: Final = 5.0
 SKIP: Final = 20.0
 # Seconds that a client may be ahead of the clock before its audio is no live speech: a file is late by nature.
 AHEAD: Final = 3.0
 # Seconds of an utterance that is being spoken that are heard again with what follows; fewer than BUFFER.
-HELD: Final = 2 * MOST
+HELD: Final = 2 * MAX_WINDOW_SECONDS
 # Most events that wait for their reader before the next pass.
 UNREAD: Final = 64
 
@@ -132,10 +132,10 @@ class LiveRecognition:
     async def push(self, pcm: Samples) -> None:
         """Add float32 mono samples [n] in [-1, 1] at SAMPLE_RATE. Waits while too much audio waits already.
 
-        Raises QuotaExceededError, and InvalidRequestError for an utterance of more than LONGEST seconds that the client
-        does not commit.
+        Raises QuotaExceededError, and InvalidRequestError for an utterance of more than MAX_UTTERANCE_SECONDS that the
+        client does not commit.
         """
-        size = round(PIECE * SAMPLE_RATE)
+        size = round(CHUNK_SECONDS * SAMPLE_RATE)
         for start in range(0, pcm.size, size):
             piece = np.ascontiguousarray(pcm[start : start + size], dtype=np.float32)
             self._charge(piece.size / SAMPLE_RATE)
@@ -143,9 +143,9 @@ class LiveRecognition:
             if self._ended or self._finished:
                 return
             item = self._open_item
-            if self._options.detection is None and item and self._seconds(item) > LONGEST:
+            if self._options.detection is None and item and self._seconds(item) > MAX_UTTERANCE_SECONDS:
                 raise InvalidRequestError(
-                    f"The audio buffer has {LONGEST:g} seconds, the most there may be; commit it or clear it."
+                    f"The audio buffer has {MAX_UTTERANCE_SECONDS:g} seconds, its maximum; commit it or clear it."
                 )
             self._pushed += piece.size
             self._first = time.perf_counter() if self._first is None else self._first
@@ -228,7 +228,7 @@ class LiveRecognition:
 
     def _send(self, event: LiveEvent | ServiceError) -> None:
         last = self._events[-1] if self._events else None
-        if isinstance(event, Hypothesis) and isinstance(last, Hypothesis) and last.item == event.item:
+        if isinstance(event, LiveHypothesis) and isinstance(last, LiveHypothesis) and last.item == event.item:
             # Nobody read the one before.
             self._events.pop()
         self._events.append(event)
@@ -362,7 +362,7 @@ class LiveRecognition:
         item = self._open_item
         if item is not None:
             item.heard = max(item.heard, scan.heard)
-            if detection is not None and self._seconds(item) > LONGEST:
+            if detection is not None and self._seconds(item) > MAX_UTTERANCE_SECONDS:
                 self._end_item(self._audio.end)
                 self._marks = self._new_marks(self._audio.end)
 
@@ -418,7 +418,7 @@ class LiveRecognition:
         item, end = self._items[0], self._audio.end
         if item.end is not None or self._ends_sentence(item):
             return True
-        if end - item.begin > MOST * SAMPLE_RATE and end - item.covered > STEP * SAMPLE_RATE:
+        if end - item.begin > MAX_WINDOW_SECONDS * SAMPLE_RATE and end - item.covered > STEP * SAMPLE_RATE:
             return True
         if not self._options.partials or not item.voiced or item.covers(item.covered):
             return False
@@ -450,14 +450,14 @@ class LiveRecognition:
             log.warning("a hypothesis failed: %s", error)
             item.covered = end
             return
-        if not is_plausible(segments) and end - item.begin <= MOST * SAMPLE_RATE:
+        if not is_plausible(segments) and end - item.begin <= MAX_WINDOW_SECONDS * SAMPLE_RATE:
             item.covered = end
             return
         item.take(segments, end)
         if item.end is None and item in self._items and self._options.partials:
             words = item.words if self._options.word_times else ()
             start, until = item.start / SAMPLE_RATE, end / SAMPLE_RATE
-            self._send(Hypothesis(item.number, start, until, item.committed, item.pending, words))
+            self._send(LiveHypothesis(item.number, start, until, item.committed, item.pending, words))
 
     async def _recognize_ended(self, item: OpenUtterance, end: int) -> None:
         """Make the final text of an utterance."""
@@ -490,7 +490,7 @@ class LiveRecognition:
         text, found = item.finish(segments)
         language = item.language if text else None
         start, until, warning = item.start / SAMPLE_RATE, end / SAMPLE_RATE, self._warning(item, end, skipped=skipped)
-        self._send(Utterance(item.number, start, until, text, language, found, warning))
+        self._send(LiveUtterance(item.number, start, until, text, language, found, warning))
 
     def _warning(self, item: OpenUtterance, end: int, *, skipped: bool) -> str | None:
         behind = self._behind(end)

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from app import errors
-from app.audio.decode import Decoder, Recording
+from app.audio.decode import AudioDecoder, Recording
 from app.audio.vad import SAMPLE_RATE, VoiceOptions
 from app.config import Settings
 from app.engine.admission import Admission
@@ -25,7 +25,7 @@ from app.engine.turns import Turns
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.recognition.languages import resolve
-from app.recognition.listener import Listener
+from app.recognition.listener import StreamRecognizer
 from app.recognition.live import LiveOptions, LiveRecognition
 from app.recognition.passes import Passes, request_error
 from app.text.executor import RoundRobinThread
@@ -105,7 +105,7 @@ class RecognitionService:
         self._catalog = catalog
         self._loads = loads
         self._admission = admission
-        self._decoder = Decoder(
+        self._decoder = AudioDecoder(
             sample_rate=SAMPLE_RATE,
             min_seconds=0.0,
             max_seconds=settings.recognition_seconds,
@@ -167,7 +167,7 @@ class RecognitionService:
         """Take a recording from the client's quota. Raises QuotaExceededError."""
         self._admission.charge_client(round(seconds * CHARACTERS_PER_SECOND))
 
-    async def listener(self, tag: str) -> Listener | None:
+    async def listener(self, tag: str) -> StreamRecognizer | None:
         """Return the default model's listener for speech in the language of a BCP-47 tag; None: nothing can hear it."""
         try:
             name, recognizer = await self.model(None, patient=True)
@@ -175,7 +175,7 @@ class RecognitionService:
         except errors.ServiceError as error:
             log.warning("speech cannot be verified: %s", error)
             return None
-        return Listener(self.worker, name, recognizer, language, partial(self._catalog.judges, name))
+        return StreamRecognizer(self.worker, name, recognizer, language, partial(self._catalog.judges, name))
 
     async def prepare(
         self,

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
-from app.audio.vad import SAMPLE_RATE, SPEECH, Span, padded, voices
+from app.audio.vad import SAMPLE_RATE, SPEECH, VoiceSpan, padded, voices
 from app.engine.jobs import CancelToken, Priority
 from app.observability import metrics
 from app.recognition.passes import Passes
@@ -104,16 +104,16 @@ class RecognitionStream:
         return replace(request, voices=_pairs(found), parts=_pairs(parts))
 
 
-def _pairs(spans: Sequence[Span]) -> tuple[tuple[int, int], ...]:
+def _pairs(spans: Sequence[VoiceSpan]) -> tuple[tuple[int, int], ...]:
     return tuple((span.start, span.end) for span in spans)
 
 
-def joined(spans: Sequence[Span]) -> list[Span]:
+def joined(spans: Sequence[VoiceSpan]) -> list[VoiceSpan]:
     """Return the spans, neighbors joined where both fit into PART_SECONDS: each part costs a model a whole window."""
-    parts: list[Span] = []
+    parts: list[VoiceSpan] = []
     for span in spans:
         if parts and span.end - parts[-1].start <= PART_SECONDS * SAMPLE_RATE:
-            parts[-1] = Span(parts[-1].start, span.end)
+            parts[-1] = VoiceSpan(parts[-1].start, span.end)
         else:
             parts.append(span)
     return parts

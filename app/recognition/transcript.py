@@ -115,7 +115,7 @@ class DeltaEvent(BaseModel):
     logprobs: list[LogprobEntry] | None = None
 
 
-class DoneEvent(TranscriptionReply):
+class TranscriptDoneEvent(TranscriptionReply):
     """End of a stream: the whole text."""
 
     type: Literal["transcript.text.done"] = "transcript.text.done"
@@ -171,9 +171,9 @@ class Transcript:
             warning=self.warning,
         )
 
-    def done(self, *, logprobs: bool = False) -> DoneEvent:
+    def done(self, *, logprobs: bool = False) -> TranscriptDoneEvent:
         """Return the last event of a stream."""
-        return DoneEvent(**dict(self.reply(logprobs=logprobs)))
+        return TranscriptDoneEvent(**dict(self.reply(logprobs=logprobs)))
 
     def verbose(self, options: TranscriptOptions) -> VerboseReply:
         """Return the answer in the format `verbose_json`."""

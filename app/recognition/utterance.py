@@ -20,7 +20,7 @@ from models.timeline import Timeline
 
 # Seconds of audio after which what is final leaves the buffer at the end of a sentence, and after which at any word.
 TRIM: Final = 10.0
-MOST: Final = 15.0
+MAX_WINDOW_SECONDS: Final = 15.0
 # Seconds at the end of the audio whose words are never forced to be final: they may be half spoken.
 UNSURE: Final = 1.5
 # Seconds of audio that stay where nothing was recognized.
@@ -172,7 +172,7 @@ class OpenUtterance:
     def _trim(self, segments: Sequence[RecognizedSegment], words: Words) -> None:
         """Let the audio of words that are final leave the buffer, if there is too much of it."""
         agreement = self._agreement
-        full = self.covered - self.begin > MOST * SAMPLE_RATE
+        full = self.covered - self.begin > MAX_WINDOW_SECONDS * SAMPLE_RATE
         count = _last_sentence(agreement.agreed, segments)
         if not count and full:
             count = len(agreement.agreed) or _sure(words, self.covered / SAMPLE_RATE - UNSURE)

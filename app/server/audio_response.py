@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 
 from starlette.types import Send
 
-from app.audio.encoders import FORMATS, INFO, Container, Encoder, Format, encode, make_encoder
+from app.audio.encoders import FORMATS, INFO, Container, Format, StreamEncoder, encode, make_encoder
 from app.speech.sentence import SpokenChunk
 from app.speech.stream import SpeechStream
-from app.speech.verifier import Report
+from app.speech.verifier import VerificationReport
 from models.timeline import Stage
 
 # Tokens per second that are reported for a model that draws none: the rate of Kokoro's frames.
@@ -27,7 +27,7 @@ TOKENS_PER_SECOND = 40
 MAX_WRITE_BYTES = 1 << 20
 
 # Characters that are read: no client's list is as long.
-_MOST_ACCEPT = 2_000
+_MAX_ACCEPT_CHARACTERS = 2_000
 # A media range and its parameters. In quotes, a comma or a semicolon separates nothing.
 _RANGES = re.compile(r'(?:[^,"]|"(?:\\.|[^"\\])*"?)+')
 _PARAMETERS = re.compile(r';\s*([\w.-]+)\s*=\s*("(?:\\.|[^"\\])*"?|[^;\s]*)')
@@ -59,7 +59,7 @@ def negotiate(accept: str, default: Format) -> Format:
     named: dict[Format, float] = {}
     others = 0.0
     exact = -1
-    for found in _RANGES.finditer(accept[:_MOST_ACCEPT]):
+    for found in _RANGES.finditer(accept[:_MAX_ACCEPT_CHARACTERS]):
         kind, quality, codecs = _range(found.group())
         name = _MEDIA_TYPES.get(kind)
         if name is not None and codecs in ("", "opus" if name == "opus" else codecs):
@@ -103,7 +103,7 @@ class ReplyForm:
 
 
 async def encode_chunk(
-    encoder: Encoder, stream: SpeechStream, chunk: SpokenChunk | None, *, last: bool = False
+    encoder: StreamEncoder, stream: SpeechStream, chunk: SpokenChunk | None, *, last: bool = False
 ) -> bytes:
     """Return the encoded audio of `chunk`, which may be empty while a codec holds it; None, or `last`: and the end."""
     with stream.timeline.measure(Stage.AUDIO_ENCODE):
@@ -111,7 +111,7 @@ async def encode_chunk(
 
 
 async def encode_whole(
-    encoder: Encoder, stream: SpeechStream, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]
+    encoder: StreamEncoder, stream: SpeechStream, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]
 ) -> tuple[list[bytes], list[SpokenChunk]]:
     """Return the encoded audio of all chunks, in pieces, and the chunks without theirs."""
     data, known = [await encode_chunk(encoder, stream, first)], [first.without_audio()]
@@ -176,7 +176,7 @@ class Reply:
         done = self._sse_done(await self._stream.verification()) if self._form.sse else b""
         await self._body(self._piece(tail, None) + done, more=False)
 
-    def _encoder(self, *, whole: bool = False) -> Encoder:
+    def _encoder(self, *, whole: bool = False) -> StreamEncoder:
         own = self._stream.speech.synthesizer.sample_rate
         form = self._form
         return make_encoder(form.format, own, form.rate, form.container, form.bit_rate, whole=whole)
@@ -229,7 +229,7 @@ class Reply:
         event = {"type": "speech.audio.delta", "audio": base64.b64encode(data).decode("ascii")}
         return b"data: " + json.dumps(event).encode() + b"\n\n"
 
-    def _sse_done(self, report: Report | None) -> bytes:
+    def _sse_done(self, report: VerificationReport | None) -> bytes:
         timeline = self._stream.timeline
         spoken = timeline.tokens or round(timeline.audio_seconds * TOKENS_PER_SECOND)
         heard = self._form.characters

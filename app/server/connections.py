@@ -33,7 +33,7 @@ PROBES = frozenset({"/livez", "/readyz", "/metrics"})
 # Descriptors for files, pipes and the clients of other protocols.
 OTHER_FILES = 256
 # More descriptors would only cost the system memory.
-MOST_FILES = 65_536
+MAX_FILES = 65_536
 # Seconds between two checks of every connection: at least, at most.
 SWEEP_SECONDS = (0.05, 0.25)
 # Seconds after which a client that shut down its side is probed.
@@ -43,7 +43,7 @@ LOG_EVERY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """Bounds of one listening server.
 
     `head_seconds`: until a head is whole. `body_seconds`: lag of a body behind its least rate. `stall_seconds`: time in
@@ -57,10 +57,10 @@ class Limits:
     frames_per_second: int
 
     @classmethod
-    def of(cls, settings: Settings) -> Limits:
+    def of(cls, settings: Settings) -> ConnectionLimits:
         """Return the bounds of the settings, with no more connections than the system has descriptors."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        most = max(files - OTHER_FILES, files // 2) if files != resource.RLIM_INFINITY else MOST_FILES
+        most = max(files - OTHER_FILES, files // 2) if files != resource.RLIM_INFINITY else MAX_FILES
         return cls(
             min(settings.max_connections, most),
             settings.head_seconds,
@@ -73,7 +73,7 @@ class Limits:
 def raise_open_files() -> None:
     """Raise this process's limit of open files as far as the system permits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
     # macOS reports no limit, and refuses values above the one of its kernel.
     for limit in (wanted, 10_240):
         if soft == resource.RLIM_INFINITY or soft >= limit:
@@ -102,7 +102,7 @@ class Watched(Protocol):
 class Connections:
     """All connections of one server. All methods run on the event loop."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         # With whether each has a place; those of the reserve have none.
         self._open: dict[Watched, bool] = {}

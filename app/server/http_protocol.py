@@ -28,12 +28,12 @@ MAX_HEAD = 65_536
 MAX_HEADERS = 100
 MAX_ADDRESS = 16_384
 # Bytes a second below which a body is late, once `body_seconds` are used up.
-LEAST_RATE = 4_096
+MIN_BYTES_PER_SECOND = 4_096
 # Bytes of an unwanted body that are read and dropped before the connection is closed.
 MAX_UNWANTED = 262_144
 # Bytes that are parsed at once, and the number of such pieces before other connections have their turn.
-PIECE = 4_096
-PIECES = 16
+CHUNK_BYTES = 4_096
+CHUNKS_PER_TURN = 16
 # Seconds for which the bytes of a refused client are still read, so that it sees the answer.
 LINGER = 2.0
 _INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -141,11 +141,11 @@ class HttpProtocol(HttpToolsProtocol):
             self._turn.cancel()
             self._turn = None
         self._unset_keepalive_if_required()
-        for _ in range(PIECES):
+        for _ in range(CHUNKS_PER_TURN):
             if not self._unparsed or self.pipeline or self._is_over:
                 break
-            piece = bytes(self._unparsed[:PIECE])
-            del self._unparsed[:PIECE]
+            piece = bytes(self._unparsed[:CHUNK_BYTES])
+            del self._unparsed[:CHUNK_BYTES]
             try:
                 self.parser.feed_data(piece)
                 self._count(len(piece))
@@ -328,7 +328,7 @@ class HttpProtocol(HttpToolsProtocol):
             if self.flow.read_paused:
                 # The server is slow, not the client.
                 self._since += elapsed
-            if now - self._since > self._limits.body_seconds + self._payload / LEAST_RATE:
+            if now - self._since > self._limits.body_seconds + self._payload / MIN_BYTES_PER_SECOND:
                 self._refuse(RequestTimeoutError("The body of the request came too slowly."))
         elif self._is_idle and not self._unparsed:
             self._check_head(now - self._since)

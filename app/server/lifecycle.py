@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 # Seconds for streams that are broken off at the end of draining to tell their clients.
 ABORT_SECONDS = 1.0
 # Seconds between two checks whether everything is warm.
-_CHECK_EVERY = 0.05
+_CHECK_SECONDS = 0.05
 # Seconds for the model's thread to end.
 STOP_SECONDS = 1.0
 
@@ -139,7 +139,7 @@ async def _keep_phrases(app: Services) -> None:
     while not app.ready:
         if app.admission.draining:
             return
-        await asyncio.sleep(_CHECK_EVERY)
+        await asyncio.sleep(_CHECK_SECONDS)
     await app.speech.keep_phrases(path)
 
 
@@ -150,7 +150,7 @@ async def _work_on_jobs(app: Services) -> None:
     while not app.ready:
         if app.admission.draining:
             return
-        await asyncio.sleep(_CHECK_EVERY)
+        await asyncio.sleep(_CHECK_SECONDS)
     runner = JobRunner(app.jobs)
     runner.start()
     await app.admission.drained()
@@ -176,7 +176,7 @@ async def announce(app: Services, port: int) -> None:
             return
         if any(state.status in health.FAILED for state in app.states()):
             return
-        await asyncio.sleep(_CHECK_EVERY)
+        await asyncio.sleep(_CHECK_SECONDS)
     log.info("%s", invitation(app.settings, port))
 
 

@@ -530,7 +530,7 @@ class SentenceEvent(BaseModel):
     seconds: float
 
 
-class DoneEvent(BaseModel):
+class TranslationDoneEvent(BaseModel):
     """End of a stream: the fields of TranslationReply, and the seconds of each stage."""
 
     type: Literal["translation.done"] = "translation.done"

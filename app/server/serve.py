@@ -19,7 +19,7 @@ from app.engine.catalog import Catalog
 from app.observability import logs
 from app.private_files import make_private
 from app.server.app import create_app
-from app.server.connections import Connections, Limits, raise_open_files
+from app.server.connections import ConnectionLimits, Connections, raise_open_files
 from app.server.exit import LastResort
 from app.server.http_protocol import HttpProtocol
 from app.server.lifecycle import announce, drain
@@ -40,7 +40,7 @@ COLLECT_EVERY = 5_000
 
 def configure(app: ASGIApp, settings: Settings, **chosen: Any) -> uvicorn.Config:
     """Return uvicorn's settings for `app`, at the address of `settings` unless `chosen` names another."""
-    connections = Connections(Limits.of(settings))
+    connections = Connections(ConnectionLimits.of(settings))
     options: dict[str, Any] = {
         "host": settings.host,
         "port": settings.port,

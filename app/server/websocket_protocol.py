@@ -29,8 +29,8 @@ QUIET = 0.2
 # Bytes of a close reason (section 5.5: a control frame has 125, and the code takes two).
 MAX_REASON = 123
 # Bytes of a piece that is parsed at once, and pieces that are parsed before other tasks run.
-PIECE = 4_096
-PIECES = 16
+CHUNK_BYTES = 4_096
+CHUNKS_PER_TURN = 16
 # Share of the largest message above which a text is ASCII, as recordings are: one wide character makes each of the
 # others take four bytes of memory.
 WIDE = 0.25
@@ -147,11 +147,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
-        for _ in range(PIECES):
+        for _ in range(CHUNKS_PER_TURN):
             if not self._unparsed or self._must_wait or self._is_over:
                 break
-            piece = bytes(self._unparsed[:PIECE])
-            del self._unparsed[:PIECE]
+            piece = bytes(self._unparsed[:CHUNK_BYTES])
+            del self._unparsed[:CHUNK_BYTES]
             super().data_received(piece)
             self._count()
         if self.transport.is_closing():

@@ -32,7 +32,7 @@ _MARKS: Final = frozenset("[<{")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DocumentPart:
     """Text that is spoken in one manner: that of its `script`, or `style`. It begins at character `offset`."""
 
     text: str
@@ -47,14 +47,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SpeechDocument:
     """Parts of a text in order, and those of its markup that change nothing here. `variants`: its voices, prepared."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[DocumentPart, ...]
     ignored: tuple[str, ...] = ()
     variants: Variants | None = None
 
-    async def prepare(self, service: SpeechService, speech: PreparedSpeech) -> tuple[PreparedSpeech, Document]:
+    async def prepare(self, service: SpeechService, speech: PreparedSpeech) -> tuple[PreparedSpeech, SpeechDocument]:
         """Return `speech` with the watermark that one of the voices needs, and the document with its voices.
 
         Raises ServiceError for a voice or a language that `speech` cannot take, and for pauses that last too long.
@@ -97,7 +97,7 @@ class Document:
 
 async def read_document(
     service: SpeechService, text: str, speech: PreparedSpeech, input_type: InputType, *, param: str = "input"
-) -> Document:
+) -> SpeechDocument:
     """Return a text as a document. SSML is read on the text thread, in turns. Raises MarkupError, with line and column.
 
     Args:
@@ -113,20 +113,20 @@ async def read_document(
         if input_type == "llm":
             cleaner = Cleaner()
             shown = "".join(piece.text for piece in [*cleaner.feed(shown), *cleaner.flush()])
-        return Document((Part(shown),))
+        return SpeechDocument((DocumentPart(shown),))
     language = speech.language if speech.route is None else codes.tag(speech.route.source or "en")
     source = SsmlText(language, translated=speech.route is not None)
-    parts: list[Part] = []
+    parts: list[DocumentPart] = []
     try:
         for start in range(0, len(text), _SLICE):
             slice_ = text[start : start + _SLICE]
             passages = await service.g2p.run(partial(source.feed, slice_, 0.0))
-            parts += [Part(each.text, script=each.script) for each in passages]
+            parts += [DocumentPart(each.text, script=each.script) for each in passages]
         passages = await service.g2p.run(partial(source.flush, 0.0))
-        parts += [Part(each.text, script=each.script) for each in passages]
+        parts += [DocumentPart(each.text, script=each.script) for each in passages]
     except REQUEST_ERRORS as error:
         raise service_error(error, text_param=param) from error
-    return Document(tuple(parts), tuple(source.take_ignored()))
+    return SpeechDocument(tuple(parts), tuple(source.take_ignored()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Line:
 
 async def read_dialogue(
     service: SpeechService, lines: Sequence[Line], speech: PreparedSpeech, *, param: str
-) -> Document:
+) -> SpeechDocument:
     """Read the lines of a dialogue; one that begins with `<speak>` is SSML. Raises MarkupError, with line and column.
 
     Args:
@@ -159,7 +159,7 @@ async def read_dialogue(
         speech: options of the request.
         param: name of the lines, for errors.
     """
-    parts: list[Part] = []
+    parts: list[DocumentPart] = []
     ignored: list[str] = []
     offset = 0
     for number, line in enumerate(lines):
@@ -171,10 +171,10 @@ async def read_dialogue(
         parts += [_of_line(part, line, offset) for part in document.parts]
         ignored += document.ignored
         offset += len(line.text)
-    return Document(tuple(parts), tuple(dict.fromkeys(ignored)))
+    return SpeechDocument(tuple(parts), tuple(dict.fromkeys(ignored)))
 
 
-def _of_line(part: Part, line: Line, offset: int) -> Part:
+def _of_line(part: DocumentPart, line: Line, offset: int) -> DocumentPart:
     """Return a part of a line, `offset` characters further on; SSML that names no voice is spoken in the line's."""
     script = part.script
     if script is not None and script.style.voice is None:

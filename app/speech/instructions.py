@@ -16,16 +16,16 @@ from app.speech.service import SpeechOptions
 from app.text.word_sets import word_set
 from models.contract import Sampling, Synthesizer
 
-MOST_STEPS: Final = 2.0
+MAX_STEPS: Final = 2.0
 # Of one step; SSML's names of rates and volumes are as far apart.
 _SPEED: Final = 0.25
 _LOUDER, _SOFTER = 4.0, 6.0  # decibels
 _EXAGGERATION, _EMOTION = 0.5, 0.25
-_MOST_UNKNOWN: Final = 20
+_MAX_UNKNOWN: Final = 20
 # Speed above which a model of phonemes hardly becomes faster: each phoneme needs a frame. Kokoro is 1.7 to 1.9 times as
 # fast at 2, and 2.1 to 2.6 times at 4.
-FASTEST: Final = 2.0
-_LONGEST: Final = 40
+MAX_MODEL_SPEED: Final = 2.0
+_MAX_QUOTE_CHARACTERS: Final = 40
 
 
 class Effect(NamedTuple):
@@ -130,15 +130,15 @@ class Instructions:
         for clause in _clauses(text):
             found, strange = _read_clause(clause)
             phrases += found
-            if len(unknown) < _MOST_UNKNOWN:
-                unknown |= dict.fromkeys(strange[:_MOST_UNKNOWN])
-        return cls(tuple(phrases), tuple(unknown)[:_MOST_UNKNOWN])
+            if len(unknown) < _MAX_UNKNOWN:
+                unknown |= dict.fromkeys(strange[:_MAX_UNKNOWN])
+        return cls(tuple(phrases), tuple(unknown)[:_MAX_UNKNOWN])
 
     @property
     def steps(self) -> Effect:
-        """Sum of all steps, each within MOST_STEPS."""
+        """Sum of all steps, each within MAX_STEPS."""
         sums = map(sum, zip(*(phrase.effect for phrase in self.phrases), strict=True)) if self.phrases else Effect()
-        return Effect(*(min(max(each, -MOST_STEPS), MOST_STEPS) for each in sums))
+        return Effect(*(min(max(each, -MAX_STEPS), MAX_STEPS) for each in sums))
 
     def applied(self, options: SpeechOptions, *, speed_given: bool) -> SpeechOptions:
         """Return `options` with what is asked for. A speed that the request gives itself stays."""
@@ -160,7 +160,7 @@ class Instructions:
         return float(10.0 ** (volume * (_LOUDER if volume > 0 else _SOFTER) / 20.0))
 
     def unused(self, synthesizer: Synthesizer, options: SpeechOptions, *, speed_given: bool) -> tuple[str, ...]:
-        """Return what changes nothing in speech of a model, as `x-ignored` tells it: words, and speed above FASTEST."""
+        """Return the options without effect for a model, for `x-ignored`: words, and speed above MAX_MODEL_SPEED."""
         emotional = "exaggeration" in synthesizer.parameters and options.sampling.exaggeration is None
         idle = [
             phrase.written
@@ -171,9 +171,13 @@ class Instructions:
                 or (phrase.effect.emotion and emotional)
             )
         ]
-        found = tuple(f"instruction {each}" for each in dict.fromkeys([*idle[:_MOST_UNKNOWN], *self.unknown]))
-        fast = options.speed * options.rate > FASTEST and synthesizer.changes_speed and synthesizer.reads == "phonemes"
-        return (f"speed above {FASTEST:g}", *found) if fast else found
+        found = tuple(f"instruction {each}" for each in dict.fromkeys([*idle[:_MAX_UNKNOWN], *self.unknown]))
+        fast = (
+            options.speed * options.rate > MAX_MODEL_SPEED
+            and synthesizer.changes_speed
+            and synthesizer.reads == "phonemes"
+        )
+        return (f"speed above {MAX_MODEL_SPEED:g}", *found) if fast else found
 
 
 def _clauses(text: str) -> Iterator[list[str]]:
@@ -196,7 +200,7 @@ def _read_clause(words: list[str]) -> tuple[list[_Phrase], list[str]]:
     negation, degree, index, running = 0.0, 0.0, 0, False
     while index < len(words):
         count, effect = _look_up(words, index)
-        written = " ".join(words[index : index + count])[:_LONGEST]
+        written = " ".join(words[index : index + count])[:_MAX_QUOTE_CHARACTERS]
         word = written.casefold()
         strange = False
         if effect is not None:
@@ -211,8 +215,8 @@ def _read_clause(words: list[str]) -> tuple[list[_Phrase], list[str]]:
             negation = 0.0
         elif word not in _FILLERS:
             strange = True
-            if running and len(unknown[-1]) < _LONGEST:
-                unknown[-1] = f"{unknown[-1]} {written}"[:_LONGEST]
+            if running and len(unknown[-1]) < _MAX_QUOTE_CHARACTERS:
+                unknown[-1] = f"{unknown[-1]} {written}"[:_MAX_QUOTE_CHARACTERS]
             else:
                 unknown.append(written)
         running = strange

@@ -14,7 +14,7 @@ from app.speech.service import PreparedSpeech
 from app.ssml.values import MAX_GAIN
 from app.text.places import Places
 from app.text.say_as import as_spoken
-from app.text.types import PLAIN, Bookmark, Script, Style, Utterance
+from app.text.types import PLAIN, Bookmark, PhonemizedSentence, Script, Style
 from models.contract import AudioChunk, Pcm, SpeechRequest
 
 # Seconds by which a duration model's alignment is late: three frames of Kokoro, as in its KPipeline.join_timestamps.
@@ -109,7 +109,7 @@ def take_translated(bookmarks: deque[Bookmark], start: int, end: int, length: in
     return taken
 
 
-class Sentence:
+class SubmittedSentence:
     """A sentence that the model thread has, and the times of its words and bookmarks.
 
     Its audio begins at second `begin` of the stream. `speech` is its voice and speed, `gain` its volume.
@@ -117,7 +117,7 @@ class Sentence:
 
     def __init__(
         self,
-        utterance: Utterance,
+        utterance: PhonemizedSentence,
         origin: Origin,
         speech: PreparedSpeech,
         request: SpeechRequest,

@@ -37,7 +37,7 @@ from app.text.executor import RoundRobinThread
 from app.text.languages import primary_language
 from app.text.lexicon import Lexicon
 from app.text.planner import Phonemizer, TextPlanner, get_phonemizer, made_phonemizer
-from app.text.types import Pause, Planner, Script, Style, Token, Utterance
+from app.text.types import Pause, PhonemizedSentence, Planner, Script, Style, Token
 from app.threads import REQUESTS
 from app.translation.plan import TranslationOptions
 from app.translation.service import AUTO, TranslationService
@@ -139,7 +139,7 @@ class PreparedSpeech:
         speed = min(max(self.speed * rate, MIN_SPEED), MAX_SPEED)
         return replace(self, speed=speed) if self.synthesizer.changes_speed and speed != self.speed else self
 
-    def request(self, utterance: Utterance, *, first: bool) -> SpeechRequest:
+    def request(self, utterance: PhonemizedSentence, *, first: bool) -> SpeechRequest:
         """Return the model's request for one utterance; `first` of its stream."""
         reads_text = self.synthesizer.reads == "text"
         return SpeechRequest(

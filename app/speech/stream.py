@@ -26,12 +26,12 @@ from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.observability import metrics
 from app.speech.cache import CachedSentence, RecordedSentence
-from app.speech.sentence import MarkTime, Origin, Sentence, SentenceResults, SpokenChunk, Word, take_translated
+from app.speech.sentence import MarkTime, Origin, SentenceResults, SpokenChunk, SubmittedSentence, Word, take_translated
 from app.speech.service import PreparedSpeech, SpeechService
 from app.speech.variants import Variants
-from app.speech.verifier import ATTEMPTS, Heard, Report, Verifier
+from app.speech.verifier import ATTEMPTS, Heard, VerificationReport, Verifier
 from app.text import marks
-from app.text.types import PLAIN, Bookmark, Pause, Script, Style, Utterance
+from app.text.types import PLAIN, Bookmark, Pause, PhonemizedSentence, Script, Style
 from app.translation.live import Interpreter
 from models.contract import AudioChunk, Pcm, SpeechRequest
 from models.timeline import Stage, Timeline
@@ -100,7 +100,7 @@ class SpeechStream:
                 self.refuse(error)
         self._admission = admitted
         # Unbounded by type, bounded by _room.
-        self._planned: asyncio.Queue[Sentence | Pause | Bookmark | BaseException | None] = asyncio.Queue()
+        self._planned: asyncio.Queue[SubmittedSentence | Pause | Bookmark | BaseException | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(1 + AHEAD)
         self._looked_ahead = asyncio.Event()
         self._unfinished: set[SentenceResults] = set()
@@ -184,7 +184,7 @@ class SpeechStream:
         """Whether the sentences are verified."""
         return self._verifier is not None
 
-    async def verification(self) -> Report | None:
+    async def verification(self) -> VerificationReport | None:
         """Return the result of verification once all is spoken and heard; None: none was asked for."""
         return None if self._verifier is None else await self._verifier.report(self.speech.model)
 
@@ -392,10 +392,10 @@ class SpeechStream:
         elif characters > 0:
             self._service.admission.charge_client(characters)
 
-    async def _submit(self, utterance: Utterance, origin: Origin, speech: PreparedSpeech) -> Sentence:
+    async def _submit(self, utterance: PhonemizedSentence, origin: Origin, speech: PreparedSpeech) -> SubmittedSentence:
         priority, self._priority = self._priority, self._priority.after_first()
         request = speech.request(utterance, first=priority is Priority.FIRST_AUDIO)
-        return Sentence(utterance, origin, speech, request, await self._results(speech, request, priority))
+        return SubmittedSentence(utterance, origin, speech, request, await self._results(speech, request, priority))
 
     async def _results(self, speech: PreparedSpeech, request: SpeechRequest, priority: Priority) -> SentenceResults:
         """Return the audio of a sentence: what was spoken before, or what the model speaks now."""
@@ -425,7 +425,7 @@ class SpeechStream:
         self._unfinished.add(results)
         return results
 
-    def _put(self, planned: Sentence | Pause | Bookmark) -> None:
+    def _put(self, planned: SubmittedSentence | Pause | Bookmark) -> None:
         self._pauses = self._pauses or isinstance(planned, Pause)
         self._count += not isinstance(planned, Bookmark)
         if self._count > 1:
@@ -460,7 +460,7 @@ class SpeechStream:
         except REQUEST_ERRORS as error:
             raise service_error(error) from error
 
-    async def _speak(self, sentence: Sentence) -> AsyncIterator[SpokenChunk]:
+    async def _speak(self, sentence: SubmittedSentence) -> AsyncIterator[SpokenChunk]:
         source = sentence.source
         lead = max(LEAD, self._allowed(self._due("sentence"))) if self._after_speech else LEAD
         trimmer = Trimmer(self._rate, lead, fill=self._after_speech)
@@ -512,12 +512,12 @@ class SpeechStream:
         self._silence += seconds
         return seconds
 
-    def _finished(self, sentence: Sentence) -> None:
+    def _finished(self, sentence: SubmittedSentence) -> None:
         """Note that all audio of a sentence was read."""
         results = sentence.results
         self._unfinished.discard(results.results if isinstance(results, RecordedSentence) else results)
 
-    async def _best(self, sentence: Sentence, verifier: Verifier) -> AsyncIterator[AudioChunk]:
+    async def _best(self, sentence: SubmittedSentence, verifier: Verifier) -> AsyncIterator[AudioChunk]:
         """Yield the audio of a sentence once it is heard as it is written, or the best of ATTEMPTS, each of a seed."""
         best: tuple[Heard, list[AudioChunk]] | None = None
         for attempt in range(1, ATTEMPTS + 1):

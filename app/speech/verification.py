@@ -6,11 +6,11 @@ that it joins.
 
 A whole text's share of errors hides a long stretch that went wrong, so the longest run counts on its own, and so does
 what was added at the end. A recognizer writes other words for a name, but about as many sounds: where more than
-MOST_LOST are missing, speech is missing. Of 132 good sentences of Kokoro, heard by Whisper tiny.en and base, none loses
-more; of 100 out of which 0.35 s are cut, 23 and 21 of the 47 that pass by their words do.
+MAX_MISSING_PHONEMES are missing, speech is missing. Of 132 good sentences of Kokoro, heard by Whisper tiny.en and base,
+none loses more; of 100 out of which 0.35 s are cut, 23 and 21 of the 47 that pass by their words do.
 
 A recognizer that hears well may spell badly. One that tells how likely the expected text is beside what it heard passes
-a sentence by that score, too. MOST_UNLIKELY was set on 200 sentences of the house voice, of which it refuses 4
+a sentence by that score, too. MAX_UNLIKELINESS was set on 200 sentences of the house voice, of which it refuses 4
 (`training/ear/verify.py` judges it on others).
 """
 
@@ -25,12 +25,12 @@ from typing import Final
 from app.text.errors import TextError
 from app.text.planner import Phonemizer
 
-MOST_ERRORS: Final = 0.15
+MAX_ERROR_RATE: Final = 0.15
 """Share of the words that may be wrong; one word of fewer than seven."""
-MOST_IN_A_ROW: Final = 3
-MOST_LOST: Final = 2
+MAX_ERRORS_IN_A_ROW: Final = 3
+MAX_MISSING_PHONEMES: Final = 2
 """Phonemes by which wrong words in a row may be shorter than what was expected."""
-MOST_UNLIKELY: Final = 7.5
+MAX_UNLIKELINESS: Final = 7.5
 """Least score of a passed sentence, below 0, by the square root of its words: faults add up, and so does chance."""
 _FEW_WORDS: Final = 7
 _PAUSES: Final = frozenset(";:—–…")
@@ -64,9 +64,9 @@ class Comparison:
     @property
     def passed(self) -> bool:
         """Whether a listener would accept it: few errors, few in a row, nothing missing, nothing added at the end."""
-        most = 1 if self.words < _FEW_WORDS else MOST_ERRORS * self.words
-        few = self.errors <= most and self.longest <= MOST_IN_A_ROW
-        return few and self.lost <= MOST_LOST and not self.added
+        most = 1 if self.words < _FEW_WORDS else MAX_ERROR_RATE * self.words
+        few = self.errors <= most and self.longest <= MAX_ERRORS_IN_A_ROW
+        return few and self.lost <= MAX_MISSING_PHONEMES and not self.added
 
 
 def spoken_words(text: str, phonemizer: Phonemizer) -> list[SpokenWord]:
@@ -103,7 +103,7 @@ def spoken_text(text: str, phonemizer: Phonemizer) -> str:
 
 def likely(score: float | None, words: int) -> bool:
     """Whether a sentence of so many words passes by the score of its text beside what was heard; None: no score."""
-    return score is not None and score >= -MOST_UNLIKELY * math.sqrt(words)
+    return score is not None and score >= -MAX_UNLIKELINESS * math.sqrt(words)
 
 
 def _equal(one: Sequence[SpokenWord], other: Sequence[SpokenWord]) -> bool:

@@ -55,7 +55,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VerificationReport:
     """Result for a stream. `attempts`: times that sentences were spoken; `model` heard them."""
 
     verdict: Verdict
@@ -157,7 +157,7 @@ class Verifier:
         self._spoken += attempts
         self._found.append(heard)
 
-    async def report(self, model: str) -> Report:
+    async def report(self, model: str) -> VerificationReport:
         """Wait until all was heard, and count it for the model that spoke."""
         found = [*self._found, *[await each for each in self._sentences]]
         verdicts = {each.verdict for each in found}
@@ -166,7 +166,7 @@ class Verifier:
         for each in found:
             metrics.verified_sentences.labels(model, each.verdict).inc()
         metrics.verification_retries.labels(model).inc(self._spoken - len(found))
-        return Report(
+        return VerificationReport(
             verdict if found else "unheard",
             sum(each.words for each in compared),
             sum(each.errors for each in compared),

@@ -14,14 +14,14 @@ from typing import Final, NoReturn
 from xml.parsers import expat
 
 from app.ssml import values
-from app.ssml.run import Passage, Run
+from app.ssml.run import Run, SsmlPassage
 from app.text.alphabets import to_symbols
 from app.text.errors import MarkupError
 from app.text.languages import nearest_language, primary_language
 from app.text.marks import break_seconds
 from app.text.markup import SUPERSCRIPTS
 from app.text.say_as import KINDS, words_of
-from app.text.types import Reading, Span, Style
+from app.text.types import Reading, Style, TextSpan
 
 MAX_DEPTH: Final = 64
 """Most elements inside each other."""
@@ -69,7 +69,7 @@ class SsmlReader:
         self._language = self._source = language
         self._translated = translated
         self._run = Run(language)
-        self._done: list[Passage] = []
+        self._done: list[SsmlPassage] = []
         self._stack: list[_Element] = []
         self._capture: _Capture | None = None
         self._voices: set[tuple[str, str | None, str | None]] = set()
@@ -91,7 +91,7 @@ class SsmlReader:
         parser.StartCdataSectionHandler = lambda: self._set_verbatim(True)
         parser.EndCdataSectionHandler = lambda: self._set_verbatim(False)
 
-    def feed(self, fragment: str) -> list[Passage]:
+    def feed(self, fragment: str) -> list[SsmlPassage]:
         """Add a fragment. Return the passages that are complete. Raises MarkupError, with line and column."""
         if not self._begun:
             self._waiting += fragment
@@ -109,7 +109,7 @@ class SsmlReader:
             self._done += self._run.sentences()
         return self._take()
 
-    def finish(self) -> list[Passage]:
+    def finish(self) -> list[SsmlPassage]:
         """End the document and return the rest of it. Raises MarkupError, with line and column."""
         if not self._begun and self._waiting.strip("\ufeff \t\r\n"):
             self._begun = self._wrapped = True
@@ -120,7 +120,7 @@ class SsmlReader:
         self._done += self._run.close()
         return self._take()
 
-    def _take(self) -> list[Passage]:
+    def _take(self) -> list[SsmlPassage]:
         done, self._done = self._done, []
         if self._run.mixed:
             self._ignore("prosody within a sentence")
@@ -258,7 +258,7 @@ class SsmlReader:
         else:
             self._add_words(data, start)
         if element.language is not None or element.stress is not None:
-            self._run.span(Span(begun, self._run.length, element.language, element.stress))
+            self._run.span(TextSpan(begun, self._run.length, element.language, element.stress))
 
     def _add_words(self, data: str, start: int) -> None:
         """Add text with its white space folded: line ends and indentation mean nothing in XML."""

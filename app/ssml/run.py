@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from app.text.marks import Mark, hide
-from app.text.places import Place, Places
+from app.text.places import Places, SourceSpan
 from app.text.sentence_buffer import SentenceBuffer
-from app.text.types import Bookmark, Reading, Script, Span, Style
+from app.text.types import Bookmark, Reading, Script, Style, TextSpan
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class SsmlPassage:
     """Text to speak, and its script. Characters [start, end) of the document end with it."""
 
     text: str
@@ -37,9 +37,9 @@ class Run:
         self.gap: float | None = 0.0
         self._buffer = SentenceBuffer(language)
         self._text = ""
-        self._places: list[Place] = []
+        self._places: list[SourceSpan] = []
         self._readings: list[Reading] = []
-        self._spans: list[Span] = []
+        self._spans: list[TextSpan] = []
         self._bookmarks: list[Bookmark] = []
         self._fed = 0  # characters that the buffer has
         self._ahead = 0  # characters that were taken before the buffer gave them out
@@ -78,17 +78,17 @@ class Run:
             last = self._places[-1]
             exact = last.length == last.end - last.start and len(text) == end - start
             if exact and last.end == start:
-                self._places[-1] = Place(last.position, last.length + len(text), last.start, end)
+                self._places[-1] = SourceSpan(last.position, last.length + len(text), last.start, end)
                 self._text += text
                 return
-        self._places.append(Place(len(self._text), len(text), start, end))
+        self._places.append(SourceSpan(len(self._text), len(text), start, end))
         self._text += text
 
     def reword(self, position: int, words: str) -> None:
         """Put `words` in the place of the text from `position` on."""
         if position < len(self._text):
             places = Places(self._places)
-            place = Place(position, len(words), places.start(position), places.end(len(self._text)))
+            place = SourceSpan(position, len(words), places.start(position), places.end(len(self._text)))
             self._places = [_clipped(each, position) for each in self._places if each.position < position] + [place]
             self._text = self._text[:position] + words
             self._bookmarks = [replace(each, position=min(each.position, len(self._text))) for each in self._bookmarks]
@@ -97,7 +97,7 @@ class Run:
         """Have characters of the text read in another way."""
         self._readings.append(reading)
 
-    def span(self, span: Span) -> None:
+    def span(self, span: TextSpan) -> None:
         """Note another language or stress, from where the last span of its kind ended."""
         last = self._spans[-1] if self._spans else None
         if last is not None and last.end == span.start and replace(last, start=span.start, end=span.end) == span:
@@ -109,13 +109,13 @@ class Run:
         """Put a bookmark at the end of the text."""
         self._bookmarks.append(Bookmark(name, len(self._text)))
 
-    def sentences(self) -> list[Passage]:
+    def sentences(self) -> list[SsmlPassage]:
         """Return the sentences that the text completes."""
         hidden = self._hidden()
         fragment, self._fed = hidden[self._fed :], len(hidden)
         return self._cut([len(sentence) for sentence in self._buffer.feed(fragment)])
 
-    def finish(self) -> list[Passage]:
+    def finish(self) -> list[SsmlPassage]:
         """End the text: return the rest of it."""
         passages = self.sentences()
         passages += self._cut([len(sentence) for sentence in self._buffer.flush()])
@@ -124,11 +124,11 @@ class Run:
             passages += self._cut([0])
         return passages
 
-    def close(self) -> list[Passage]:
+    def close(self) -> list[SsmlPassage]:
         """End the document: return the rest of it, and a passage without text for a pause that nothing follows."""
         passages = self.finish()
         if self.pause:
-            passages.append(Passage("", Script(Places(), self.style, self.pause), self._end, self._end))
+            passages.append(SsmlPassage("", Script(Places(), self.style, self.pause), self._end, self._end))
         self.pause = 0.0
         return passages
 
@@ -137,8 +137,8 @@ class Run:
         # Square brackets are text, which the buffer must not take for marks.
         return hide(self._text, marks).replace("[", "(").replace("]", ")").replace("<", " ").replace("\\", " ")
 
-    def _cut(self, lengths: list[int]) -> list[Passage]:
-        passages: list[Passage] = []
+    def _cut(self, lengths: list[int]) -> list[SsmlPassage]:
+        passages: list[SsmlPassage] = []
         for length in lengths:
             count = length - self._ahead
             self._ahead = max(0, -count)
@@ -150,7 +150,7 @@ class Run:
                 passages.append(passage)
         return passages
 
-    def _take(self, count: int) -> Passage | None:
+    def _take(self, count: int) -> SsmlPassage | None:
         """Remove the first `count` characters, and return them unless they are blank."""
         text, self._text = self._text[:count], self._text[count:]
         style = self._style_of(text)
@@ -174,7 +174,7 @@ class Run:
         start, self._end = self._end, max(self._end, parts[-1].end if parts else 0)
         pause, self.pause, self.gap = self.pause or self.gap, 0.0, 0.0
         script = Script(Places(parts), style, pause, tuple(readings), tuple(spans), tuple(marks), self._source)
-        return Passage(text, script, start, self._end)
+        return SsmlPassage(text, script, start, self._end)
 
     def _style_of(self, text: str) -> Style:
         """Return the style of `text`, which was removed from the beginning, and forget those that ended in it."""
@@ -190,7 +190,7 @@ class Run:
         return max(spoken, key=lambda style: spoken[style])
 
 
-def _clipped(place: Place, count: int) -> Place:
+def _clipped(place: SourceSpan, count: int) -> SourceSpan:
     over = place.position + place.length - count
     if over <= 0:
         return place
@@ -198,12 +198,12 @@ def _clipped(place: Place, count: int) -> Place:
     return place._replace(length=place.length - over, end=place.end - over if exact else place.end)
 
 
-def _rest(place: Place, count: int) -> Place:
+def _rest(place: SourceSpan, count: int) -> SourceSpan:
     over = count - place.position
     if over <= 0:
         return place._replace(position=-over)
     exact = place.length == place.end - place.start
-    return Place(0, place.length - over, place.start + over if exact else place.start, place.end)
+    return SourceSpan(0, place.length - over, place.start + over if exact else place.start, place.end)
 
 
 def _moved(reading: Reading, count: int) -> Reading:

@@ -7,13 +7,13 @@ from typing import Final
 
 from app.llm_text.sources import PlainText, Speakable, TextSource
 from app.ssml.reader import SsmlReader
-from app.ssml.run import Passage
+from app.ssml.run import SsmlPassage
 
 _MARGIN: Final = "\ufeff \t\r\n"
 _ROOT: Final = "<speak"
 _DOCTYPE: Final = "<!DOCTYPE speak"  # names the root
 _BEFORE: Final = ("<?", "<!--")  # begin what may stand before the root
-_MOST_UNDECIDED: Final = 4096  # characters: a stream's beginning is read again with each fragment
+_MAX_UNDECIDED_CHARACTERS: Final = 4096  # characters: a stream's beginning is read again with each fragment
 _PROLOG: Final = re.compile(rf"(?:[{_MARGIN}]|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 
 
@@ -25,7 +25,7 @@ def is_ssml(text: str) -> bool | None:
         if begun.startswith(root) and len(begun) > len(root):
             return begun[len(root)] in _MARGIN + after
     undecided = begun.startswith(_BEFORE) or any(each.startswith(begun) for each in (_ROOT, _DOCTYPE, *_BEFORE))
-    return None if undecided and len(text) <= _MOST_UNDECIDED else False
+    return None if undecided and len(text) <= _MAX_UNDECIDED_CHARACTERS else False
 
 
 class SsmlText(TextSource):
@@ -66,7 +66,7 @@ class SsmlText(TextSource):
         self._told += new
         return new
 
-    def _speakable(self, passages: list[Passage]) -> list[Speakable]:
+    def _speakable(self, passages: list[SsmlPassage]) -> list[Speakable]:
         if self._reader is not None:
             known = {*self._told, *self._ignored}
             self._ignored += [name for name in self._reader.ignored if name not in known]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from app.text.markup import PICTURE
-from app.text.places import Place, Places
+from app.text.places import Places, SourceSpan
 from app.text.scripts import script_of
 from app.text.word_sets import word_set
 
@@ -49,14 +49,14 @@ def original_span(steps: Steps, start: int, end: int) -> tuple[int, int]:
 def _replaced(text: str, found: list[_Found]) -> tuple[str, Places]:
     """Return the text with what was found replaced, and its map to `text`."""
     shown: list[str] = []
-    parts: list[Place] = []
+    parts: list[SourceSpan] = []
     position = length = 0
     for start, end, said in [*sorted(found), (len(text), len(text), "")]:
         if start < position:
             continue
         for new, first, last in ((text[position:start], position, start), (said, start, end)):
             if new:
-                parts.append(Place(length, len(new), first, last))
+                parts.append(SourceSpan(length, len(new), first, last))
                 shown.append(new)
                 length += len(new)
         position = end

@@ -43,7 +43,7 @@ _UNFINISHED: Final = re.compile(
 # A voice has no space in its name. A reading of the word "voice:..." is none.
 _VOICE: Final = re.compile(r"\[[ \t]*voice[ \t]*:[ \t]*([^\s\[\]]{1,100})[ \t]*\](?!\(/)", re.IGNORECASE)
 # Characters of a tag that may be incomplete: a text with "<" must not be held back for long.
-_LONGEST: Final = 500
+_MAX_TAG_CHARACTERS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def hide(text: str, marks: Sequence[Mark]) -> str:
 
 def unfinished(text: str) -> int:
     """Return the first character of a mark that a text has only begun, or the length of the text."""
-    start = max(0, len(text) - _LONGEST)
+    start = max(0, len(text) - _MAX_TAG_CHARACTERS)
     opened = text.rfind("[", 0, start)
     if opened >= 0 and "]" not in text[opened:]:
         return opened

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, Literal, Protocol
 
-from app.text.types import Utterance, WordSpan
+from app.text.types import PhonemizedSentence, WordSpan
 from app.text.word_sets import word_set
 
 Source = Literal["", "lexicon", "dictionary", "espeak", "letters", "markup", "user-lexicon"]
@@ -97,7 +97,7 @@ _CONJUNCTIONS: Final = word_set("and but or because which who when while if so a
 
 def make_utterances(
     text: str, start: int, end: int, pieces: Sequence[Piece], *, symbols: frozenset[str], max_phonemes: int
-) -> Iterator[Utterance]:
+) -> Iterator[PhonemizedSentence]:
     """Yield the utterances of one sentence; none if it has no sound.
 
     Args:
@@ -198,7 +198,7 @@ def _best_boundary(words: list[Piece], first: int, last: int) -> int:
     return best
 
 
-def _utterance(text: str, start: int, end: int, group: list[Piece], *, quotes: bool) -> Utterance:
+def _utterance(text: str, start: int, end: int, group: list[Piece], *, quotes: bool) -> PhonemizedSentence:
     """Return the utterance of some pieces; with `quotes`, the quotation marks beside its words are phonemes, too."""
     start, end = _strip(text, start, end)
     phonemes = ""
@@ -218,7 +218,7 @@ def _utterance(text: str, start: int, end: int, group: list[Piece], *, quotes: b
         phonemes += word.phonemes
         words.append(WordSpan(text[word.start : word.end], word.start, word.end, begin, len(phonemes)))
     phonemes += _quotes_between(text, position, end)[0] if quotes else ""
-    return Utterance(text[start:end], start, end, phonemes, tuple(words))
+    return PhonemizedSentence(text[start:end], start, end, phonemes, tuple(words))
 
 
 def _quotes_between(text: str, start: int, end: int) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class SourceSpan(NamedTuple):
     """Part of a text from character `position` on, and the characters [start, end) of the original that it stands for.
 
     If the lengths are equal, each character stands for one of the original.
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 class Places:
     """Parts of a text in order, without gaps. An empty one maps every character to itself."""
 
-    parts: Sequence[Place] = ()
+    parts: Sequence[SourceSpan] = ()
 
     def start(self, position: int) -> int:
         """Return the first character of the original for the one at `position`."""

@@ -18,16 +18,16 @@ from app.text.languages import find_language, normalize_language
 from app.text.lexicon import Lexicon, find_readings
 from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, append_mark, make_utterances, word
 from app.text.pronouncers import make_pronouncer
-from app.text.sentence_splitter import LONGEST_SENTENCE, paragraphs, sentences, shorten
+from app.text.sentence_splitter import MAX_SENTENCE_CHARACTERS, paragraphs, sentences, shorten
 from app.text.stress import restress
 from app.text.tokens import make_tokens
-from app.text.types import Pause, Reading, Script, Span, SpeechSegment, Token, Utterance
+from app.text.types import Pause, PhonemizedSentence, Reading, Script, SpeechSegment, TextSpan, Token
 
 _NOTHING: Final = "the text has nothing to speak: it needs at least one letter or digit"
 # A pause of no length is reported after so many sentences without an utterance.
 _SILENT_SENTENCES: Final = 8
 # Characters that a lexicon may say in place of the words of one text.
-_MAX_SAID: Final = 100_000
+_MAX_SPOKEN_CHARACTERS: Final = 100_000
 
 _MARKS_AFTER: Final = re.compile(r"\s*+([.,;:!?…—]++)")
 _SPOKEN_SYMBOLS: Final = frozenset("&@%+=×÷±≈≠≤≥√∞°€£$¥₹")
@@ -62,8 +62,10 @@ class _MarkedText:
                 continue
             found.append(reading)
             said += len(reading.alias)
-            if said > _MAX_SAID:
-                raise LexiconError(f"the lexicon says more than {_MAX_SAID} characters in place of the text's words")
+            if said > _MAX_SPOKEN_CHARACTERS:
+                raise LexiconError(
+                    f"the lexicon says more than {_MAX_SPOKEN_CHARACTERS} characters in place of the text's words"
+                )
         self.has_lexicons = True
         self.marks = sorted([*self.marks, *found], key=lambda mark: mark.start)
         self.plain = marks.hide(self.text, self.marks)
@@ -77,7 +79,7 @@ class _MarkedText:
                 if mark.start >= last:
                     break
                 said += len(mark.alias)
-                if said > LONGEST_SENTENCE:
+                if said > MAX_SENTENCE_CHARACTERS:
                     cuts.append(mark.end)
                     said = 0
             begin = first
@@ -133,7 +135,7 @@ def _arrange(
     lexicons: Sequence[Lexicon],
     language: str,
     speaks: Callable[[str], bool],
-    speak: Callable[[int, int], Iterator[Utterance | None]],
+    speak: Callable[[int, int], Iterator[PhonemizedSentence | None]],
 ) -> Iterator[SpeechSegment]:
     """Yield the utterances of a text, and the pauses between them.
 
@@ -220,7 +222,7 @@ class Phonemizer:
         _check_limit(max_phonemes)
         marked = _MarkedText(text, script, self.language.tag)
 
-        def speak(start: int, end: int) -> Iterator[Utterance | None]:
+        def speak(start: int, end: int) -> Iterator[PhonemizedSentence | None]:
             for first, last, pieces in self._sentences(marked, start, end):
                 yield None
                 yield from make_utterances(text, first, last, pieces, symbols=symbols, max_phonemes=max_phonemes)
@@ -368,7 +370,7 @@ def _place(pieces: list[Piece], steps: characters.Steps) -> None:
         piece.start, piece.end = place
 
 
-def _stress(pieces: list[Piece], span: Span) -> None:
+def _stress(pieces: list[Piece], span: TextSpan) -> None:
     if span.stress is None:
         return
     for piece in pieces:
@@ -418,7 +420,7 @@ class TextPlanner:
         _check_limit(max_phonemes)
         marked = _MarkedText(text, script, self._language)
 
-        def speak(start: int, end: int) -> Iterator[Utterance | None]:
+        def speak(start: int, end: int) -> Iterator[PhonemizedSentence | None]:
             position = start
             for sentence in sentences(marked.plain, start, end, self._language):
                 yield None
@@ -436,7 +438,7 @@ class TextPlanner:
 
         return _arrange(marked, lexicons, self._language, lambda plain: any(map(str.isalnum, plain)), speak)
 
-    def _utterances(self, text: str, start: int, end: int, read: str, limit: int) -> Iterator[Utterance]:
+    def _utterances(self, text: str, start: int, end: int, read: str, limit: int) -> Iterator[PhonemizedSentence]:
         """Yield the utterances of `read`, which is [start, end) of `text` without markup."""
         visible = markup.visible_text(read, language=self._language, name_emoji=self._name_emoji)
         read, _ = characters.normalize(read if visible is None else visible.text, self._language)
@@ -447,8 +449,8 @@ class TextPlanner:
                 yield _text_utterance(text, start, end, read[slice(*cut)].strip())
 
 
-def _text_utterance(text: str, start: int, end: int, read: str) -> Utterance:
+def _text_utterance(text: str, start: int, end: int, read: str) -> PhonemizedSentence:
     original = text[start:end]
     start += len(original) - len(original.lstrip())
     original = original.strip()
-    return Utterance(original, start, start + len(original), read, ())
+    return PhonemizedSentence(original, start, start + len(original), read, ())

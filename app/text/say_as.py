@@ -46,7 +46,7 @@ _SIGNS: Final = {
     "<": "less than", ">": "greater than", "~": "tilde", "'": "apostrophe", '"': "quote", "|": "bar", "^": "caret",
     "[": "open bracket", "]": "close bracket", "{": "open brace", "}": "close brace",
 }  # fmt: skip
-_LONGEST: Final = 15  # digits that are read as one number
+_MAX_DIGITS: Final = 15  # digits that are read as one number
 
 
 def read(text: str, kind: str, form: str, language: str) -> Said | None:
@@ -112,14 +112,14 @@ def _cardinal(text: str, form: str, language: str) -> str | None:
     if found is None or language not in _NUM2WORDS:
         return None
     plain = text.replace(",", "") if language == "en" else re.sub(r"[.,](?=\d{3}(?:\D|$))", "", text).replace(",", ".")
-    if sum(map(str.isdigit, plain)) > _LONGEST or plain.count(".") > 1:
+    if sum(map(str.isdigit, plain)) > _MAX_DIGITS or plain.count(".") > 1:
         return None
     return _words(float(plain) if "." in plain else int(plain), "cardinal", language)
 
 
 def _ordinal(text: str, form: str, language: str) -> str | None:
     digits = re.sub(r"[.,\s]", "", re.sub(r"(?<=\d)[^\W\d_ºª]+\.?$|[ºª.]+$", "", text))
-    if not digits.isascii() or not digits.isdigit() or len(digits) > _LONGEST or language not in _NUM2WORDS:
+    if not digits.isascii() or not digits.isdigit() or len(digits) > _MAX_DIGITS or language not in _NUM2WORDS:
         return None
     return _words(int(digits), "ordinal", language)
 

@@ -10,7 +10,7 @@ from typing import Final
 from app.text import marks
 from app.text.errors import MarkupError
 from app.text.languages import primary_language
-from app.text.sentence_splitter import ABBREVIATIONS, LONGEST_SENTENCE, best_cut, sentences
+from app.text.sentence_splitter import ABBREVIATIONS, MAX_SENTENCE_CHARACTERS, best_cut, sentences
 
 # A sentence end that the next word cannot undo: no abbreviation, initial or number is before the stop. It matches the
 # reversed text, so that the time does not depend on the length.
@@ -32,7 +32,7 @@ class SentenceBuffer:
     characters are held back. `language` is a BCP-47 tag or FLORES-200 code. Unknown languages are cut as English.
     """
 
-    def __init__(self, language: str = "en-us", *, limit: int = LONGEST_SENTENCE) -> None:
+    def __init__(self, language: str = "en-us", *, limit: int = MAX_SENTENCE_CHARACTERS) -> None:
         self._language = primary_language(language)
         self._limit = limit
         self._held = ""

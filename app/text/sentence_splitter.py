@@ -19,7 +19,7 @@ from app.text.written.abbreviations import continues_sentence as abbreviated
 
 Span = tuple[int, int]
 
-LONGEST_SENTENCE: Final = 600
+MAX_SENTENCE_CHARACTERS: Final = 600
 """Longest sentence in characters. A longer one is cut at a clause, so that its cost is bounded."""
 
 _NEARBY: Final = 40  # characters on either side of a full stop that decide whether it ends a sentence
@@ -119,7 +119,7 @@ def _stand_in(character: str) -> str:
     return "a" if character.isalnum() else "-"
 
 
-def shorten(text: str, start: int, end: int, limit: int = LONGEST_SENTENCE) -> Iterator[Span]:
+def shorten(text: str, start: int, end: int, limit: int = MAX_SENTENCE_CHARACTERS) -> Iterator[Span]:
     """Yield [start, end) in pieces of at most `limit` characters, of about equal length."""
     while end - start > limit:
         count = -(-(end - start) // limit)

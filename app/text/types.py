@@ -28,7 +28,7 @@ class WordSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
+class PhonemizedSentence:
     """One sentence or clause. `text` is [char_start, char_end) of the request text.
 
     `phonemes` is the input of the model. For a model that reads text it is the text without markup, and `words` is
@@ -65,7 +65,7 @@ class Pause:
     seconds: float | None
 
 
-SpeechSegment = Utterance | Pause
+SpeechSegment = PhonemizedSentence | Pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ PLAIN: Final = Style()
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """Characters [start, end) of a text in another `language` of `LANGUAGES`, or with another `stress`.
 
     `stress` is by misaki's scale, -2 (none) to 2 (primary).
@@ -139,7 +139,7 @@ class Script:
     style: Style = PLAIN
     pause: float | None = 0.0
     readings: tuple[Reading, ...] = ()
-    spans: tuple[Span, ...] = ()
+    spans: tuple[TextSpan, ...] = ()
     bookmarks: tuple[Bookmark, ...] = ()
     source: str | None = None
 

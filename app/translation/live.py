@@ -26,7 +26,7 @@ from models.contract import ModelRequestError
 from models.timeline import Timeline
 
 # Words that a partial sentence must gain before it is translated ahead of time (again).
-LEAST_WORDS = 3
+MIN_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Interpreter:
         """Translate the beginning of a sentence, unless that is being done or would not help. Returns at once."""
         partial = partial.strip()
         gained = len(partial.split()) - len(self._speculated.split())
-        if self.source is None or self._options.beams > 1 or self._options.glossary or gained < LEAST_WORDS:
+        if self.source is None or self._options.beams > 1 or self._options.glossary or gained < MIN_WORDS:
             return
         if self._speculating is not None or self._worker.depth()[Priority.FIRST_AUDIO]:
             return

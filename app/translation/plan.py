@@ -13,9 +13,9 @@ from typing import Literal
 from app import errors
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.translation.text import codes
-from app.translation.text.document import Document
+from app.translation.text.document import SegmentedDocument
 from app.translation.text.glossary import Glossary, Protected
-from app.translation.text.identify import Guess, identify
+from app.translation.text.identify import LanguageGuess, identify
 from models.contract import TranslationRequest, Translator
 from models.timeline import Stage, Timeline
 
@@ -79,7 +79,7 @@ class PlannedText:
     text: str
     language: str | None
     confidence: float | None
-    document: Document | None
+    document: SegmentedDocument | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def make_plan(
         document = None
         # A text without words, or in the target language already, stays as it is.
         if text.strip() and language is not None and language != route.target:
-            document = yield from Document.parsing(text, language, options.format)
+            document = yield from SegmentedDocument.parsing(text, language, options.format)
         planned.append(PlannedText(text, language, confidence, document))
         yield
     plan = Plan(route, options, max(options.beams, options.alternatives + 1), tuple(planned), glossary, {})
@@ -183,7 +183,7 @@ def _detect(
         samples.append(_sample(text, options.format))
         yield
     found: list[tuple[str | None, float | None]] = []
-    of_all: Guess | None = None
+    of_all: LanguageGuess | None = None
     for text, sample in zip(texts, samples, strict=True):
         yield
         if not any(map(str.isalpha, sample)):
@@ -209,7 +209,7 @@ def _sample(text: str, text_format: Format) -> str:
         return text[:SAMPLE]
     words: list[str] = []
     size = 0
-    for segment in Document.parse(text[: 20 * SAMPLE], "eng_Latn", text_format).segments:
+    for segment in SegmentedDocument.parse(text[: 20 * SAMPLE], "eng_Latn", text_format).segments:
         words.append(segment.text)
         size += len(segment.text)
         if size > SAMPLE:
@@ -218,7 +218,7 @@ def _sample(text: str, text_format: Format) -> str:
 
 
 def _not_detected(
-    text: str, guesses: Sequence[Guess], best: Guess | None, translator: Translator
+    text: str, guesses: Sequence[LanguageGuess], best: LanguageGuess | None, translator: Translator
 ) -> errors.InvalidRequestError:
     considered = ", ".join(f"{codes.name(guess.language)} ({guess.confidence:.2f})" for guess in guesses)
     if best is None and guesses[0].confidence >= SURE:

@@ -15,8 +15,8 @@ from app.text.executor import RoundRobinThread, WorkTooLongError
 from app.threads import REQUESTS
 from app.translation.plan import Plan, Route, TranslationOptions, make_plan
 from app.translation.text import codes, identify
-from app.translation.text.document import Document
-from app.translation.text.identify import Guess
+from app.translation.text.document import SegmentedDocument
+from app.translation.text.identify import LanguageGuess
 from models.contract import Translator
 from models.timeline import Stage, Timeline
 
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 AUTO = "auto"
 # CPU seconds for taking a request apart, and the seconds that each character adds: several times the need of any text
 # on a slow machine.
-MOST_SECONDS = 10.0
-MOST_SECONDS_PER_CHARACTER = 2e-4
+MAX_SECONDS = 10.0
+MAX_SECONDS_PER_CHARACTER = 2e-4
 
 
 class TranslationService:
@@ -47,7 +47,7 @@ class TranslationService:
         The identifier takes 70 MB: elsewhere the first request that names no source loads it. Without it, requests that
         name their source work.
         """
-        await self.thread.run(lambda: Document.parse("Warm.", "eng_Latn"))
+        await self.thread.run(lambda: SegmentedDocument.parse("Warm.", "eng_Latn"))
         if not detect:
             return
         try:
@@ -86,10 +86,10 @@ class TranslationService:
         except UnknownTranslationLanguage as error:
             raise errors.UnsupportedLanguageError(str(error), param=param) from error
 
-    async def detect(self, text: str, limit: int, timeline: Timeline) -> list[Guess]:
+    async def detect(self, text: str, limit: int, timeline: Timeline) -> list[LanguageGuess]:
         """Return the languages that `text` may be in, the likeliest first."""
 
-        def work() -> list[Guess]:
+        def work() -> list[LanguageGuess]:
             with timeline.measure(Stage.DETECT):
                 return identify.identify(text, limit)
 
@@ -119,7 +119,7 @@ class TranslationService:
         source = None
         if options.source is not None and options.source.strip().lower() != AUTO:
             source = self.language(options.source, route.translator, "source")
-        limit = MOST_SECONDS + MOST_SECONDS_PER_CHARACTER * sum(map(len, texts))
+        limit = MAX_SECONDS + MAX_SECONDS_PER_CHARACTER * sum(map(len, texts))
         try:
             return await self.thread.run_steps(make_plan(texts, route, source, options, timeline), limit)
         except WorkTooLongError as error:

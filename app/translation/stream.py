@@ -17,7 +17,7 @@ from app.translation.plan import Alternative, Plan, TranslatedSentence, Translat
 from app.translation.service import TranslationService
 from app.translation.text import codes
 from app.translation.text.glossary import Glossary, Protected
-from app.translation.text.segment import Segment
+from app.translation.text.segment import SourceSentence
 from models.contract import Hypothesis, Translation
 from models.timeline import Timeline
 
@@ -94,7 +94,7 @@ class _Phrase:
 class _SegmentState:
     """Translation of one segment. Its markup is placeholders, too; if one is lost, its parts are translated."""
 
-    def __init__(self, text_index: int, index: int, segment: Segment, whole: _Phrase) -> None:
+    def __init__(self, text_index: int, index: int, segment: SourceSentence, whole: _Phrase) -> None:
         self.text_index, self.index, self.segment = text_index, index, segment
         self._whole = whole
         self._parts: list[_Phrase] | None = None

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from app import errors
-from app.audio.decode import Decoder
+from app.audio.decode import AudioDecoder
 from app.config import Settings
 from app.engine.admission import client, key_name
 from app.engine.catalog import Catalog
@@ -145,7 +145,7 @@ class VoiceService:
     def __init__(self, settings: Settings, catalog: Catalog, worker: ModelWorker) -> None:
         self.store = VoiceStore(settings.data_dir / "voices", max_voices=settings.max_voices)
         self.uploads = asyncio.Semaphore(UPLOADS)
-        self._decoder = Decoder(
+        self._decoder = AudioDecoder(
             sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds, processes=UPLOADS
         )
         self.spool = Spool(SPOOLED * settings.max_upload_bytes)

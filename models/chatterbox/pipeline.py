@@ -29,12 +29,12 @@ from models.chatterbox.s3gen.streaming import LOOKAHEAD, Prompt, SpeechStreamer
 from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3 import weights as t3_weights
-from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.decoder import T3Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Lookup
 from models.chatterbox.t3.kernels.choice import choose_attend, choose_draw, choose_step
 from models.chatterbox.t3.network import T3
-from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
+from models.chatterbox.t3.state import MAX_TOKENS, DecodeRequest, VoicePrompt
 from models.chatterbox.text import TextTokenizer, load_tokenizer, normalize
 from models.checkpoint import raise_problems, read_arrays
 from models.contract import (
@@ -107,7 +107,7 @@ def load(spec: ModelSpec) -> ChatterboxSynthesizer:
     encoder = ReferenceEncoder(config, PROMPT_SECONDS)
     encoder.load(read_arrays(files["voice_encoder"]), arrays, f"{files['voice_encoder']}, {files['s3gen']}")
     voice = read_conds(files["voice"], config)
-    decoder = Decoder(
+    decoder = T3Decoder(
         network,
         cache_bits=spec.cache_bits,
         step=choose_step(network) if not spec.cache_bits and not spec.draft else None,
@@ -160,7 +160,7 @@ class ChatterboxSynthesizer:
         self,
         config: ChatterboxConfig,
         tokenizer: TextTokenizer,
-        decoder: Decoder,
+        decoder: T3Decoder,
         flow: Flow,
         vocoder: Vocoder,
         encoder: ReferenceEncoder,
@@ -211,7 +211,7 @@ class ChatterboxSynthesizer:
         timeline: Timeline,
         cancelled: IsCancelled,
         *,
-        limit: int = MOST_TOKENS,
+        limit: int = MAX_TOKENS,
         exact: bool = False,
         whole: bool = False,
     ) -> Generator[AudioChunk | None, None, None]:

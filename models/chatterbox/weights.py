@@ -25,7 +25,7 @@ Rename = tuple[str, str | Callable[[re.Match[str]], str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ArraySource:
     """Official arrays that one parameter is made of: names and shapes, in the order in which `make` takes them."""
 
     parts: Mapping[str, Shape]
@@ -37,7 +37,7 @@ class Rule:
     """Source of the parameters whose renamed names match `pattern` as a whole, from the match and their shape."""
 
     pattern: str
-    source: Callable[[re.Match[str], Shape], Source]
+    source: Callable[[re.Match[str], Shape], ArraySource]
 
 
 def joined(pattern: str, *names: str) -> Rule:
@@ -46,30 +46,32 @@ def joined(pattern: str, *names: str) -> Rule:
     `names` are templates for `re.Match.expand`.
     """
 
-    def source(match: re.Match[str], shape: Shape) -> Source:
+    def source(match: re.Match[str], shape: Shape) -> ArraySource:
         part = (shape[0] // len(names), *shape[1:])
-        return Source({match.expand(name): part for name in names}, lambda *arrays: mx.concatenate(list(arrays)))
+        return ArraySource({match.expand(name): part for name in names}, lambda *arrays: mx.concatenate(list(arrays)))
 
     return Rule(pattern, source)
 
 
 def transposed(pattern: str, name: str = r"\g<0>") -> Rule:
     """Return the rule of a matrix that the reference keeps as [inputs, outputs], or the other way round."""
-    return Rule(pattern, lambda match, shape: Source({match.expand(name): shape[::-1]}, _transpose))
+    return Rule(pattern, lambda match, shape: ArraySource({match.expand(name): shape[::-1]}, _transpose))
 
 
 def channels_last(pattern: str, name: str = r"\g<0>") -> Rule:
     """Return the rule of convolutions: the reference's [O, I, K] becomes [O, K, I], its [O, I, F, T] [O, T, F, I]."""
 
-    def source(match: re.Match[str], shape: Shape) -> Source:
-        return Source({match.expand(name): (shape[0], *shape[:0:-1])}, turn_taps)
+    def source(match: re.Match[str], shape: Shape) -> ArraySource:
+        return ArraySource({match.expand(name): (shape[0], *shape[:0:-1])}, turn_taps)
 
     return Rule(pattern, source)
 
 
 def pointwise(pattern: str, name: str = r"\g<0>") -> Rule:
     """Return the rule of a convolution of one tap, [O, I, 1], that is a matrix here."""
-    return Rule(pattern, lambda match, shape: Source({match.expand(name): (*shape, 1)}, lambda array: array[..., 0]))
+    return Rule(
+        pattern, lambda match, shape: ArraySource({match.expand(name): (*shape, 1)}, lambda array: array[..., 0])
+    )
 
 
 def turn_taps(array: mx.array) -> mx.array:
@@ -83,7 +85,7 @@ def _transpose(array: mx.array) -> mx.array:
 
 def sources(
     network: nn.Module, rules: Sequence[Rule] = (), renames: Iterable[Rename] = (), prefix: str = ""
-) -> dict[str, Source]:
+) -> dict[str, ArraySource]:
     """Return the source of every parameter of a network that is not lowered yet.
 
     Args:
@@ -99,18 +101,18 @@ def sources(
         for pattern, replacement in renames:
             official = re.sub(pattern, replacement, official)
         source = _source(official, array.shape, rules)
-        found[name] = Source({prefix + part: shape for part, shape in source.parts.items()}, source.make)
+        found[name] = ArraySource({prefix + part: shape for part, shape in source.parts.items()}, source.make)
     return found
 
 
-def _source(name: str, shape: Shape, rules: Sequence[Rule]) -> Source:
+def _source(name: str, shape: Shape, rules: Sequence[Rule]) -> ArraySource:
     for rule in rules:
         if match := re.fullmatch(rule.pattern, name):
             return rule.source(match, shape)
-    return Source({name: shape}, lambda array: array)
+    return ArraySource({name: shape}, lambda array: array)
 
 
-def official_shapes(found: Mapping[str, Source]) -> dict[str, Shape]:
+def official_shapes(found: Mapping[str, ArraySource]) -> dict[str, Shape]:
     """Return every official array that `found` reads, and its shape."""
     return {name: shape for source in found.values() for name, shape in source.parts.items()}
 
@@ -118,7 +120,7 @@ def official_shapes(found: Mapping[str, Source]) -> dict[str, Shape]:
 def load_arrays(
     network: nn.Module,
     arrays: Arrays,
-    found: Mapping[str, Source],
+    found: Mapping[str, ArraySource],
     file: str,
     dtype: mx.Dtype = mx.float32,
     *,

@@ -25,11 +25,11 @@ KOKORO: Final = "kokoro-82m"
 _STYLE: Final = 256  # numbers of a row of a Kokoro voice
 _WHISPER: Final = "WhisperSpec"
 # Bytes of all voices beside an export; Kokoro's 54 have 28 MB.
-_MOST_VOICES: Final = 1 << 28
+_MAX_VOICES: Final = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ModelSource:
     """Files of one model. `form` says what they are; `write` puts them into a folder in the official layout."""
 
     name: str
@@ -37,7 +37,7 @@ class Source:
     write: Callable[[Path], None]
 
 
-def recognize(path: Path) -> Source | None:
+def recognize(path: Path) -> ModelSource | None:
     """Return the model of a file or folder in the form of another program; None: it has no such form.
 
     Raises WeightsError for one that is damaged, has no model here, or lacks a file, and OSError.
@@ -80,7 +80,7 @@ def _name(config: WhisperConfig) -> str | None:
     return None if name is None else f"whisper-{name}"
 
 
-def _ctranslate2(folder: Path) -> Source:
+def _ctranslate2(folder: Path) -> ModelSource:
     source = str(folder / "model.bin")
     spec, variables = ctranslate2.read_model(read_file(folder / "model.bin"), source)
     if spec != _WHISPER:
@@ -101,7 +101,7 @@ def _ctranslate2(folder: Path) -> Source:
         copy_file(folder / "tokenizer.json", target / "tokenizer.json")
         save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, target / "model.safetensors")
 
-    return Source(name, "a Whisper of CTranslate2", write)
+    return ModelSource(name, "a Whisper of CTranslate2", write)
 
 
 def _generation(path: Path) -> dict[str, object]:
@@ -113,7 +113,7 @@ def _generation(path: Path) -> dict[str, object]:
     return {"alignment_heads": heads} if heads else {}
 
 
-def _onnx(file: Path, folder: Path) -> Source:
+def _onnx(file: Path, folder: Path) -> ModelSource:
     source = str(file)
     arrays = kokoro.read_export(onnx.read_graph(read_file(file), source), source)
     voices = dict(_voices(folder))
@@ -129,7 +129,7 @@ def _onnx(file: Path, folder: Path) -> Source:
         save_file(arrays, target / "kokoro-v1_0.safetensors")
         save_file(voices, target / "voices.safetensors")
 
-    return Source(KOKORO, "an ONNX export of Kokoro", write)
+    return ModelSource(KOKORO, "an ONNX export of Kokoro", write)
 
 
 def _voices(folder: Path) -> Iterator[tuple[str, Array]]:
@@ -143,8 +143,8 @@ def _voices(folder: Path) -> Iterator[tuple[str, Array]]:
         try:
             packed = io.BytesIO(read_file(file))
             with zipfile.ZipFile(packed) as archive:
-                if sum(part.file_size for part in archive.infolist()) > _MOST_VOICES:
-                    raise WeightsError(f"{file} holds more than {_MOST_VOICES} bytes of voices")
+                if sum(part.file_size for part in archive.infolist()) > _MAX_VOICES:
+                    raise WeightsError(f"{file} holds more than {_MAX_VOICES} bytes of voices")
             packed.seek(0)
             with np.load(packed, allow_pickle=False) as packs:
                 for name in packs.files:

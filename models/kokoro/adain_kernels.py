@@ -15,10 +15,10 @@ from models.kokoro.adain_block import AdainResBlock
 from models.layers.activated_conv import (
     Addend,
     Call,
+    ConvStep,
     Form,
+    InputSource,
     Options,
-    Source,
-    Step,
     available,
     prepare_step,
     run,
@@ -37,13 +37,13 @@ Plain = Callable[[mx.array, mx.array, PaddingMask, mx.array], Sequence[mx.array]
 class Level:
     """Launches of blocks that are alike; `shortcut` [chains, I, O] is the product on the way around them, if any."""
 
-    first: Step
-    second: Step
+    first: ConvStep
+    second: ConvStep
     shortcut: mx.array | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class ChainPlan:
     """Levels of so many chains; `after` is the width of what is added between them, or 0."""
 
     levels: Sequence[Level]
@@ -52,7 +52,7 @@ class Prepared:
     tiles: Sequence[int]
 
 
-def prepare(name: str, levels: Levels, style: int, plain: Plain, *, after: int = 0) -> Prepared | None:
+def prepare(name: str, levels: Levels, style: int, plain: Plain, *, after: int = 0) -> ChainPlan | None:
     """Bring the weights of blocks into the kernels' order. Arrays are evaluated.
 
     Args:
@@ -79,12 +79,12 @@ def forms(level: Sequence[AdainResBlock]) -> tuple[Form, Form]:
     return Form(inputs, inner, "pooled" if "pool" in level[0] else "leaky"), Form(inner, outputs, "leaky")
 
 
-def prepared_levels(levels: Levels, after: int) -> Prepared:
+def prepared_levels(levels: Levels, after: int) -> ChainPlan:
     """Return the launches of blocks that fit."""
     made, twice = [], False
     for number, level in enumerate(levels):
         last, doubled, short = number + 1 == len(levels), "pool" in level[0], "conv1x1" in level[0]
-        source = Source.STATE if number else Source.X
+        source = InputSource.STATE if number else InputSource.X
         adds = Addend.ONTO if number or short else Addend.X
         place = Options(measures=True, doubled=doubled, twice=twice)
         end = replace(place, adds=adds, measures=not last, ends=bool(after) and not last)
@@ -107,7 +107,7 @@ def prepared_levels(levels: Levels, after: int) -> Prepared:
         made.append(Level(first, second, shortcut))
         twice = twice or doubled
     fitting = [set(step.form.tiles) for level in made for step in (level.first, level.second)]
-    return Prepared(made, len(levels[0]), after, sorted(set.intersection(*fitting), reverse=True))
+    return ChainPlan(made, len(levels[0]), after, sorted(set.intersection(*fitting), reverse=True))
 
 
 def _pooling(block: AdainResBlock) -> mx.array:
@@ -117,7 +117,7 @@ def _pooling(block: AdainResBlock) -> mx.array:
 
 
 def compute(
-    prepared: Prepared,
+    prepared: ChainPlan,
     x: mx.array,
     count: mx.array,
     style: mx.array,
@@ -155,7 +155,7 @@ def compute(
     return [each.reshape(batch, rows, -1) for each in mx.split(call.x, chains)]
 
 
-def differences(prepared: Prepared, plain: Plain, style: int) -> list[float]:
+def differences(prepared: ChainPlan, plain: Plain, style: int) -> list[float]:
     """Return the kernels' differences from `plain` on valid rows, for tiles of each size."""
     rows, valid = 37, [35, 18]
     x = mx.random.normal((len(valid), rows, prepared.levels[0].first.form.inputs), key=mx.random.key(0))

@@ -15,8 +15,8 @@ from models.backend import mx
 from models.layers.kernels.device import THREADS, Kernel, counters, launch, launches_directly, processors
 
 HEAD = 64  # channels of a head
-MOST_LENGTH = 64  # rows of a sequence: each lane has two keys
-MOST_ROWS = 256  # of all sequences; with more, MLX's matrix products share weights better
+MAX_LENGTH = 64  # rows of a sequence: each lane has two keys
+MAX_ROWS = 256  # of all sequences; with more, MLX's matrix products share weights better
 
 _HEADER = r"""
 #define WARPS 8
@@ -236,7 +236,7 @@ def fits(x: mx.array, heads: int, inner: int) -> bool:
     """Return whether the kernel is for such rows x [B, T, C] here."""
     batch, length, width = x.shape
     whole = width == heads * HEAD and width % 128 == 0 and inner % 128 == 0 and x.dtype == mx.float32
-    few = length <= MOST_LENGTH and batch * length <= MOST_ROWS
+    few = length <= MAX_LENGTH and batch * length <= MAX_ROWS
     return whole and few and processors() > 0 and launches_directly()
 
 

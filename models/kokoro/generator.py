@@ -24,11 +24,11 @@ from models.layers.activation import leaky_relu
 from models.layers.adain import adain_fused, adain_kernel, adain_moments, adain_of_sum_kernel
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
 from models.layers.norm import AdaIN, Moments, StyleBank, affine_of, moments
-from models.layers.vocoder import Part, SnakeConv, Stft, merge, split
+from models.layers.vocoder import RowRange, SnakeConv, Stft, merge, split
 from models.native import kernels
 
 
-class ResBlock(nn.Module):
+class AdaINResBlock(nn.Module):
     """Residual pairs of AdaIN, Snake and a convolution, the first of each pair dilated (`AdaINResBlock1`).
 
     The convolutions' biases: AdaIN removes that of the first of a pair. Those of the second add up to a constant,
@@ -86,7 +86,7 @@ class ResBlock(nn.Module):
 
     def __call__(
         self, x: mx.array, styled: mx.array, valid: PaddingMask, partial: mx.array | None = None
-    ) -> list[Part]:
+    ) -> list[RowRange]:
         """Map x [B, L, C] and the style bank's result to the block's result, without `bias()`, in parts.
 
         `partial` are the moments of x for AdaIN's kernels, where several blocks share them.
@@ -115,8 +115,12 @@ class ResBlock(nn.Module):
 
 
 def _apply(
-    unit: SnakeConv, parts: Sequence[Part], affine: mx.array, valid: PaddingMask, onto: Sequence[Part] | None = None
-) -> list[Part]:
+    unit: SnakeConv,
+    parts: Sequence[RowRange],
+    affine: mx.array,
+    valid: PaddingMask,
+    onto: Sequence[RowRange] | None = None,
+) -> list[RowRange]:
     """Apply AdaIN by `affine` [B, 2C] over all parts, then Snake and the convolution of each, added to `onto`."""
     gamma, beta = mx.split(affine[:, None], 2, axis=-1)
     scale, shift = affine_of(_part_moments(parts, valid), gamma, beta)
@@ -128,7 +132,7 @@ def _apply(
     return done
 
 
-def _part_moments(parts: Sequence[Part], valid: PaddingMask) -> list[Moments]:
+def _part_moments(parts: Sequence[RowRange], valid: PaddingMask) -> list[Moments]:
     """Return moments of each part's own valid rows."""
     found = []
     for part in parts:
@@ -141,7 +145,7 @@ def _part_moments(parts: Sequence[Part], valid: PaddingMask) -> list[Moments]:
     return found
 
 
-def mean_bias(blocks: Sequence[ResBlock]) -> mx.array:
+def mean_bias(blocks: Sequence[AdaINResBlock]) -> mx.array:
     """Return the mean of the blocks' biases, [C]."""
     mean: mx.array = sum((block.bias() for block in blocks[1:]), blocks[0].bias()) * (1 / len(blocks))
     return mean
@@ -173,7 +177,7 @@ def _by_kernels(
 
 
 def mean_of_blocks(
-    blocks: Sequence[ResBlock],
+    blocks: Sequence[AdaINResBlock],
     bias: mx.array,
     x: mx.array,
     styled: mx.array,
@@ -209,7 +213,7 @@ def mean_of_blocks(
 
 
 def _excited(
-    block: ResBlock,
+    block: AdaINResBlock,
     bias: mx.array,
     source: mx.array,
     x: mx.array,
@@ -261,9 +265,9 @@ class Generator(nn.Module):
                 conv = Conv1d(n_fft + 2, width, 1)
             self.noise_convs.append(conv)
             last = 11 if i + 1 == len(stages) else 7
-            self.noise_res.append(ResBlock(width, last, (1, 3, 5), style_dim))
+            self.noise_res.append(AdaINResBlock(width, last, (1, 3, 5), style_dim))
             sizes = zip(config.resblock_kernel_sizes, config.resblock_dilation_sizes, strict=True)
-            self.resblocks += [ResBlock(width, k, d, style_dim) for k, d in sizes]
+            self.resblocks += [AdaINResBlock(width, k, d, style_dim) for k, d in sizes]
         self.conv_post = Conv1d(channels >> len(stages), n_fft + 2, 7, padding=3)
         # A row's samples and its rows in each stage, from its half frames; the last stage has one more.
         rows = [math.prod(config.upsample_rates[: i + 1]) for i in range(len(stages))]
@@ -292,7 +296,7 @@ class Generator(nn.Module):
         ]
 
     @staticmethod
-    def _kernels_of(blocks: Sequence[ResBlock], width: int) -> residual_blocks.Prepared | None:
+    def _kernels_of(blocks: Sequence[AdaINResBlock], width: int) -> residual_blocks.Prepared | None:
         def plain(x: mx.array, count: mx.array, styled: mx.array | None) -> list[mx.array]:
             assert styled is not None  # noqa: S101
             valid = PaddingMask.of(count[:, None, None], x.shape[1])
@@ -300,7 +304,7 @@ class Generator(nn.Module):
 
         return residual_blocks.prepare("the generator's kernels", [block.units for block in blocks], plain, width)
 
-    def _stage(self, i: int) -> list[ResBlock]:
+    def _stage(self, i: int) -> list[AdaINResBlock]:
         """Return the blocks of a stage, whose mean it takes."""
         parallel = len(self.resblocks) // len(self.ups)
         return self.resblocks[i * parallel : (i + 1) * parallel]

@@ -1,6 +1,6 @@
 """Kokoro's network: text encoder, prosody predictor and decoder, beside PL-BERT (`albert`) and the `generator`.
 
-`CompiledNetwork` holds its parts as functions of arrays alone, which a GPU compiles once per bucket.
+`CompiledKokoro` holds its parts as functions of arrays alone, which a GPU compiles once per bucket.
 
 Li et al. 2023 (StyleTTS 2, arXiv:2306.07691); reference: `kokoro/modules.py` and `kokoro/istftnet.py` of the `kokoro`
 package. Attributes have the names of the reference's parameters. All arrays are channels-last.
@@ -21,7 +21,7 @@ from models.kokoro import adain_kernels
 from models.kokoro.adain_block import AdainResBlock
 from models.kokoro.albert import Albert, AlbertEncoder
 from models.kokoro.config import KokoroConfig
-from models.kokoro.generator import Generator, ResBlock
+from models.kokoro.generator import AdaINResBlock, Generator
 from models.layers.activation import leaky_relu
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, with_zeros
 from models.layers.linear import Linear
@@ -106,7 +106,7 @@ class ProsodyPredictor(nn.Module):
         self.N = self._curve(width, style)
         self.F0_proj = Linear(width // 2, 1)
         self.N_proj = Linear(width // 2, 1)
-        self._kernels: adain_kernels.Prepared | None = None
+        self._kernels: adain_kernels.ChainPlan | None = None
         self.bind_styles()
 
     def bind_styles(self) -> None:
@@ -178,7 +178,7 @@ class Decoder(nn.Module):
         self.generator = Generator(config.istftnet, style)
         self._width, self._curves_at = width, residual
         self._marks: tuple[mx.array, mx.array] | None = None
-        self._kernels: adain_kernels.Prepared | None = None
+        self._kernels: adain_kernels.ChainPlan | None = None
         self.bind_styles()
 
     def bind_styles(self) -> None:
@@ -221,7 +221,7 @@ class Decoder(nn.Module):
 
         Call it before `lower`. All else stays in float32, and so does the spectrum at both ends.
         """
-        blocks = [module for _, module in self.named_modules() if isinstance(module, (AdainResBlock, ResBlock))]
+        blocks = [module for _, module in self.named_modules() if isinstance(module, (AdainResBlock, AdaINResBlock))]
         for module in (*self.generator.ups, *(conv for block in blocks for _, conv in block.named_modules())):
             if isinstance(module, (Conv1d, ConvTranspose1d)):
                 module.bfloat16 = True
@@ -276,7 +276,7 @@ class Decoder(nn.Module):
 
 
 class Kokoro(nn.Module):
-    """Whole network. `CompiledNetwork` gives its parts, which `pipeline` runs in order."""
+    """Whole network. `CompiledKokoro` gives its parts, which `pipeline` runs in order."""
 
     def __init__(self, config: KokoroConfig) -> None:
         super().__init__()
@@ -291,7 +291,7 @@ class Kokoro(nn.Module):
         """Bring every convolution and wide product into the device's order, once, after loading."""
         if not on_cpu():
             self.decoder.widen()
-        lowered = (Conv1d, ConvTranspose1d, Linear, AlbertEncoder, BiLSTM, AdainResBlock, ResBlock)
+        lowered = (Conv1d, ConvTranspose1d, Linear, AlbertEncoder, BiLSTM, AdainResBlock, AdaINResBlock)
         for _, module in self.named_modules():
             if isinstance(module, lowered):
                 module.lower()
@@ -301,7 +301,7 @@ class Kokoro(nn.Module):
         self.decoder.prepare_kernels()
 
 
-class CompiledNetwork:
+class CompiledKokoro:
     """Parts of `network`, compiled on a GPU.
 
     A batch has one row per utterance, each of its own length. `count` is int32 [B], the valid tokens or frames of each

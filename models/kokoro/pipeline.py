@@ -32,7 +32,7 @@ from models.contract import (
     WarmupStep,
 )
 from models.kokoro.config import SAMPLE_RATE, SAMPLES_PER_FRAME, KokoroConfig, load_config
-from models.kokoro.network import CompiledNetwork, Kokoro, align, alignment
+from models.kokoro.network import CompiledKokoro, Kokoro, align, alignment
 from models.kokoro.text import tokenize
 from models.kokoro.voices import Pack, describe_checkpoint, load_voices, parse_blend, style, voice_names
 from models.kokoro.weights import load_weights
@@ -134,7 +134,7 @@ class KokoroSynthesizer:
         self._packs = packs
         self._profile = profile
         self._padded = not on_cpu() if padded is None else padded
-        self._compiled = CompiledNetwork(network)
+        self._compiled = CompiledKokoro(network)
         self._noise_gain = network.decoder.generator.m_source.noise_gain()
         mx.eval(self._noise_gain)
         known = describe_checkpoint(config, packs)

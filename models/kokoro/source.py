@@ -11,7 +11,7 @@ import numpy.typing as npt
 from models.backend import compiled_cache, mx, on_cpu
 from models.kokoro.config import SAMPLE_RATE
 from models.layers.activation import sine
-from models.layers.kernels.agreement import MOST_APART_SINGLE, relative_difference, usable
+from models.layers.kernels.agreement import MAX_RELATIVE_ERROR_FLOAT32, relative_difference, usable
 from models.layers.kernels.device import LANES, THREADS, Kernel, launch
 from models.layers.vocoder import HarmonicSource, excitation
 from models.native import kernels
@@ -41,7 +41,7 @@ class InterpolatedSource(HarmonicSource):
         if kernels.available():
             return kernels.excite(f0, noise, steps, weight, bias, SAMPLE_RATE)
         size = self.samples_per_step
-        kernel = usable("the harmonic source's kernel", lambda: [_difference(size)], MOST_APART_SINGLE)
+        kernel = usable("the harmonic source's kernel", lambda: [_difference(size)], MAX_RELATIVE_ERROR_FLOAT32)
         return (harmonics_kernel if kernel else harmonics_reference)(f0, noise, steps, weight, bias, size)
 
 

@@ -8,14 +8,14 @@
 // OUTPUTS; EPS; and the activation: SNAKE, or LEAKY, a slope. POOLED is 1 if a depthwise transposed convolution doubles the
 // activated rows, else 0.
 
-#define MOST_CHAINS 8
-#define MOST_RUNS 64
+#define MAX_CHAINS 8
+#define MAX_RUNS 64
 #define PARTS (OUTPUTS / PART_COLUMNS)
 
 INLINE int parts(const int count, const int size) { return (count + size - 1) / size; }
 
-// Tiles of a run: eight, and more where there would be more than MOST_RUNS runs.
-INLINE int run_of(const int tiles) { return max(8, parts(tiles, MOST_RUNS)); }
+// Tiles of a run: eight, and more where there would be more than MAX_RUNS runs.
+INLINE int run_of(const int tiles) { return max(8, parts(tiles, MAX_RUNS)); }
 
 // Moments of `valid` rows in runs of `each`: [runs, 2, INPUTS], the mean and the sum of squared deviations.
 struct Moments {

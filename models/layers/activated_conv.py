@@ -19,11 +19,11 @@ from typing import Literal
 from models.backend import mx
 from models.layers.adain import SLOPE
 from models.layers.kernels.device import THREADS, Kernel, counters, gpu, launch, launches_directly, processors, read
-from models.layers.kernels.tensor_product import COPIES, MOST_SHARED, PIECE_BYTES, PIECES, PRODUCT, ROOM, pieces
+from models.layers.kernels.tensor_product import COPIES, MAX_SHARED_BYTES, PIECE_BYTES, PIECES, PRODUCT, ROOM, pieces
 from models.layers.norm import EPS
 
-MOST_CHAINS = 8
-_MOST_RUNS, _LEAST_RUN = 64, 8  # as activated_conv.h has them
+MAX_CHAINS = 8
+_MAX_RUNS, _MIN_RUN = 64, 8  # as activated_conv.h has them
 _COUNTERS = 1 << 14
 _SCRATCH = 2 * 4 * THREADS * 4  # bytes for partial sums of AdaIN's moments
 
@@ -50,7 +50,7 @@ _BODY = f"""
       adds == 1 ? x + (long)b * given * OUTPUTS : adds == 2 ? onto + plane * given * OUTPUTS : 0,
       geometry[6] ? bias + OUTPUTS * chain : 0, geometry[9] ? after + plane * rows * OUTPUTS : 0,
       (const ushort *)weights + (long)OUTPUTS * INPUTS * before, terms + TERMS * INPUTS * chain,
-      geometry[4] ? style + ((long)b * style_shape[1] + geometry[10 + MOST_CHAINS + chain]) : 0, source ? own : earlier,
+      geometry[4] ? style + ((long)b * style_shape[1] + geometry[10 + MAX_CHAINS + chain]) : 0, source ? own : earlier,
       made + plane * rows * OUTPUTS, geometry[5] ? measured + 2 * plane * runs * OUTPUTS : 0,
       measured + 2 * (planes * runs + plane * tiles) * OUTPUTS, (int *)counters + plane * runs * PARTS,
       rows, valid, geometry[10 + chain], geometry[1], doubled}};
@@ -95,7 +95,7 @@ class Form:
     @property
     def tiles(self) -> list[int]:
         """Return the numbers of 16 rows that a block of threads can take, the most first."""
-        return [tiles for tiles in (4, 2, 1) if self.shared_bytes(tiles) <= MOST_SHARED]
+        return [tiles for tiles in (4, 2, 1) if self.shared_bytes(tiles) <= MAX_SHARED_BYTES]
 
     def shared_bytes(self, tiles: int) -> int:
         """Return the bytes of shared memory: weights on their way, AdaIN's scale and shift, what a tile hears."""
@@ -133,7 +133,7 @@ def kernel(form: Form, tiles: int) -> Kernel:
     )
 
 
-class Source(IntEnum):
+class InputSource(IntEnum):
     """Input of a step: the result of the step before, or x of each sequence, which all chains share."""
 
     STATE = 0
@@ -163,7 +163,7 @@ class Options:
     """
 
     dilation: int = 1
-    source: Source = Source.STATE
+    source: InputSource = InputSource.STATE
     adds: Addend = Addend.NONE
     measures: bool = False
     doubled: bool = False
@@ -172,7 +172,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class ConvStep:
     """Arrays of a launch for `chains` parallel convolutions of one form. Make it by `prepare_step`.
 
     `weights` are the convolutions' as bits of float16, one after the other; the kernel explains `terms` and `bias`.
@@ -196,7 +196,7 @@ def prepare_step(
     starts: Sequence[int] | None = None,
     terms: mx.array | None = None,
     bias: mx.array | None = None,
-) -> Step:
+) -> ConvStep:
     """Return a step; its arrays are evaluated.
 
     Args:
@@ -208,7 +208,7 @@ def prepare_step(
         bias: [chains, O]. A step with a bias ends a block: the sum is divided by the root of two.
     """
     bits = [pieces(each.astype(mx.float16)).reshape(-1).view(mx.uint16) for each in weights]
-    rest, (_, none) = [0] * (MOST_CHAINS - len(weights)), _kept()
+    rest, (_, none) = [0] * (MAX_CHAINS - len(weights)), _kept()
     styled, biased = starts is not None, bias is not None
     flags = [int(flag) for flag in (styled, options.measures, biased, options.doubled, options.twice, options.ends)]
     taps, places = [each.shape[1] for each in weights], list(starts or [0] * len(weights))
@@ -217,7 +217,7 @@ def prepare_step(
     joined = mx.concatenate(bits)
     terms, bias = (none if each is None else each for each in (terms, bias))
     mx.eval(joined, terms, bias, geometry)
-    return Step(form, len(weights), joined, terms, bias, geometry, options)
+    return ConvStep(form, len(weights), joined, terms, bias, geometry, options)
 
 
 @cache
@@ -262,7 +262,7 @@ class Call:
 
 
 def run(
-    step: Step,
+    step: ConvStep,
     call: Call,
     state: mx.array | None = None,
     onto: mx.array | None = None,
@@ -281,7 +281,7 @@ def run(
     planes, blocks, parts = step.chains * call.batch, -(-rows // (16 * call.tiles)), form.outputs // form.columns
     shape: tuple[int, ...] = (planes, rows, form.outputs)
     if step.options.measures:
-        runs = -(-blocks // max(_LEAST_RUN, -(-blocks // _MOST_RUNS)))  # `run_of`
+        runs = -(-blocks // max(_MIN_RUN, -(-blocks // _MAX_RUNS)))  # `run_of`
         shape = (planes * form.outputs * (rows + 2 * (blocks + runs)),)
         if planes * runs * parts > _COUNTERS:
             raise ValueError(f"{planes} sequences of {rows} rows are too many")

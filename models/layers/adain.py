@@ -11,7 +11,7 @@ import math
 from models.backend import compiled_cache, mx
 from models.layers.activation import SNAKE_WORD, leaky_relu, snake
 from models.layers.conv import PaddingMask
-from models.layers.kernels.agreement import MOST_APART, MOST_APART_SINGLE, relative_difference, usable
+from models.layers.kernels.agreement import MAX_RELATIVE_ERROR, MAX_RELATIVE_ERROR_FLOAT32, relative_difference, usable
 from models.layers.kernels.device import LANES, THREADS, Kernel, gpu, launch
 from models.layers.norm import affine_of, moments
 
@@ -46,9 +46,9 @@ def adain_snake_reference(x: mx.array, affine: mx.array, alpha: mx.array, valid:
 
 
 _ROWS = 64  # a block of the second
-_MOST_SPLITS = 64  # runs of rows of the first
+_MAX_SPLITS = 64  # runs of rows of the first
 _FEW_ROWS = 1024  # for one kernel, which has no more blocks however many rows there are
-_FEW_WARPS, _MOST_WARPS = 16, 32  # of its blocks; on Metal a kernel's registers may not be for the most
+_FEW_WARPS, _MAX_WARPS = 16, 32  # of its blocks; on Metal a kernel's registers may not be for the most
 _AT_ONCE = 8  # rows that a warp reads before it uses them
 
 
@@ -182,7 +182,7 @@ _SUMMED = """#define GIVEN(at) ((float)x[at] + (float)more[at])
 #define KEEP(at, value) value = (float)(total[at] = (X)(value))
 #define KEPT total
 """
-_BOUND = f"#define THREADS {_MOST_WARPS * LANES}\n" + SNAKE_WORD
+_BOUND = f"#define THREADS {_MAX_WARPS * LANES}\n" + SNAKE_WORD
 _STYLES = ("count", "affine", "alpha")
 MOMENTS = Kernel("nightingale_moments", ("x", "count"), ("partial",), _MOMENTS, _ALONE)
 SUM_MOMENTS = Kernel("nightingale_sum_moments", ("x", "more", "count"), ("partial", "total"), _MOMENTS, _SUMMED)
@@ -233,7 +233,7 @@ def _moments(terms: list[mx.array], count: mx.array) -> list[mx.array]:
     """Return the moments of the sum of `terms`; and the sum, where they are two."""
     x, several = terms[0], len(terms) > 1
     batch, length, channels = x.shape
-    splits = max(1, min(_MOST_SPLITS, length // 128))
+    splits = max(1, min(_MAX_SPLITS, length // 128))
     return launch(
         SUM_MOMENTS if several else MOMENTS,
         [*terms, count],
@@ -254,7 +254,7 @@ def _launched(
     rates, snaked = affine if alpha is None else alpha, {"SNAKE": alpha is not None}
     if length <= _FEW_ROWS:
         few = length <= _FEW_WARPS * 2 * _AT_ONCE or gpu() == "metal"
-        warps = _FEW_WARPS if few else _MOST_WARPS
+        warps = _FEW_WARPS if few else _MAX_WARPS
         kernel, inputs = SUM_WHOLE if several else WHOLE, [*terms, count, affine, rates]
         return launch(
             kernel, inputs, same * len(terms), (tiles, batch, 1), {**template, **snaked, "WARPS": warps}, warps * LANES
@@ -267,7 +267,7 @@ def _launched(
         [total[0] if several else x, count, partial, affine, rates],
         same,
         (tiles, -(-length // _ROWS), batch),
-        {**template, **snaked, "ROWS": _ROWS, "RUNS": _MOST_SPLITS * LANES // THREADS},
+        {**template, **snaked, "ROWS": _ROWS, "RUNS": _MAX_SPLITS * LANES // THREADS},
     )
     return [y, *total]
 
@@ -275,7 +275,9 @@ def _launched(
 def adain_fused(dtype: mx.Dtype) -> bool:
     """Return whether `adain_kernel` is for arrays of this type here."""
     name = f"AdaIN's kernels ({str(dtype).rpartition('.')[2]})"
-    return usable(name, lambda: _differences(dtype), MOST_APART_SINGLE if dtype == mx.float32 else MOST_APART)
+    return usable(
+        name, lambda: _differences(dtype), MAX_RELATIVE_ERROR_FLOAT32 if dtype == mx.float32 else MAX_RELATIVE_ERROR
+    )
 
 
 def _differences(dtype: mx.Dtype) -> list[float]:

@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from models.backend import compiled_cache, mx
 from models.layers.conv import shift_sum
 
-LEAST_KERNEL, LEAST_CHANNELS = 7, 128
+MIN_KERNEL, MIN_CHANNELS = 7, 128
 
 
 def pays(kernel: int, dilation: int, channels: int) -> bool:
     """Return whether this algorithm can compute a dense convolution of stride 1, and is faster."""
-    return kernel >= LEAST_KERNEL and kernel % 2 == 1 and dilation % 2 == 1 and channels >= LEAST_CHANNELS
+    return kernel >= MIN_KERNEL and kernel % 2 == 1 and dilation % 2 == 1 and channels >= MIN_CHANNELS
 
 
 def summed_taps(taps: mx.array) -> mx.array:

@@ -18,15 +18,15 @@ from models.layers.activation import exact_gelu, gelu_tanh
 from models.native import kernels
 from models.native.transformer import GROUP, Before, PackedMatrix
 
-_LEAST_COLUMNS = 128  # of a `Linear`; narrower products finish before a second stream would have started
-_LEAST_WEIGHTS = 1 << 18  # of a `Projection`; fewer are read before a second stream would have started
+_MIN_COLUMNS = 128  # of a `Linear`; narrower products finish before a second stream would have started
+_MIN_WEIGHTS = 1 << 18  # of a `Projection`; fewer are read before a second stream would have started
 
 Part = tuple[mx.array, ...]  # weight; or weight, scales, offsets
 
 
 def column_chunks(weight: mx.array) -> list[mx.array]:
     """Cut weight [..., I, O] along O into one contiguous piece a CPU stream; a narrow weight stays one piece."""
-    count = max(1, min(len(cpu_streams()), weight.shape[-1] // _LEAST_COLUMNS)) if on_cpu() else 1
+    count = max(1, min(len(cpu_streams()), weight.shape[-1] // _MIN_COLUMNS)) if on_cpu() else 1
     edges = [weight.shape[-1] * k // count for k in range(count + 1)]
     return [mx.contiguous(weight[..., a:b]) for a, b in pairwise(edges)]
 
@@ -68,7 +68,7 @@ class Linear(nn.Module):
 
 def row_parts(weight: mx.array, bits: int = 0) -> list[Part]:
     """Cut weight [O, I] along O into one piece a CPU stream (views, no copies), quantized to `bits` unless 0."""
-    count = len(cpu_streams()) if on_cpu() and weight.size >= _LEAST_WEIGHTS else 1
+    count = len(cpu_streams()) if on_cpu() and weight.size >= _MIN_WEIGHTS else 1
     edges = [weight.shape[0] * k // count for k in range(count + 1)]
     pieces = [weight[a:b] for a, b in pairwise(edges)]
     return [tuple(mx.quantize(w, group_size=GROUP, bits=bits)) if bits else (w,) for w in pieces]

@@ -12,7 +12,7 @@ from mlx import nn
 
 from models.backend import compiled_cache, mx
 from models.layers.conv import PaddingMask
-from models.layers.kernels.agreement import MOST_APART_SINGLE, relative_difference, usable
+from models.layers.kernels.agreement import MAX_RELATIVE_ERROR_FLOAT32, relative_difference, usable
 from models.layers.kernels.device import THREADS, Kernel, gpu, launch, launches_directly
 from models.layers.norm import StyleAffine
 from models.native import kernels
@@ -157,7 +157,7 @@ _SOURCE = r"""
 """
 KERNEL = Kernel("nightingale_lstm", ("xp", "wh", "count", "meetings"), ("y",), _SOURCE)
 _HELD_UNITS = 16  # of a block: 64 columns of weights in the registers of 256 threads
-_MOST_THREADS = 512  # of a block that reads its weights anew: a kernel of many registers may have no more
+_MAX_THREADS = 512  # of a block that reads its weights anew: a kernel of many registers may have no more
 
 
 @cache
@@ -187,7 +187,7 @@ def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
     """
     batch, length, width = xp.shape
     hidden = width // 8
-    threads, units = (THREADS, _HELD_UNITS) if gpu() == "cuda" else (min(_MOST_THREADS, 4 * hidden), hidden)
+    threads, units = (THREADS, _HELD_UNITS) if gpu() == "cuda" else (min(_MAX_THREADS, 4 * hidden), hidden)
     y: mx.array = launch(
         KERNEL,
         [xp, wh, count, _meetings(2 * batch, hidden)],
@@ -203,12 +203,12 @@ def fits(hidden: int) -> bool:
     """Return whether `bilstm_kernel` is for so many hidden units on this device."""
     if gpu() == "cuda":
         return hidden % _HELD_UNITS == 0
-    return hidden % 32 == 0 and hidden <= _MOST_THREADS and (4 * hidden <= _MOST_THREADS or hidden % 128 == 0)
+    return hidden % 32 == 0 and hidden <= _MAX_THREADS and (4 * hidden <= _MAX_THREADS or hidden % 128 == 0)
 
 
 def _usable(hidden: int) -> bool:
     name = f"the LSTM's kernel (H = {hidden})"
-    return fits(hidden) and usable(name, lambda: [_difference(hidden)], MOST_APART_SINGLE)
+    return fits(hidden) and usable(name, lambda: [_difference(hidden)], MAX_RELATIVE_ERROR_FLOAT32)
 
 
 def _difference(hidden: int) -> float:

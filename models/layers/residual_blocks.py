@@ -13,13 +13,13 @@ from functools import cache
 
 from models.backend import mx
 from models.layers.activated_conv import (
-    MOST_CHAINS,
+    MAX_CHAINS,
     Addend,
     Call,
+    ConvStep,
     Form,
+    InputSource,
     Options,
-    Source,
-    Step,
     available,
     prepare_step,
     run,
@@ -64,7 +64,7 @@ class Prepared:
     form: Form
     chains: int
     styled: bool
-    steps: Sequence[Step]
+    steps: Sequence[ConvStep]
 
 
 def prepare(name: str, chains: Sequence[Chain], plain: Plain, style: int = 0) -> Prepared | None:
@@ -88,7 +88,7 @@ def prepare(name: str, chains: Sequence[Chain], plain: Plain, style: int = 0) ->
 
 def fits(chains: Sequence[Chain]) -> bool:
     """Return whether the kernels are written for such blocks."""
-    if not chains[0] or len(chains) > MOST_CHAINS:
+    if not chains[0] or len(chains) > MAX_CHAINS:
         return False
     first, *others = ([unit.conv for unit in chain] for chain in chains)
     dilations, form = [conv.dilation for conv in first], _form(chains)
@@ -110,7 +110,7 @@ def prepared_blocks(chains: Sequence[Chain]) -> Prepared:
         terms = mx.stack([mx.stack([mx.broadcast_to(part, (form.inputs,)) for part in parts]) for parts in each])
         options = Options(
             dilation=units[0].conv.dilation,
-            source=Source.X if at == 0 else Source.STATE,
+            source=InputSource.X if at == 0 else InputSource.STATE,
             adds=Addend.NONE if at % 2 == 0 else Addend.X if at == 1 else Addend.ONTO,
             measures=styled and at + 1 < len(chains[0]),
         )

@@ -26,7 +26,7 @@ from models.layers.activation import leaky_relu, sine, snake
 from models.layers.conv import Conv1d, places
 from models.native import kernels
 
-LEAST_ROWS = 128  # shorter parts cost more in overlap than they gain
+MIN_ROWS = 128  # shorter parts cost more in overlap than they gain
 SINE_AMPLITUDE, VOICED_NOISE, UNVOICED_NOISE, VOICED_ABOVE_HZ = 0.1, 0.003, 0.1 / 3, 10.0
 _OVERLAP = 1.5  # sum of four squared periodic Hann windows a quarter apart
 
@@ -63,7 +63,7 @@ def excitation(waves: mx.array, noise: mx.array, bias: mx.array, f0: mx.array) -
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RowRange:
     """Rows [low, high) of a sequence of `length` rows, computed on `stream`; [start, stop) are the part's own.
 
     `rows` is [B, high - low, C]. The rows between `low` and `start`, and between `stop` and `high`, are the halo.
@@ -82,20 +82,20 @@ class Part:
         return self.rows[:, self.start - self.low : self.stop - self.low]
 
 
-def split(x: mx.array, halo: int, count: int | None = None) -> list[Part]:
-    """Cut x [B, L, C] into `count` parts (default: one a CPU stream), but none shorter than LEAST_ROWS."""
+def split(x: mx.array, halo: int, count: int | None = None) -> list[RowRange]:
+    """Cut x [B, L, C] into `count` parts (default: one a CPU stream), but none shorter than MIN_ROWS."""
     length, streams = x.shape[1], cpu_streams()
-    count = min(len(streams) if count is None else count, max(1, length // LEAST_ROWS))
+    count = min(len(streams) if count is None else count, max(1, length // MIN_ROWS))
     edges = [length * k // count for k in range(count + 1)]
     parts = []
     for k, (start, stop) in enumerate(pairwise(edges)):
         low, high = max(0, start - halo), min(length, stop + halo)
-        parts.append(Part(x[:, low:high], low, high, start, stop, length, streams[k * len(streams) // count]))
+        parts.append(RowRange(x[:, low:high], low, high, start, stop, length, streams[k * len(streams) // count]))
     return parts
 
 
 def merge(
-    blocks: Sequence[Sequence[Part]],
+    blocks: Sequence[Sequence[RowRange]],
     bias: mx.array,
     slope: float,
     mask: mx.array | None = None,
@@ -140,7 +140,9 @@ class SnakeConv:
             return (shift, self.rate, shift * self.rate, self.inverse)
         return (scale, shift, *_in_cycles()(scale, shift, self.rate), self.inverse)
 
-    def __call__(self, part: Part, terms: Terms, mask: mx.array | None = None, onto: Part | None = None) -> Part:
+    def __call__(
+        self, part: RowRange, terms: Terms, mask: mx.array | None = None, onto: RowRange | None = None
+    ) -> RowRange:
         """Activate and convolve a part, and add the rows of `onto` (the residual) where given.
 
         `mask` [B, L, 1] of the whole sequence is 1 on valid rows; what is activated is zero on others. The result lacks
@@ -153,7 +155,7 @@ class SnakeConv:
         start = None if onto is None else onto.rows[:, low - onto.low : high - onto.low]
         masked = None if mask is None else mask[:, part.low : part.high]
         rows = self._convolve(part.rows, terms, masked, (left, right), start)
-        return Part(rows, low, high, part.start, part.stop, part.length, part.stream)
+        return RowRange(rows, low, high, part.start, part.stop, part.length, part.stream)
 
     def _convolve(
         self, x: mx.array, terms: Terms, mask: mx.array | None, zeros: tuple[int, int], start: mx.array | None

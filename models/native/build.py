@@ -86,7 +86,7 @@ sys.exit("wrong results" if abs(float(y[0, 300, 5]) - 48) > 0.5 else 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class CompilationUnit:
     """One compilation: a source file, the object's name, and its flags besides `FLAGS`."""
 
     source: Path
@@ -129,7 +129,7 @@ def library(seconds: float = BUILD_SECONDS) -> Path:
     return target
 
 
-def kernel_units() -> list[Unit]:
+def kernel_units() -> list[CompilationUnit]:
     """Return what is compiled without MLX's headers. Raises OSError on a processor that has no kernels.
 
     Code for later processors comes last: of functions that several objects have, the linker takes the first.
@@ -137,13 +137,16 @@ def kernel_units() -> list[Unit]:
     instructions = INSTRUCTIONS.get(platform.machine())
     if instructions is None:
         raise OSError(f"no kernels for the processor {platform.machine()}")
-    return [*(Unit(SOURCES / f"{name}.cpp", name, ()) for name in ("dispatch", "pool")), *isa_units(instructions)]
+    return [
+        *(CompilationUnit(SOURCES / f"{name}.cpp", name, ()) for name in ("dispatch", "pool")),
+        *isa_units(instructions),
+    ]
 
 
-def isa_units(instructions: dict[str, tuple[str, ...]]) -> list[Unit]:
+def isa_units(instructions: dict[str, tuple[str, ...]]) -> list[CompilationUnit]:
     """Return the compilation of the kernels for each set of instructions."""
     return [
-        Unit(SOURCES / "kernels.cpp", name, (*flags, f"-DNIGHTINGALE_ISA={name}"))
+        CompilationUnit(SOURCES / "kernels.cpp", name, (*flags, f"-DNIGHTINGALE_ISA={name}"))
         for name, flags in instructions.items()
     ]
 
@@ -174,7 +177,7 @@ def _identity() -> tuple[str, ...]:
     )
 
 
-def _units() -> list[Unit]:
+def _units() -> list[CompilationUnit]:
     """Return everything that is compiled, in the order of linking. Raises OSError where a header is missing."""
     import nanobind
 
@@ -185,8 +188,8 @@ def _units() -> list[Unit]:
     folders = (binding / "include", binding / "ext" / "robin_map" / "include", include, python)
     bound = ("-DNB_DOMAIN=mlx", "-DNDEBUG", *(f"-isystem{folder}" for folder in folders))
     return [
-        Unit(binding / "src" / "nb_combined.cpp", "nanobind", (*bound, "-O1")),
-        *(Unit(SOURCES / f"{name}.cpp", name, bound) for name in _PRIMITIVES),
+        CompilationUnit(binding / "src" / "nb_combined.cpp", "nanobind", (*bound, "-O1")),
+        *(CompilationUnit(SOURCES / f"{name}.cpp", name, bound) for name in _PRIMITIVES),
         *kernel_units(),
     ]
 

@@ -87,7 +87,7 @@ def description() -> str:
 
 
 # Narrower convolutions gain nothing, and the transforms of their few inputs must keep the last bits.
-LEAST_INPUTS = 16
+MIN_INPUTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def pack_conv(taps: mx.array, *, bfloat16: bool = False) -> PackedConv | None:
 
     `bfloat16` asks for products in bfloat16, where this processor has them.
     """
-    if not available() or taps.dtype != mx.float32 or taps.shape[1] < LEAST_INPUTS:
+    if not available() or taps.dtype != mx.float32 or taps.shape[1] < MIN_INPUTS:
         return None
     bfloat16 = bfloat16 and has_bfloat16()
     weights = module().pack_conv(taps.transpose(2, 0, 1), bfloat16)

@@ -45,7 +45,7 @@ static int vector_rows(int order, int ta, int tb, int m, int n, int k, float alp
 }"""
 # glibc's mallopt parameters (malloc.h), and the largest of its int values.
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
-_MALLOC_MOST = 2**31 - 1
+_MAX_MALLOC_THRESHOLD = 2**31 - 1
 
 
 def _shim_source() -> str:
@@ -192,7 +192,7 @@ def tune_malloc() -> bool:
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return False
     libc = ctypes.CDLL(None)
-    parameters = ((_M_ARENA_MAX, 1), (_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _MALLOC_MOST))
+    parameters = ((_M_ARENA_MAX, 1), (_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _MAX_MALLOC_THRESHOLD))
     return all(libc.mallopt(parameter, value) for parameter, value in parameters)
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from models.native.processors import cpu_count
 
-_LOOK_EVERY = 0.05
+_POLL_SECONDS = 0.05
 # Called again and again while a program runs: whoever watches this thread may be told that it is not stuck.
 on_pause: Callable[[], None] | None = None
 
 
 def pause() -> None:
     """Wait before the next look at what runs."""
-    time.sleep(_LOOK_EVERY)
+    time.sleep(_POLL_SECONDS)
     if on_pause is not None:
         on_pause()
 

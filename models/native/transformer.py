@@ -35,7 +35,7 @@ class Before(IntEnum):
 _RMS_NORM, _LAYER_NORM = 4, 5
 _PANEL = 16  # outputs that are packed side by side
 GROUP = 64  # inputs that share a scale with weights of 4 bits
-_LEAST_ROUGH = 8192  # outputs; fewer are found as fast without a copy of 4 bits
+_MIN_ROUGH = 8192  # outputs; fewer are found as fast without a copy of 4 bits
 
 
 def _padded(vector: mx.array, value: float = 0.0) -> mx.array:
@@ -112,7 +112,7 @@ class Int8Argmax:
             matrix.weights, matrix.scales, whole, matrix.outputs, matrix.inputs
         )
         self._rough: list[mx.array] = []
-        if whole is None and matrix.bits == 8 and matrix.inputs % GROUP == 0 and matrix.outputs >= _LEAST_ROUGH:
+        if whole is None and matrix.bits == 8 and matrix.inputs % GROUP == 0 and matrix.outputs >= _MIN_ROUGH:
             self._rough = kernels.module().int8_rough(matrix.weights, matrix.scales, matrix.outputs, matrix.inputs)
         self._banned = _padded(mx.array(banned), float("-inf"))
         mx.eval(self._banned)

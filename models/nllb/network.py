@@ -24,7 +24,7 @@ from models.nllb.vocabulary import Vocabulary
 FIRST_POSITION = 2  # fairseq counts positions from the padding token's id on
 
 
-class Attention(nn.Module):
+class M2M100Attention(nn.Module):
     """Projections of an attention from C to C channels."""
 
     def __init__(self, width: int) -> None:
@@ -42,7 +42,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: NllbConfig) -> None:
         super().__init__()
         self.heads = config.encoder_attention_heads
-        self.self_attn = Attention(config.d_model)
+        self.self_attn = M2M100Attention(config.d_model)
         self.self_attn_layer_norm = nn.LayerNorm(config.d_model)
         self.fc1 = Projection(config.d_model, config.encoder_ffn_dim)
         self.fc2 = Projection(config.encoder_ffn_dim, config.d_model)
@@ -69,9 +69,9 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: NllbConfig) -> None:
         super().__init__()
         self.heads = config.decoder_attention_heads
-        self.self_attn = Attention(config.d_model)
+        self.self_attn = M2M100Attention(config.d_model)
         self.self_attn_layer_norm = nn.LayerNorm(config.d_model)
-        self.encoder_attn = Attention(config.d_model)
+        self.encoder_attn = M2M100Attention(config.d_model)
         self.encoder_attn_layer_norm = nn.LayerNorm(config.d_model)
         self.fc1 = Projection(config.d_model, config.decoder_ffn_dim)
         self.fc2 = Projection(config.decoder_ffn_dim, config.d_model)
@@ -133,7 +133,7 @@ class DecoderLayer(nn.Module):
         return *step.add_norm_cuda(x, self.fc2(mx.maximum(self.fc1(normal), 0)), after), past
 
 
-class Encoder(nn.Module):
+class M2M100Encoder(nn.Module):
     """Token embeddings [B, S, C] and the padding's bias [B, 1, 1, S] -> [B, S, C]."""
 
     def __init__(self, config: NllbConfig) -> None:
@@ -157,7 +157,7 @@ class Encoder(nn.Module):
         return normal
 
 
-class Decoder(nn.Module):
+class M2M100Decoder(nn.Module):
     """All layers; once lowered, one product makes every layer's cross-attention keys and values."""
 
     def __init__(self, config: NllbConfig) -> None:
@@ -215,8 +215,8 @@ class Nllb(nn.Module):
         super().__init__()
         self.config = config
         self.shared = Vocabulary(config)
-        self.encoder = Encoder(config)
-        self.decoder = Decoder(config)
+        self.encoder = M2M100Encoder(config)
+        self.decoder = M2M100Decoder(config)
         positions = sinusoids(config.max_position_embeddings, config.d_model, FIRST_POSITION)
         self._positions = mx.array(positions)
         self.bits = 0

@@ -30,17 +30,17 @@ from models.native.transformer import GROUP, weight_bits
 from models.nllb import repair, search, steps
 from models.nllb.config import NllbConfig, load_config
 from models.nllb.network import Nllb
-from models.nllb.search import Finished, SearchTask, TokenHypothesis
+from models.nllb.search import Finished, TranslationHypothesis, TranslationTask
 from models.nllb.steps import (
     BATCH_BUCKETS,
     DRAFT_BUCKETS,
     MAX_TOKENS,
     SOURCE_BUCKETS,
-    CompiledNetwork,
+    CompiledM2M100,
     length_cap,
 )
 from models.nllb.text import NllbTokenizer, TranslationTokenizer
-from models.nllb.vocabulary import Head
+from models.nllb.vocabulary import OutputProjection
 from models.nllb.weights import load_weights
 from models.timeline import Stage, Timeline
 
@@ -105,7 +105,7 @@ class _SourceText:
     source: list[int]
     capitals: bool = False
     guarded: bool = True
-    first: list[TokenHypothesis] = field(default_factory=list)
+    first: list[TranslationHypothesis] = field(default_factory=list)
 
 
 class NllbTranslator:
@@ -131,8 +131,8 @@ class NllbTranslator:
         self.languages: list[str] = list(tokenizer.languages)
         self._coverage, self._shortlist = coverage, shortlist
         self._padded = not on_cpu() if padded is None else padded
-        self.compiled = CompiledNetwork(network, padded=self._padded)
-        self._heads: dict[str, Head] = {}
+        self.compiled = CompiledM2M100(network, padded=self._padded)
+        self._heads: dict[str, OutputProjection] = {}
 
     def targets(self, source: str) -> list[str]:
         """Return the languages, without `source` itself, to which it translates from `source`."""
@@ -212,7 +212,7 @@ class NllbTranslator:
             source = self._encode(request, text)
         return _SourceText(index, request, text, source, capitals, guarded)
 
-    def _sentence(self, work: _SourceText, ngram: int) -> SearchTask:
+    def _sentence(self, work: _SourceText, ngram: int) -> TranslationTask:
         limit = length_cap(len(work.source), self.config.max_position_embeddings)
         draft = []
         for token in work.request.draft if not ngram and work.guarded else ():
@@ -221,11 +221,11 @@ class NllbTranslator:
             draft.append(token)
         should_stop = repair.loops if not repair.has_loop(work.source) else (lambda _tokens: False)
         target = None if self.tokenizer.target_first else self.tokenizer.language(work.request.target)
-        return SearchTask(work.source, target, limit, draft, should_stop)
+        return TranslationTask(work.source, target, limit, draft, should_stop)
 
     def _search(
         self, works: Sequence[_SourceText], ngram: int, timeline: Timeline, cancelled: IsCancelled
-    ) -> Iterator[tuple[_SourceText, list[TokenHypothesis]] | None]:
+    ) -> Iterator[tuple[_SourceText, list[TranslationHypothesis]] | None]:
         """Search for all of `works`, in groups of one pass each, short ones first."""
         for members in self._groups(works, ngram):
             sentences = [self._sentence(work, ngram) for work in members]
@@ -279,7 +279,7 @@ class NllbTranslator:
     def _script(self, target: str) -> str:
         return target[4:] if self._shortlist else ""
 
-    def _head(self, target: str) -> Head:
+    def _head(self, target: str) -> OutputProjection:
         """Return the projection for the language `target`: onto its script's shortlist, or onto all tokens."""
         script = self._script(target)
         if script not in self._heads:
@@ -287,16 +287,19 @@ class NllbTranslator:
             self._heads[script] = self.network.shared.head(ids, self._shortlist, self.tokenizer.unused)
         return self._heads[script]
 
-    def _unlooped(self, work: _SourceText, found: list[TokenHypothesis]) -> list[TokenHypothesis]:
+    def _unlooped(self, work: _SourceText, found: list[TranslationHypothesis]) -> list[TranslationHypothesis]:
         """Return the second try or, if that loops too, the first with its repetition cut to one occurrence."""
         if not repair.loops(found[0].tokens) and found[0].ended:
             for kept, first in zip(found, work.first, strict=False):
                 kept.accepted = first.accepted
             return found
         best = work.first[0]
-        return [TokenHypothesis(repair.cut_loop(best.tokens), best.score, accepted=best.accepted), *work.first[1:]]
+        return [
+            TranslationHypothesis(repair.cut_loop(best.tokens), best.score, accepted=best.accepted),
+            *work.first[1:],
+        ]
 
-    def _is_short(self, work: _SourceText, best: TokenHypothesis) -> bool:
+    def _is_short(self, work: _SourceText, best: TranslationHypothesis) -> bool:
         return repair.too_short(len(best.tokens), len(work.source) - 2) and len(repair.clauses(work.text)) > 1
 
     def _by_clauses(
@@ -327,7 +330,7 @@ class NllbTranslator:
                 whole = Translation(work.index, Hypothesis(text, float("nan")), (), len(work.source))
             yield whole
 
-    def _translation(self, work: _SourceText, found: Sequence[TokenHypothesis]) -> Translation:
+    def _translation(self, work: _SourceText, found: Sequence[TranslationHypothesis]) -> Translation:
         """Return a search's result in the contract's form, without alternatives of the same text."""
         shown: list[Hypothesis] = []
         for one in found:
@@ -351,7 +354,7 @@ class NllbTranslator:
             self._warm(batch, size, head)
             progress(WarmupStep(f"batch={batch} source={size}", done, len(shapes), time.perf_counter() - start))
 
-    def _warm(self, batch: int, size: int, head: Head) -> None:
+    def _warm(self, batch: int, size: int, head: OutputProjection) -> None:
         """Run encoder, prompt, step and candidates of one shape; with a batch of one, also drafts of every length."""
         longest = length_cap(size, self.config.max_position_embeddings)
         run = self.compiled.encode([[steps.PAD] * size] * batch, head, longest)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_LONGEST_GRAM, _LEAST_REPEATS, _LEAST_TOKENS = 8, 4, 10
-_LEAST_RATIO, _LEAST_SOURCE = 0.3, 10
+_MAX_GRAM, _MIN_REPEATS, _MIN_TOKENS = 8, 4, 10
+_MIN_RATIO, _MIN_SOURCE = 0.3, 10
 NO_REPEAT = 3  # size of the n-grams that the second try may not repeat
 
 _CLAUSE = re.compile(r"(?<=[,;:،؛])\s+|(?<=[、，；：])\s*|\s+(?=[–—]\s)")
-_LEAST_CLAUSE = 8  # characters; a shorter clause joins the next
+_MIN_CLAUSE_CHARACTERS = 8  # characters; a shorter clause joins the next
 _UNSPACED = frozenset({"Jpan", "Hans", "Hant", "Thai", "Khmr", "Laoo", "Mymr", "Tibt"})
 _CASED = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
 _DOTTED_I = frozenset({"tur_Latn", "azj_Latn", "crh_Latn"})
@@ -24,8 +24,8 @@ def loops(tokens: Sequence[int]) -> bool:
 
 def _period(tokens: Sequence[int]) -> int:
     """Return the length of the n-gram that the end of `tokens` repeats, or 0."""
-    for size in range(1, _LONGEST_GRAM + 1):
-        span = max(size * _LEAST_REPEATS, _LEAST_TOKENS)
+    for size in range(1, _MAX_GRAM + 1):
+        span = max(size * _MIN_REPEATS, _MIN_TOKENS)
         if len(tokens) >= span and all(tokens[-k] == tokens[-k - size] for k in range(1, span - size + 1)):
             return size
     return 0
@@ -33,7 +33,7 @@ def _period(tokens: Sequence[int]) -> int:
 
 def has_loop(tokens: Sequence[int]) -> bool:
     """Return whether `tokens` loops anywhere. The translation of such a source may loop as well."""
-    return any(loops(tokens[:end]) for end in range(_LEAST_TOKENS, len(tokens) + 1))
+    return any(loops(tokens[:end]) for end in range(_MIN_TOKENS, len(tokens) + 1))
 
 
 def cut_loop(tokens: Sequence[int]) -> list[int]:
@@ -46,18 +46,18 @@ def cut_loop(tokens: Sequence[int]) -> list[int]:
 
 def too_short(tokens: int, source_tokens: int) -> bool:
     """Return whether a translation of so many tokens has probably lost a part of its source."""
-    return source_tokens >= _LEAST_SOURCE and tokens < _LEAST_RATIO * source_tokens
+    return source_tokens >= _MIN_SOURCE and tokens < _MIN_RATIO * source_tokens
 
 
 def clauses(text: str) -> list[str]:
     """Cut `text` after its clause marks; no piece is very short."""
     pieces: list[str] = []
     for piece in filter(None, _CLAUSE.split(text)):
-        if pieces and len(pieces[-1]) < _LEAST_CLAUSE:
+        if pieces and len(pieces[-1]) < _MIN_CLAUSE_CHARACTERS:
             pieces[-1] = f"{pieces[-1]} {piece}"
         else:
             pieces.append(piece)
-    if len(pieces) > 1 and len(pieces[-1]) < _LEAST_CLAUSE:
+    if len(pieces) > 1 and len(pieces[-1]) < _MIN_CLAUSE_CHARACTERS:
         last = pieces.pop()
         pieces[-1] = f"{pieces[-1]} {last}"
     return pieces

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from models.backend import bucket, mx
 from models.contract import Cancelled, IsCancelled
 from models.layers.transformer.step import checked
-from models.nllb.steps import DRAFT_BUCKETS, END, PAD, CompiledNetwork, Group
+from models.nllb.steps import DRAFT_BUCKETS, END, PAD, CompiledM2M100, EncodedBatch
 
 _STEPS_A_TURN = 4  # after so many steps the thread may do other work
 
@@ -26,7 +26,7 @@ StopCriterion = Callable[[Sequence[int]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class SearchTask:
+class TranslationTask:
     """One sentence to translate: `source` ids, the target language's id, and at most `limit` tokens, the end included.
 
     `target` is None where the source has that id. `draft` holds tokens with which the translation may begin. Greedy
@@ -46,7 +46,7 @@ class SearchTask:
 
 
 @dataclass(slots=True)
-class TokenHypothesis:
+class TranslationHypothesis:
     """Tokens of a translation without prompt and end. `ended`: by the model; `stopped`: by `should_stop`.
 
     `accepted` counts the tokens of the draft that stood.
@@ -58,7 +58,7 @@ class TokenHypothesis:
     stopped: bool = False
     accepted: int = 0
 
-    def append(self, token: int, sentence: SearchTask) -> bool:
+    def append(self, token: int, sentence: TranslationTask) -> bool:
         """Add the next token; return whether the translation is complete."""
         if token == END:
             self.ended = True
@@ -68,7 +68,7 @@ class TokenHypothesis:
         return self.stopped or len(self.tokens) >= sentence.limit
 
 
-Finished = tuple[int, list[TokenHypothesis]]
+Finished = tuple[int, list[TranslationHypothesis]]
 
 
 def _check(cancelled: IsCancelled) -> None:
@@ -76,14 +76,14 @@ def _check(cancelled: IsCancelled) -> None:
         raise Cancelled("cancelled between steps of translation")
 
 
-def _prompts(sentences: Sequence[SearchTask], rows: int, copies: int = 1) -> mx.array:
+def _prompts(sentences: Sequence[TranslationTask], rows: int, copies: int = 1) -> mx.array:
     prompts = [sentence.prompt for sentence in sentences for _ in range(copies)]
     spare = [END] * len(prompts[0])
     return mx.array(prompts + [spare] * (rows - len(prompts)), dtype=mx.int32)
 
 
 def greedy(
-    compiled: CompiledNetwork, group: Group, sentences: Sequence[SearchTask], cancelled: IsCancelled
+    compiled: CompiledM2M100, group: EncodedBatch, sentences: Sequence[TranslationTask], cancelled: IsCancelled
 ) -> Iterator[Finished | None]:
     """Yield (number of the sentence, [its translation]) as each is complete, None every few steps.
 
@@ -98,14 +98,14 @@ def greedy(
 
 
 def _greedy(
-    compiled: CompiledNetwork,
-    group: Group,
-    sentences: Sequence[SearchTask],
+    compiled: CompiledM2M100,
+    group: EncodedBatch,
+    sentences: Sequence[TranslationTask],
     cancelled: IsCancelled,
     begun: tuple[mx.array, mx.array] | None,
 ) -> Iterator[Finished | None]:
     """Do the work of `greedy`; `begun` has the first tokens and the next place, unless there is a draft."""
-    found = [TokenHypothesis() for _ in sentences]
+    found = [TranslationHypothesis() for _ in sentences]
     if begun is None:
         token, at = _verify(compiled, group, sentences[0], found[0])
         if token is None:
@@ -145,7 +145,7 @@ def _greedy(
 
 
 def _verify(
-    compiled: CompiledNetwork, group: Group, sentence: SearchTask, found: TokenHypothesis
+    compiled: CompiledM2M100, group: EncodedBatch, sentence: TranslationTask, found: TranslationHypothesis
 ) -> tuple[int | None, int]:
     """Compare the draft with the model's own next tokens, in one pass.
 
@@ -172,10 +172,14 @@ def _verify(
 
 
 def greedy_no_repeat(
-    compiled: CompiledNetwork, group: Group, sentences: Sequence[SearchTask], ngram: int, cancelled: IsCancelled
+    compiled: CompiledM2M100,
+    group: EncodedBatch,
+    sentences: Sequence[TranslationTask],
+    ngram: int,
+    cancelled: IsCancelled,
 ) -> Iterator[Finished | None]:
     """Search greedily without repeating any n-gram of `ngram` tokens (transformers' no_repeat_ngram_size)."""
-    found = [TokenHypothesis() for _ in sentences]
+    found = [TranslationHypothesis() for _ in sentences]
     live, order, place = set(range(len(sentences))), mx.arange(group.rows), 0
     feed = _prompts(sentences, group.rows)
     steps = 0
@@ -211,11 +215,11 @@ def _repeats(tokens: Sequence[int], ngram: int) -> set[int]:
 class _Beam:
     """Hypotheses of one sentence: `running` [(score, tokens)], best first, and the finished ones."""
 
-    def __init__(self, sentence: SearchTask, beams: int, penalty: float) -> None:
+    def __init__(self, sentence: TranslationTask, beams: int, penalty: float) -> None:
         self.sentence, self.beams, self.penalty = sentence, beams, penalty
         # All but the first start with a score that cannot win: they would repeat the first.
         self.running = [(np.float32(0 if k == 0 else -1e9), list[int]()) for k in range(beams)]
-        self.finished: list[TokenHypothesis] = []
+        self.finished: list[TranslationHypothesis] = []
 
     def advance(
         self, ids: npt.NDArray[np.int32], scores: npt.NDArray[np.float32], ngram: int
@@ -238,7 +242,7 @@ class _Beam:
                 if rank < self.beams:
                     value = float(score / whole)
                     kept = tokens if token == END else [*tokens, token]
-                    self.finished.append(TokenHypothesis(kept, value, ended=token == END))
+                    self.finished.append(TranslationHypothesis(kept, value, ended=token == END))
             elif len(following) < self.beams:
                 following.append((score, [*tokens, token]))
                 parents.append(parent)
@@ -254,9 +258,9 @@ class _Beam:
 
 
 def beam(
-    compiled: CompiledNetwork,
-    group: Group,
-    sentences: Sequence[SearchTask],
+    compiled: CompiledM2M100,
+    group: EncodedBatch,
+    sentences: Sequence[TranslationTask],
     beams: int,
     cancelled: IsCancelled,
     *,

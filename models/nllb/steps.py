@@ -14,11 +14,11 @@ import numpy as np
 
 from models.backend import bucket, mx, note_shape, on_cpu
 from models.layers.kernels.device import gpu
-from models.layers.transformer.cuda import MOST_ROWS
+from models.layers.transformer.cuda import MAX_ROWS
 from models.layers.transformer.step import OUTPUTS, TOKENS, Step, own_rows
 from models.nllb.kernels.choice import choose_encoder, choose_step, layers_agree, output_rows
 from models.nllb.network import Nllb
-from models.nllb.vocabulary import Head, Tree, argmax, best, logits
+from models.nllb.vocabulary import OutputProjection, Tree, argmax, best, logits
 
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32)
 SOURCE_BUCKETS = (16, 32, 64, 128, 256, 512, 1024)
@@ -41,7 +41,7 @@ def _candidates(tree: Tree) -> int:
 
 
 @dataclass(slots=True)
-class Group:
+class EncodedBatch:
     """Sentences of one batch after encoding. `memory` is [B, 2 * heads, S, size] a layer, `bias` [B, 1, 1, S].
 
     `past` has the form of `memory`, over decoded tokens. `head` projects onto the tokens that may come out. `origin`
@@ -51,7 +51,7 @@ class Group:
     memory: list[mx.array]
     bias: mx.array
     past: list[mx.array]
-    head: Head
+    head: OutputProjection
     rows: int
     origin: mx.array | None = None
 
@@ -71,7 +71,7 @@ class Group:
         self.rows = len(rows)
 
 
-class CompiledNetwork:
+class CompiledM2M100:
     """Parts of `network`, compiled on a GPU. `padded` rounds every shape up to a bucket, for a GPU.
 
     Without `kernels` it runs MLX's alone. Those that differ from plain operations on this device are left out.
@@ -99,7 +99,9 @@ class CompiledNetwork:
         """Return the rows to which a group of `rows` should shrink when `live` are unfinished."""
         return min(bucket(live, BATCH_BUCKETS), rows)
 
-    def encode(self, sources: Sequence[Sequence[int]], head: Head, longest: int, copies: int = 1) -> Group:
+    def encode(
+        self, sources: Sequence[Sequence[int]], head: OutputProjection, longest: int, copies: int = 1
+    ) -> EncodedBatch:
         """Begin to encode token ids, each `copies` times in neighboring rows, with room to decode `longest` tokens."""
         limit = self.network.config.max_position_embeddings
         length = max(map(len, sources))
@@ -120,14 +122,14 @@ class CompiledNetwork:
         *memory, bias = self._encode(mx.array(given), batch)
         rows = self.batch(len(sources) * copies)
         past = self.network.allocate(rows, room, written=self.kernel is not None)
-        group = Group(memory, bias, past, head, len(ids))
+        group = EncodedBatch(memory, bias, past, head, len(ids))
         if copies > 1:
             group.select([min(row // copies, len(ids) - 1) for row in range(rows)])
             group.past = past
         mx.async_eval(group.memory, group.bias)
         return group
 
-    def step(self, ids: mx.array, place: mx.array, group: Group) -> tuple[mx.array, mx.array]:
+    def step(self, ids: mx.array, place: mx.array, group: EncodedBatch) -> tuple[mx.array, mx.array]:
         """Decode ids [B, n] at `place` [1] on -> each row's next token, int32 [B], and the next place [1]."""
         if self.kernel is not None:
             said, place = self._launch(self.kernel, ids, place, group, TOKENS)
@@ -138,9 +140,9 @@ class CompiledNetwork:
         hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
         return group.head.likeliest(hidden[:, -1]), place + ids.shape[1]
 
-    def verify(self, ids: mx.array, place: mx.array, group: Group) -> mx.array:
+    def verify(self, ids: mx.array, place: mx.array, group: EncodedBatch) -> mx.array:
         """Do the same for one row, but return the next token after each of the n: int32 [1, n]."""
-        if self.kernel is not None and ids.size <= MOST_ROWS:
+        if self.kernel is not None and ids.size <= MAX_ROWS:
             return self._launch(self.kernel, ids, place, group, TOKENS)[0]
         if group.head.search is None:
             tokens, *group.past = self._verify(ids, place, group.past, group.memory, group.bias, group.head.tree)
@@ -149,7 +151,7 @@ class CompiledNetwork:
         hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
         return group.head.likeliest(hidden)
 
-    def best(self, ids: mx.array, place: mx.array, order: mx.array, group: Group) -> tuple[mx.array, mx.array]:
+    def best(self, ids: mx.array, place: mx.array, order: mx.array, group: EncodedBatch) -> tuple[mx.array, mx.array]:
         """Reorder the rows by `order` [B], decode ids [B, n] -> the likeliest next tokens and their log-probabilities.
 
         Both are [B, CANDIDATES], or fewer where the vocabulary is smaller.
@@ -171,13 +173,13 @@ class CompiledNetwork:
         return best(head.tree, head.matrix(hidden[:, -1]), _candidates(head.tree))
 
     def _launch(
-        self, kernel: Step, ids: mx.array, place: mx.array, group: Group, ending: int
+        self, kernel: Step, ids: mx.array, place: mx.array, group: EncodedBatch, ending: int
     ) -> tuple[mx.array, mx.array]:
         """Decode ids [B, n] by a kernel that may have so many rows at once; otherwise a column at a time.
 
         All is sent at once: the kernel writes into `past`, and MLX knows of nothing that later readers wait for.
         """
-        parts = [ids] if ids.size <= MOST_ROWS else mx.split(ids, ids.shape[1], axis=1)
+        parts = [ids] if ids.size <= MAX_ROWS else mx.split(ids, ids.shape[1], axis=1)
         origin, head = self._own_rows(group), output_rows(group.head.tree)
         for part in parts:
             one = mx.contiguous(part)  # a column of tokens is not
@@ -185,7 +187,7 @@ class CompiledNetwork:
             mx.async_eval(made, place)
         return made, place
 
-    def _own_rows(self, group: Group) -> mx.array:
+    def _own_rows(self, group: EncodedBatch) -> mx.array:
         """Return the group's `origin`; unless it has one, every row's is the row itself."""
         if group.origin is not None:
             return group.origin
@@ -200,7 +202,7 @@ class CompiledNetwork:
     def _encode_(self, given: mx.array, batch: int) -> list[mx.array]:
         """Encode ids [batch, S], and behind them the counts of each row: a GPU waits for each array of the host's."""
         ids, counts = given[:-batch].reshape(batch, -1), given[-batch:]
-        if self.encoder is not None and ids.size <= MOST_ROWS:
+        if self.encoder is not None and ids.size <= MAX_ROWS:
             bias = self.network.padding(ids, counts)
             return [*self.encoder(ids, bias), bias]
         encoded, bias = self.network.encode(ids, counts)

@@ -1,6 +1,6 @@
 """Token embeddings and, tied to them, the output projection: three fifths of the weights that a step reads.
 
-A `Head` is the projection onto the whole vocabulary or onto a shortlist of it. It never returns `<unk>`, which
+An `OutputProjection` covers the whole vocabulary or a shortlist of it. It never returns `<unk>`, which
 translates nothing.
 """
 
@@ -77,14 +77,14 @@ class Vocabulary(nn.Module):
             return mx.dequantize(weight, scales, offsets, group_size=GROUP, bits=self._bits)
         return self.weight[ids]
 
-    def head(self, ids: Ids | None = None, rows: int = 0, unused: Sequence[int] = ()) -> Head:
+    def head(self, ids: Ids | None = None, rows: int = 0, unused: Sequence[int] = ()) -> OutputProjection:
         """Return the projection onto `ids`, ascending, or onto all tokens, with at least `rows` rows.
 
         On GPUs rows are padded to a multiple of 128. Neither padding nor tokens of `unused` come out.
         """
         if ids is None and self._native is not None:
             table = np.arange(self._size, dtype=np.int32)
-            return Head(self.weight, table, self._unknown, matrix=self._native, unused=unused)
+            return OutputProjection(self.weight, table, self._unknown, matrix=self._native, unused=unused)
         if ids is None and not self._bits:
             weight = self.weight
         else:
@@ -98,10 +98,10 @@ class Vocabulary(nn.Module):
         table = np.full(count + spare, self._unknown, np.int32)
         table[:count] = np.arange(count) if ids is None else ids
         matrix = None if self._native is None else PackedMatrix.pack(weight, bits=self._native.bits)
-        return Head(weight, table, self._unknown, self._bits, matrix=matrix, unused=unused)
+        return OutputProjection(weight, table, self._unknown, self._bits, matrix=matrix, unused=unused)
 
 
-class Head:
+class OutputProjection:
     """Scores of the tokens in `table` [rows], for hidden states. `unknown`, `unused` and padding never come out.
 
     On the CPU `search` finds the likeliest token from an 8-bit copy of the weights and a few rows of the weights

@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class WordTiming:
+class AlignedWord:
     """A word with its tokens, its times in seconds from the window's start, and the mean probability of its tokens.
 
     `heard`: second to which the heads that follow the audio looked at most while the tokens were written.
@@ -105,7 +105,7 @@ def token_times(matrix: Floats) -> Floats:
 
 def ctc_words(
     scores: Floats, tokenizer: WhisperTokenizer, tokens: Sequence[int], language: str, positions: int
-) -> list[WordTiming]:
+) -> list[AlignedWord]:
     """Return the words of text `tokens`, where the CTC head's `scores` [S, n_ctc] place them.
 
     Where these have too few positions for the tokens, the words share the time of all `positions` of audio.
@@ -122,7 +122,7 @@ def ctc_words(
         likely = [float(np.exp(scores[a : max(b, a + 1), token].max())) if a < len(scores) else 0.0
                   for token, (a, b) in zip(group, own, strict=True)]  # fmt: skip
         start, end = own[0, 0] / POSITIONS_A_SECOND, own[-1, 1] / POSITIONS_A_SECOND
-        found.append(WordTiming(word, list(group), float(start), float(end), float(np.mean(likely))))
+        found.append(AlignedWord(word, list(group), float(start), float(end), float(np.mean(likely))))
         at += len(group)
     return found
 
@@ -137,7 +137,7 @@ def find_words(
     language: str,
     task: str,
     frames: int,
-) -> list[WordTiming]:
+) -> list[AlignedWord]:
     """Return the words of one window's transcript.
 
     Args:
@@ -168,7 +168,7 @@ def find_words(
     edges = np.cumsum([0, *(len(group) for group in grouped[:-1])])
     probability = np.array(chosen)
     return [
-        WordTiming(
+        AlignedWord(
             word, group, float(begins[a]), float(begins[b]), float(probability[a:b].mean()), float(looks[a:b].max())
         )
         for word, group, a, b in zip(words, grouped, edges[:-1].tolist(), edges[1:].tolist(), strict=False)

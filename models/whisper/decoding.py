@@ -13,7 +13,7 @@ from models.contract import IsCancelled, RecognitionTask
 from models.whisper.drafts import search_draft
 from models.whisper.greedy import greedy
 from models.whisper.rules import TokenRules, log_sum_exp
-from models.whisper.search import Beam, Sampled, SearchState, SearchTask, TokenHypothesis, search
+from models.whisper.search import Beam, Sampled, SearchState, TranscriptHypothesis, WindowTask, search
 from models.whisper.steps import Memory, Steps
 from models.whisper.text import WhisperTokenizer
 
@@ -177,7 +177,7 @@ def decode(
         suppress_blank=options.suppress_blank,
         latest=options.latest_start,
     )
-    tasks = [SearchTask(prompt, start, limit)] * windows
+    tasks = [WindowTask(prompt, start, limit)] * windows
     accepted, used, state = 0, 0, states[0]
     if options.draft and windows == 1 and isinstance(state, Sampled) and options.temperature == 0:
         leading = [tokenizer.first_timestamp] if options.timestamps else []  # the likeliest beginning
@@ -218,7 +218,7 @@ def _state(tokenizer: WhisperTokenizer, options: DecodingOptions, window: int) -
     return Sampled(rows, tokenizer.end, options.temperature, draw)
 
 
-def _best(found: list[TokenHypothesis], penalty: float | None) -> TokenHypothesis:
+def _best(found: list[TranscriptHypothesis], penalty: float | None) -> TranscriptHypothesis:
     return max(found, key=lambda one: one.score(penalty))
 
 

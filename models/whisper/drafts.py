@@ -14,10 +14,10 @@ import numpy as np
 
 from models.contract import Cancelled, IsCancelled
 from models.whisper.rules import Floats, TokenRules
-from models.whisper.search import STEPS_A_TURN, Sampled, SearchTask
+from models.whisper.search import STEPS_A_TURN, Sampled, WindowTask
 from models.whisper.steps import Memory, Steps
 
-_MOST_PASSES = 16  # that verify a piece of the draft; then token by token
+_MAX_PASSES = 16  # that verify a piece of the draft; then token by token
 _REACH = 24  # draft tokens that are searched for the place where the transcript comes back
 _MATCH = 2  # tokens that agree there
 
@@ -53,7 +53,7 @@ def resynchronized(sampled: Sequence[int], draft: Sequence[int], at: int) -> int
 def search_draft(
     steps: Steps,
     memory: Memory,
-    task: SearchTask,
+    task: WindowTask,
     state: Sampled,
     rules: TokenRules,
     draft: Sequence[int],
@@ -97,7 +97,7 @@ def search_draft(
                 break
         place = at if agrees else resynchronized(sampled, draft, at)
         group.place = len(prompt) + len(sampled) - 1
-        if place is None or place >= len(draft) or verified == _MOST_PASSES:
+        if place is None or place >= len(draft) or verified == _MAX_PASSES:
             rest = []
             logits = steps.step([sampled[-1]], group)
         else:

@@ -11,14 +11,14 @@ from models.contract import Cancelled, IsCancelled
 from models.layers.transformer.step import checked
 from models.whisper.device_rules import DeviceRules
 from models.whisper.rules import Floats, TokenRules
-from models.whisper.search import STEPS_A_TURN, Sampled, SearchTask
-from models.whisper.steps import Group, Memory, Steps
+from models.whisper.search import STEPS_A_TURN, Sampled, WindowTask
+from models.whisper.steps import Memory, Steps, WindowBatch
 
 
 class _Chooser:
     """Steps of a group with its rules, each sent when the next is asked for."""
 
-    def __init__(self, steps: Steps, group: Group, rules: TokenRules, first: Sequence[int]) -> None:
+    def __init__(self, steps: Steps, group: WindowBatch, rules: TokenRules, first: Sequence[int]) -> None:
         """Begin after the `first` token of each row."""
         self._rules = DeviceRules(rules, steps.config.n_vocab)
         self._steps, self._group = steps, group
@@ -37,7 +37,7 @@ class _Chooser:
 def greedy(
     steps: Steps,
     memory: Memory,
-    tasks: Sequence[SearchTask],
+    tasks: Sequence[WindowTask],
     states: Sequence[Sampled],
     rules: TokenRules,
     cancelled: IsCancelled,

@@ -25,7 +25,7 @@ from models.layers.linear import Projection
 from models.native import kernels, transformer
 from models.native.transformer import Before
 from models.whisper.config import WhisperConfig
-from models.whisper.vocabulary import Vocabulary
+from models.whisper.vocabulary import TokenEmbedding
 
 
 def attend(q: mx.array, kv: mx.array, bias: mx.array | None = None) -> mx.array:
@@ -34,7 +34,7 @@ def attend(q: mx.array, kv: mx.array, bias: mx.array | None = None) -> mx.array:
     return join_heads(attention.attend(q, kv[:, :heads], kv[:, heads:], 1 / math.sqrt(q.shape[-1]), bias))
 
 
-class Attention(nn.Module):
+class MultiHeadAttention(nn.Module):
     """Projections of an attention from C to C channels. Keys have no bias: theirs stays zero."""
 
     def __init__(self, width: int) -> None:
@@ -52,7 +52,7 @@ class EncoderBlock(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.attn = Attention(width)
+        self.attn = MultiHeadAttention(width)
         self.attn_ln = nn.LayerNorm(width)
         self.mlp1, self.mlp2 = Projection(width, 4 * width), Projection(4 * width, width)
         self.mlp_ln = nn.LayerNorm(width)
@@ -78,7 +78,7 @@ class DecoderBlock(EncoderBlock):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__(width, heads)
-        self.cross_attn = Attention(width)
+        self.cross_attn = MultiHeadAttention(width)
         self.cross_attn_ln = nn.LayerNorm(width)
 
     def attend_past(
@@ -108,7 +108,7 @@ class DecoderBlock(EncoderBlock):
         return self.feed_forward(self.cross_attn.out.after(y.reshape(q.shape), add=x))
 
 
-class Encoder(nn.Module):
+class AudioEncoder(nn.Module):
     """Log-mel frames [B, 2 * S, mels] -> [B, S, C]."""
 
     def __init__(self, config: WhisperConfig) -> None:
@@ -135,14 +135,14 @@ class Encoder(nn.Module):
         return result
 
 
-class Decoder(nn.Module):
+class TextDecoder(nn.Module):
     """Tokens and the encoder's output to hidden states; `token_embedding.logits` makes scores of them."""
 
     def __init__(self, config: WhisperConfig) -> None:
         super().__init__()
         width = config.n_text_state
         self.heads = config.n_text_head
-        self.token_embedding = Vocabulary(config.n_vocab, width)
+        self.token_embedding = TokenEmbedding(config.n_vocab, width)
         self.positional_embedding = mx.zeros((config.n_text_ctx, width))
         self.blocks = [DecoderBlock(width, config.n_text_head) for _ in range(config.n_text_layer)]
         self.ln = nn.LayerNorm(width)
@@ -223,8 +223,8 @@ class Whisper(nn.Module):
     def __init__(self, config: WhisperConfig) -> None:
         super().__init__()
         self.config = config
-        self.encoder = Encoder(config)
-        self.decoder = Decoder(config)
+        self.encoder = AudioEncoder(config)
+        self.decoder = TextDecoder(config)
         self.bits, self.rounded = 0, False
         self.ctc = CtcHead(config) if config.n_ctc else None
 

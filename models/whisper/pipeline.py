@@ -34,7 +34,7 @@ from models.native import kernels
 from models.native.transformer import GROUP, weight_bits
 from models.timeline import Stage, Timeline
 from models.whisper import features
-from models.whisper.alignment import WordTiming, ctc_words, find_words
+from models.whisper.alignment import AlignedWord, ctc_words, find_words
 from models.whisper.batch import Batch
 from models.whisper.config import WhisperConfig
 from models.whisper.ctc import best_tokens, confidence, draft_score
@@ -47,7 +47,7 @@ from models.whisper.text import WhisperTokenizer
 from models.whisper.transcribe import Transcriber, TranscriptionOptions, WindowTranscript
 from models.whisper.voices import VoiceSpans
 from models.whisper.weights import Heads, load_weights, read_checkpoint
-from models.whisper.words import Segment, add_words
+from models.whisper.words import WindowSegment, add_words
 
 logger = logging.getLogger(__name__)
 
@@ -250,7 +250,7 @@ class WhisperRecognizer:
         pairs = [pair for pair in zip(decoded.tokens, decoded.logprobs, strict=True) if pair[0] < self.tokenizer.end]
         tokens = [*prefix, *(token for token, _ in pairs)]
         logprobs = [*(0.0 for _ in prefix), *(logprob for _, logprob in pairs)]
-        segment = Segment(0.0, size / features.FRAMES_A_SECOND, tokens, logprobs)
+        segment = WindowSegment(0.0, size / features.FRAMES_A_SECOND, tokens, logprobs)
         add_words([segment], window.align(tokens, size), 0.0, 0.0, self.tokenizer.end)
         voices.place([segment], 0, size)
         item, sure = WindowTranscript(0, [segment], decoded), window.confidence()
@@ -467,7 +467,7 @@ class _Window:
         work = rescore(scorer, one.tokenizer, found, words, pcm, one.marks)
         return (yield from _timed(work, self._timeline, Stage.DECODE))
 
-    def align(self, tokens: Sequence[int], size: int) -> list[WordTiming]:
+    def align(self, tokens: Sequence[int], size: int) -> list[AlignedWord]:
         """Return the words of text `tokens` in the window's `size` frames."""
         one = self._recognizer
         with self._timeline.measure(Stage.ALIGN):

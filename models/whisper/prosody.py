@@ -28,8 +28,8 @@ _QUIET = 25.0  # dB below loud frames
 _TAIL = 50  # voiced frames before the end of a clause
 _ENDING = 8  # of them, its very end
 _FEW = 5  # voiced frames without which there is no tune
-_LONGEST_PAUSE = 0.5  # seconds: longer ones are as this
-_SHORTEST_PAUSE = 0.06
+_MAX_PAUSE_SECONDS = 0.5  # seconds: longer ones are as this
+_MIN_PAUSE_SECONDS = 0.06
 
 FEATURES = (
     "pitch_slope", "ending_slope", "last_pitch", "highest_pitch", "pitch_range",
@@ -116,8 +116,8 @@ def clause_end(found: Tune, start: float, word: float, end: float | None) -> Cla
     edges = np.append(loud, stop - last_word)
     gaps = np.diff(edges) - 1
     widest = len(gaps) - 1 if end is None else int(gaps.argmax())
-    pause = _LONGEST_PAUSE if end is None else gaps[widest] / FRAMES_A_SECOND
-    if pause >= _SHORTEST_PAUSE:
+    pause = _MAX_PAUSE_SECONDS if end is None else gaps[widest] / FRAMES_A_SECOND
+    if pause >= _MIN_PAUSE_SECONDS:
         stop = last_word + int(loud[widest]) + 1
     pitch = found.pitch[first:stop]
     voiced = np.flatnonzero(~np.isnan(pitch))[-_TAIL:]
@@ -138,7 +138,7 @@ def clause_end(found: Tune, start: float, word: float, end: float | None) -> Cla
             _slope(seconds, energy),
             (energy.max() - loudness.mean()) / max(float(loudness.std()), 1.0),
             (len(voiced) - (runs[-1] + 1 if len(runs) else 0)) / FRAMES_A_SECOND,
-            min(pause, _LONGEST_PAUSE),
+            min(pause, _MAX_PAUSE_SECONDS),
         ]),
         float(pause),
     )  # fmt: skip

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from models.contract import Pcm
-from models.whisper.alignment import WordTiming
+from models.whisper.alignment import AlignedWord
 from models.whisper.decoding import Decoded, DecodingOptions, prompt_tokens
 from models.whisper.prosody import MARKS, MarkModel, clause_end, tune
 from models.whisper.rules import log_sum_exp
-from models.whisper.steps import Group, Memory, Steps
+from models.whisper.steps import Memory, Steps, WindowBatch
 from models.whisper.text import WhisperTokenizer
 
 PAUSE = 0.25  # seconds behind a word that has no mark: it may get one
@@ -25,7 +25,7 @@ _FOLLOWING = 4  # tokens behind a mark by which it is judged
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MarkPosition:
     """Place of a mark: `token` is its own or, without a mark, the one before which it would stand.
 
     `mark` is one of MARKS. The clause begins at second `start` of the window, its last word at `word`, and the next
@@ -39,7 +39,7 @@ class Place:
     end: float | None
 
 
-def mark_places(words: Sequence[WordTiming], tokens: Sequence[int], end: int) -> Iterator[Place]:
+def mark_places(words: Sequence[AlignedWord], tokens: Sequence[int], end: int) -> Iterator[MarkPosition]:
     """Yield the places behind words that have one of MARKS or none; other marks (quotes, ellipses) are left alone.
 
     Args:
@@ -64,7 +64,9 @@ def mark_places(words: Sequence[WordTiming], tokens: Sequence[int], end: int) ->
             continue
         place = firsts[number] + len(words[number].tokens)
         token = text_at[place] if between else text_at[place - 1] + 1
-        yield Place(token, mark, start, words[number].start, None if following is None else words[following].start)
+        yield MarkPosition(
+            token, mark, start, words[number].start, None if following is None else words[following].start
+        )
         start = None if mark else start
 
 
@@ -95,12 +97,12 @@ class MarkScorer:
         self._group, logits, _ = steps.begin_draft([*prompt, *tokens], memory, size, start)
         self._logprobs = logits - log_sum_exp(logits)
 
-    def score(self, place: Place) -> npt.NDArray[np.float64]:
+    def score(self, place: MarkPosition) -> npt.NDArray[np.float64]:
         """Return the log-probability [5] of each of MARKS together with the tokens behind it."""
         first = place.token + bool(place.mark)
         following = self._tokens[first : first + _FOLLOWING]
         rows = [following, *([mark, *following[:-1]] for mark in self.ids)]
-        group = Group(self._group.memory, self._group.past, self._prompt + place.token)
+        group = WindowBatch(self._group.memory, self._group.past, self._prompt + place.token)
         group.select([0], [0] * len(rows))
         logits = self._steps.continuations(rows, group)
         after = logits - log_sum_exp(logits)
@@ -116,7 +118,7 @@ def rescore(
     scorer: MarkScorer,
     tokenizer: WhisperTokenizer,
     found: Decoded,
-    words: Sequence[WordTiming],
+    words: Sequence[AlignedWord],
     pcm: Pcm,
     model: MarkModel,
 ) -> Generator[None, None, Decoded]:

@@ -23,7 +23,7 @@ _FOLD = 64  # numbers of a row that are one column
 
 
 @dataclass(frozen=True, slots=True)
-class SearchTask:
+class WindowTask:
     """One window: its `prompt`, the place of the start token in it, and at most `limit` tokens of transcript."""
 
     prompt: Sequence[int]
@@ -32,7 +32,7 @@ class SearchTask:
 
 
 @dataclass(slots=True)
-class TokenHypothesis:
+class TranscriptHypothesis:
     """Tokens of a transcript without prompt and end, and the log-probability of each.
 
     `sum_logprob` is their sum, that of the end included.
@@ -57,7 +57,7 @@ class SearchState(Protocol):
         """Choose by logits [rows, V] -> the parent of each new row, and whether the window is done."""
         ...
 
-    def hypotheses(self) -> list[TokenHypothesis]:
+    def hypotheses(self) -> list[TranscriptHypothesis]:
         """Return the results, in no order."""
         ...
 
@@ -94,12 +94,12 @@ class Sampled:
         self._logprobs[row].append(float(logprob))
         return token == self._end
 
-    def hypotheses(self) -> list[TokenHypothesis]:
+    def hypotheses(self) -> list[TranscriptHypothesis]:
         """Return every row, cut at its end."""
         found = []
         for tokens, each, total in zip(self.sampled, self._logprobs, self._sums.tolist(), strict=True):
             length = tokens.index(self._end) if self._end in tokens else len(tokens)
-            found.append(TokenHypothesis(tokens[:length], each[:length], total))
+            found.append(TranscriptHypothesis(tokens[:length], each[:length], total))
         return found
 
 
@@ -127,8 +127,8 @@ class Beam:
 
     def __init__(self, beams: int, end: int, patience: float) -> None:
         self.sampled: list[list[int]] = [[] for _ in range(beams)]
-        self._running = [TokenHypothesis() for _ in range(beams)]
-        self._finished: list[TokenHypothesis] = []
+        self._running = [TranscriptHypothesis() for _ in range(beams)]
+        self._finished: list[TranscriptHypothesis] = []
         self._beams, self._end, self._wanted = beams, end, max(1, round(beams * patience))
 
     @property
@@ -145,7 +145,7 @@ class Beam:
     def extend(self, tokens: npt.NDArray[np.integer], logprobs: Floats) -> tuple[list[int], bool]:
         """Advance by each row's likeliest tokens [rows, choices], in any order, and their log-probabilities."""
         parents: list[int] = []
-        running: list[TokenHypothesis] = []
+        running: list[TranscriptHypothesis] = []
         for row, new in self._continuations(tokens, logprobs):
             if new.tokens[-1] != self._end:
                 parents.append(row)
@@ -153,23 +153,25 @@ class Beam:
                 if len(parents) == self._beams:
                     break
             elif len(self._finished) < self._wanted:
-                self._finished.append(TokenHypothesis(new.tokens[:-1], new.logprobs[:-1], new.sum_logprob))
+                self._finished.append(TranscriptHypothesis(new.tokens[:-1], new.logprobs[:-1], new.sum_logprob))
         self._running = running
         self.sampled = [new.tokens for new in running]
         return parents, len(self._finished) >= self._wanted
 
-    def _continuations(self, tokens: npt.NDArray[np.integer], logprobs: Floats) -> list[tuple[int, TokenHypothesis]]:
+    def _continuations(
+        self, tokens: npt.NDArray[np.integer], logprobs: Floats
+    ) -> list[tuple[int, TranscriptHypothesis]]:
         """Return the continuations by each row's tokens with the row's number, best first."""
         # Rows with the same tokens are one: at first, all are the same.
-        found: dict[tuple[int, ...], tuple[int, TokenHypothesis]] = {}
+        found: dict[tuple[int, ...], tuple[int, TranscriptHypothesis]] = {}
         for row, (before, chosen, values) in enumerate(zip(self._running, tokens, logprobs, strict=True)):
             for place in np.argsort(-values, kind="stable"):
                 total = float(np.float32(before.sum_logprob) + values[place])
                 after = [*before.tokens, int(chosen[place])]
-                found[tuple(after)] = row, TokenHypothesis(after, [*before.logprobs, float(values[place])], total)
+                found[tuple(after)] = row, TranscriptHypothesis(after, [*before.logprobs, float(values[place])], total)
         return sorted(found.values(), key=lambda item: item[1].sum_logprob, reverse=True)
 
-    def hypotheses(self) -> list[TokenHypothesis]:
+    def hypotheses(self) -> list[TranscriptHypothesis]:
         """Return the finished hypotheses; of too few, the best unfinished ones, too."""
         return self._finished + self._running[: max(0, self._beams - len(self._finished))]
 
@@ -177,7 +179,7 @@ class Beam:
 def search(
     steps: Steps,
     memory: Memory,
-    tasks: Sequence[SearchTask],
+    tasks: Sequence[WindowTask],
     states: Sequence[SearchState],
     rules: TokenRules,
     cancelled: IsCancelled,

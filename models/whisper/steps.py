@@ -12,7 +12,7 @@ import numpy as np
 
 from models.backend import mx, note_shape, on_cpu
 from models.layers.mel import Floats
-from models.layers.transformer.cuda import MOST_ROWS
+from models.layers.transformer.cuda import MAX_ROWS
 from models.layers.transformer.step import OUTPUTS, checked, own_rows
 from models.native import kernels as native_kernels
 from models.whisper.kernels.choice import choose_step, output_rows
@@ -22,7 +22,7 @@ Memory = list[mx.array]
 
 
 @dataclass(slots=True)
-class Group:
+class WindowBatch:
     """Windows under way: `memory` [B, ...] and `past` [B * rows, ...] a layer, and the next place."""
 
     memory: Memory
@@ -118,7 +118,7 @@ class Steps:
 
     def begin(
         self, prompts: Sequence[Sequence[int]], memory: Memory, rows: int, room: int, start: int
-    ) -> tuple[Group, Floats, Floats]:
+    ) -> tuple[WindowBatch, Floats, Floats]:
         """Decode the prompts of all windows, of one length.
 
         Args:
@@ -141,40 +141,42 @@ class Steps:
             past = [mx.contiguous(mx.repeat(part, rows, axis=0)) for part in past]
         mx.eval(logits, past)
         found = read(logits)
-        return Group(memory, past, count), np.repeat(found[:, 1], rows, axis=0), found[:, 0]
+        return WindowBatch(memory, past, count), np.repeat(found[:, 1], rows, axis=0), found[:, 0]
 
-    def begin_draft(self, ids: Sequence[int], memory: Memory, room: int, start: int) -> tuple[Group, Floats, Floats]:
+    def begin_draft(
+        self, ids: Sequence[int], memory: Memory, room: int, start: int
+    ) -> tuple[WindowBatch, Floats, Floats]:
         """Decode a prompt and a draft of one window, as `begin` -> the logits [n, V] after each of `ids`."""
         length = min(room + -room % 8, self.config.n_text_ctx)
-        group = Group(memory, self.network.allocate(1, length), 0)
+        group = WindowBatch(memory, self.network.allocate(1, length), 0)
         logits = self.extend(ids, group)
         return group, logits, logits[start].copy()
 
-    def extend(self, tokens: Sequence[int], group: Group) -> Floats:
+    def extend(self, tokens: Sequence[int], group: WindowBatch) -> Floats:
         """Decode several tokens [n] of a group's only row -> the logits [n, V] after each."""
         ids = mx.array(list(tokens), dtype=mx.int32)[None]
         hidden, _, group.past = self._decode(ids, mx.array([group.place]), group.past, group.memory)
         group.place += len(tokens)
         return read(self.network.decoder.token_embedding.logits(hidden[0]))
 
-    def continuations(self, rows: Sequence[Sequence[int]], group: Group) -> Floats:
+    def continuations(self, rows: Sequence[Sequence[int]], group: WindowBatch) -> Floats:
         """Decode tokens [R, n] of all rows of a group, which stays as it is -> the logits [R, n, V] after each."""
         ids = mx.array(np.array(rows, np.int32))
         hidden, _, _ = self._decode(ids, mx.array([group.place]), group.past, group.memory)
         return read(self.network.decoder.token_embedding.logits(hidden))
 
-    def step(self, tokens: Sequence[int], group: Group) -> Floats:
+    def step(self, tokens: Sequence[int], group: WindowBatch) -> Floats:
         """Decode one token of each row -> the logits [R, V] of the next."""
         return read(self.send(tokens, group))
 
-    def send(self, tokens: Sequence[int], group: Group) -> mx.array:
+    def send(self, tokens: Sequence[int], group: WindowBatch) -> mx.array:
         """Decode as `step`, and do not wait for the logits."""
         ids = mx.array(list(tokens), dtype=mx.int32)[:, None]
         logits, _ = self.advance(ids, mx.array([group.place]), group)
         group.place += 1
         return logits
 
-    def advance(self, ids: mx.array, place: mx.array, group: Group) -> tuple[mx.array, mx.array]:
+    def advance(self, ids: mx.array, place: mx.array, group: WindowBatch) -> tuple[mx.array, mx.array]:
         """Decode ids [R, 1] at `place` [1] -> the logits [R, V] of the next tokens, and the next place [1]."""
         hidden, place, group.past = self._decode(ids, place, group.past, group.memory)
         return self.network.decoder.token_embedding.logits(hidden[:, 0]), place
@@ -187,7 +189,7 @@ class Steps:
         Where there is a kernel, it writes into `past` itself. So it is sent at once: MLX knows of nothing that later
         readers wait for. Tokens that are taken back are overwritten before anything sees them.
         """
-        if self.kernel is None or self._head is None or ids.size > MOST_ROWS:
+        if self.kernel is None or self._head is None or ids.size > MAX_ROWS:
             hidden, past = self.network.decoder(ids, place, past, memory)
             return hidden, place + ids.shape[1], past
         sizes = (ids.shape[0], past[0].shape[2], memory[0].shape[0], memory[0].shape[2])

@@ -9,13 +9,13 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from models.whisper.alignment import WordTiming
+from models.whisper.alignment import AlignedWord
 from models.whisper.decoding import Decoded, DecodingOptions, Thresholds, decode_with_fallback
 from models.whisper.features import FRAMES_A_SECOND
 from models.whisper.text import TIMESTAMP_SECONDS, WhisperTokenizer
 from models.whisper.voices import VoiceSpans
 from models.whisper.words import (
-    Segment,
+    WindowSegment,
     WindowTimes,
     add_words,
     first_spoken,
@@ -44,7 +44,7 @@ class WindowModel(Protocol):
         """Return the transcript with the marks that the tune of the window's `size` frames asks for."""
         ...
 
-    def align(self, tokens: Sequence[int], size: int) -> list[WordTiming]:
+    def align(self, tokens: Sequence[int], size: int) -> list[AlignedWord]:
         """Return the words of text `tokens` in the window's `size` frames."""
         ...
 
@@ -72,7 +72,7 @@ class WindowTranscript:
     """Segments of the window that began at frame `seek`, and how they were decoded."""
 
     seek: int
-    segments: Sequence[Segment]
+    segments: Sequence[WindowSegment]
     decoded: Decoded
 
 
@@ -80,7 +80,7 @@ class WindowTranscript:
 class Cut:
     """Segments of a window, the frames to the next window, and whether speech ends with the last timestamp."""
 
-    segments: list[Segment]
+    segments: list[WindowSegment]
     advance: int
     ends_with_speech: bool
 
@@ -104,14 +104,14 @@ def cut_segments(found: Decoded, first_timestamp: int, seek: int, size: int) -> 
         times = [token - first_timestamp for token in tokens if token >= first_timestamp]
         if times and times[-1] > 0:
             duration = times[-1] * TIMESTAMP_SECONDS
-        return Cut([Segment(offset, offset + duration, list(tokens), list(logprobs))], size, ends_with_speech)
+        return Cut([WindowSegment(offset, offset + duration, list(tokens), list(logprobs))], size, ends_with_speech)
     if ends_with_speech:
         edges.append(len(tokens))
     segments = []
     for start, stop in zip([0, *edges], edges, strict=False):
         part = list(tokens[start:stop])
         begin, end = ((token - first_timestamp) * TIMESTAMP_SECONDS for token in (part[0], part[-1]))
-        segments.append(Segment(offset + begin, offset + end, part, list(logprobs[start:stop])))
+        segments.append(WindowSegment(offset + begin, offset + end, part, list(logprobs[start:stop])))
     # Without a last closing timestamp, the unfinished segment is heard again in the next window.
     advance = size if ends_with_speech else (tokens[edges[-1] - 1] - first_timestamp) * _FRAMES_A_TIMESTAMP
     return Cut(segments, advance, ends_with_speech)
@@ -177,7 +177,7 @@ class Transcriber:
             if not options.previous_text or found.temperature > _WARM:
                 self._prompt_from = len(self._tokens)
 
-    def _segments(self, found: Decoded, seek: int, size: int) -> list[Segment] | None:
+    def _segments(self, found: Decoded, seek: int, size: int) -> list[WindowSegment] | None:
         """Return the window's segments, and move to the next; None if all of it must be heard again from there."""
         if not self._options.decoding.timestamps:
             self._seek = seek + size
@@ -194,7 +194,7 @@ class Transcriber:
         spoken_until = last_word_end(cut.segments)
         if not cut.ends_with_speech and spoken_until is not None and spoken_until > seek / FRAMES_A_SECOND:
             self._seek = round(spoken_until * FRAMES_A_SECOND)
-        segments: list[Segment] | None = cut.segments
+        segments: list[WindowSegment] | None = cut.segments
         if self._options.hallucination_silence is not None:
             segments = self._without_silence(cut, seek, size, self._options.hallucination_silence)
         if segments is not None:
@@ -202,7 +202,7 @@ class Transcriber:
             self._last_speech = self._last_speech if spoken_until is None else spoken_until
         return segments
 
-    def _without_silence(self, cut: Cut, seek: int, size: int, threshold: float) -> list[Segment] | None:
+    def _without_silence(self, cut: Cut, seek: int, size: int, threshold: float) -> list[WindowSegment] | None:
         """Return the segments that were spoken, and skip the silence around the others; None: begin behind it."""
         segments = cut.segments
         times = WindowTimes(

@@ -9,7 +9,7 @@ from models.layers.linear import Part, multiply, row_parts
 from models.native.transformer import GROUP, PackedMatrix
 
 
-class Vocabulary(nn.Module):
+class TokenEmbedding(nn.Module):
     """Embedding table `weight` [V, C]. Call `lower()` once after loading."""
 
     def __init__(self, size: int, width: int) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.whisper.alignment import WordTiming
+from models.whisper.alignment import AlignedWord
 from models.whisper.features import FRAMES_A_SECOND, HOP
-from models.whisper.words import Segment
+from models.whisper.words import WindowSegment
 
 _BEFORE = 30  # frames of a window before its first voice, and after its last
 _REST = 20  # frames of a voice that are too few for a window of their own
@@ -47,14 +47,14 @@ class VoiceSpans:
         """Return whether a text can be spoken in `size` frames: models write whole sentences for a laugh."""
         return not self._known or len(text) <= _LETTERS * (size + _BEFORE) / FRAMES_A_SECOND
 
-    def place(self, segments: Sequence[Segment], seek: int, size: int) -> None:
+    def place(self, segments: Sequence[WindowSegment], seek: int, size: int) -> None:
         """Let segments and words of the window of `size` frames from `seek` on begin with a voice, not before it."""
         spans = [(start / FRAMES_A_SECOND - _EARLY, end / FRAMES_A_SECOND) for start, end in self._spans
                  if end > seek and start < seek + size]  # fmt: skip
         if not self._known or not spans:
             return
         first = max(spans[0][0], seek / FRAMES_A_SECOND)
-        timed: list[Segment | WordTiming] = []
+        timed: list[WindowSegment | AlignedWord] = []
         for segment in segments:
             timed += segment.words or ([segment] if segment.tokens else [])
         later = min((one.start for one in timed if one.start >= first), default=first + _WORD)

@@ -11,19 +11,19 @@ from itertools import pairwise
 
 import numpy as np
 
-from models.whisper.alignment import WordTiming
+from models.whisper.alignment import AlignedWord
 
 _BEFORE = "\"'“¿([{-"  # punctuation that belongs to the next word
 _AFTER = "\"'.。,，!！?？:：”)]}、"
 _SENTENCE_END = ".。!！?？"
-_LONGEST_MEDIAN = 0.7  # seconds
+_MAX_MEDIAN_SECONDS = 0.7  # seconds
 _LOOSE = 0.5  # seconds by which a word may leave its segment before it is cut
 _ANOMALOUS_WORDS = 8  # of a segment are looked at
 _WINDOW_EDGE = 2.0  # seconds
 
 
 @dataclass(slots=True)
-class Segment:
+class WindowSegment:
     """Passage of a window: times in seconds from the recording's start, tokens with timestamps, words.
 
     `logprobs` are those of the tokens.
@@ -33,10 +33,10 @@ class Segment:
     end: float
     tokens: list[int]
     logprobs: list[float] = field(default_factory=list)
-    words: list[WordTiming] = field(default_factory=list)
+    words: list[AlignedWord] = field(default_factory=list)
 
 
-def merge_punctuation(words: Sequence[WordTiming]) -> None:
+def merge_punctuation(words: Sequence[AlignedWord]) -> None:
     """Move punctuation to the word that it belongs to; the words that lose it become empty."""
     following = len(words) - 1
     for at in range(len(words) - 2, -1, -1):
@@ -59,7 +59,7 @@ def merge_punctuation(words: Sequence[WordTiming]) -> None:
 
 
 def add_words(
-    segments: Sequence[Segment], words: Sequence[WordTiming], offset: float, last_speech: float, end: int
+    segments: Sequence[WindowSegment], words: Sequence[AlignedWord], offset: float, last_speech: float, end: int
 ) -> None:
     """Share out `words`, with times from the window's start, among the segments of the window.
 
@@ -72,7 +72,7 @@ def add_words(
     """
     durations = np.array([word.end - word.start for word in words])
     durations = durations[durations.nonzero()]
-    median = min(_LONGEST_MEDIAN, float(np.median(durations)) if len(durations) else 0.0)
+    median = min(_MAX_MEDIAN_SECONDS, float(np.median(durations)) if len(durations) else 0.0)
     if len(durations):
         _cut_sentence_ends(words, 2 * median)
     merge_punctuation(words)
@@ -85,7 +85,7 @@ def add_words(
             if word.word:
                 start, stop = round(offset + word.start, 2), round(offset + word.end, 2)
                 heard = offset + word.heard
-                segment.words.append(WordTiming(word.word, word.tokens, start, stop, word.probability, heard))
+                segment.words.append(AlignedWord(word.word, word.tokens, start, stop, word.probability, heard))
             seen += len(word.tokens)
             at += 1
         if segment.words:
@@ -93,7 +93,7 @@ def add_words(
             last_speech = segment.end
 
 
-def sentences(words: list[WordTiming], logprobs: Sequence[float], offset: float, *, keep: bool) -> list[Segment]:
+def sentences(words: list[AlignedWord], logprobs: Sequence[float], offset: float, *, keep: bool) -> list[WindowSegment]:
     """Return a segment for each sentence of a window whose tokens have no timestamps.
 
     Args:
@@ -103,26 +103,26 @@ def sentences(words: list[WordTiming], logprobs: Sequence[float], offset: float,
         keep: Keep the words in the segments.
     """
     merge_punctuation(words)
-    found: list[Segment] = []
+    found: list[WindowSegment] = []
     at, ended = 0, True
     for word in words:
         if not word.word:
             continue
         start, stop = round(offset + word.start, 2), round(offset + word.end, 2)
         if ended:
-            found.append(Segment(start, stop, []))
+            found.append(WindowSegment(start, stop, []))
         segment = found[-1]
         segment.end = stop
         segment.tokens += word.tokens
         segment.logprobs += logprobs[at : at + len(word.tokens)]
         if keep:
-            segment.words.append(WordTiming(word.word, word.tokens, start, stop, word.probability))
+            segment.words.append(AlignedWord(word.word, word.tokens, start, stop, word.probability))
         at += len(word.tokens)
         ended = word.word[-1] in _SENTENCE_END
     return found
 
 
-def _cut_sentence_ends(words: Sequence[WordTiming], longest: float) -> None:
+def _cut_sentence_ends(words: Sequence[AlignedWord], longest: float) -> None:
     """Bound the length of marks that end sentences, and of the words after them."""
     for before, word in pairwise(words):
         if word.end - word.start > longest:
@@ -132,7 +132,7 @@ def _cut_sentence_ends(words: Sequence[WordTiming], longest: float) -> None:
                 word.start = word.end - longest
 
 
-def _fit(segment: Segment, median: float, last_speech: float) -> None:
+def _fit(segment: WindowSegment, median: float, last_speech: float) -> None:
     """Bound the words after a pause, and let words and segment agree on their ends."""
     words, longest = segment.words, 2 * median
     first, last = words[0], words[-1]
@@ -153,7 +153,7 @@ def _fit(segment: Segment, median: float, last_speech: float) -> None:
         segment.end = last.end
 
 
-def last_word_end(segments: Sequence[Segment]) -> float | None:
+def last_word_end(segments: Sequence[WindowSegment]) -> float | None:
     """Return the end of the last word, or of the last segment if there are no words; None without segments."""
     for segment in reversed(segments):
         if segment.words:
@@ -161,7 +161,7 @@ def last_word_end(segments: Sequence[Segment]) -> float | None:
     return segments[-1].end if segments else None
 
 
-def is_anomalous(segment: Segment | None) -> bool:
+def is_anomalous(segment: WindowSegment | None) -> bool:
     """Return whether the first words are too short, too long or too unlikely to have been spoken."""
     if segment is None or not segment.words:
         return False
@@ -171,7 +171,7 @@ def is_anomalous(segment: Segment | None) -> bool:
     return score >= 3 or score + 0.01 >= len(words)
 
 
-def _anomaly(word: WordTiming) -> float:
+def _anomaly(word: AlignedWord) -> float:
     duration = word.end - word.start
     score = 1.0 if word.probability < 0.15 else 0.0
     if duration < 0.133:
@@ -189,12 +189,14 @@ class WindowTimes:
     recording_end: float
 
 
-def first_spoken(segments: Sequence[Segment]) -> Segment | None:
+def first_spoken(segments: Sequence[WindowSegment]) -> WindowSegment | None:
     """Return the first segment with words."""
     return next((segment for segment in segments if segment.words), None)
 
 
-def unspoken(segments: Sequence[Segment], window: WindowTimes, last_speech: float, threshold: float) -> int | None:
+def unspoken(
+    segments: Sequence[WindowSegment], window: WindowTimes, last_speech: float, threshold: float
+) -> int | None:
     """Return the number of the first segment that nobody spoke: anomalous, with silence or the like on both sides.
 
     `threshold` is the least silence, in seconds. Returns None if there is none.

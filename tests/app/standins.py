@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from app.engine.jobs import Job
+from app.engine.jobs import ModelJob
 from app.text.languages import LANGUAGES
 from models.contract import (
     AudioChunk,
@@ -351,7 +351,7 @@ class Ear:
         )
 
 
-class IdleJob(Job[Any]):
+class IdleJob(ModelJob[Any]):
     """A job that does nothing."""
 
     def begin(self) -> Iterator[None]:

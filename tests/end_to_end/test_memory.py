@@ -18,9 +18,9 @@ RESIDENT = "process_resident_memory_bytes"
 # Most bytes of MLX's arrays without a model: constants of its layers.
 CONSTANTS = 1 << 20
 # Least bytes of the process that come back with the house voice, and most that may be left behind later.
-LEAST, LEFT = 8 << 20, 15 << 20
+MIN_FREED, LEFT = 8 << 20, 15 << 20
 # Most bytes of a process that has nothing to do.
-MOST = 350 << 20
+MAX_RESIDENT = 350 << 20
 SHORT = ["Hello.", "Yes, please.", "Where did you put the keys?", "The kettle is on, and the tea is nearly ready."]
 LONG = (
     "When the old bridge was closed for repairs last winter, the people of both villages took the ferry instead, and "
@@ -63,7 +63,7 @@ def test_memory_returns_when_models_go(tmp_path: Path) -> None:
             full = max(with_voice, metric(url, RESIDENT))
             until_unloaded(url)
             resident.append(metric(url, RESIDENT))
-            assert resident[-1] < full - LEAST
+            assert resident[-1] < full - MIN_FREED
         assert spoken[1:] == spoken[:-1]
         # Nothing more is left behind each time. The first round is apart: where the voice goes before the translator
         # comes, what remains of both together appears in the second.
@@ -94,4 +94,4 @@ def test_a_budget_for_one_model_and_a_mix_that_leaves_little_behind(tmp_path: Pa
                 "response_format": ("wav", "mp3", "opus")[at % 3],
             }
             post(url, "/v1/audio/speech", json=body)
-        wait_until(lambda: 0 < metric(url, RESIDENT) <= MOST, lambda: f"{metric(url, RESIDENT)} bytes are left")
+        wait_until(lambda: 0 < metric(url, RESIDENT) <= MAX_RESIDENT, lambda: f"{metric(url, RESIDENT)} bytes are left")

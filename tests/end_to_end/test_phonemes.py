@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.text.planner import get_phonemizer
-from app.text.types import Utterance
+from app.text.types import PhonemizedSentence
 
 TEXT = "Dr. Lee paid $5 for [Nguyen](/wˈɪn/), the zyz\u00adzyvaq. The FBI is late: it's 7:05pm!\n\nGo [pause:0.5s] now."
 
@@ -41,7 +41,7 @@ def test_each_part_of_the_text_has_its_words_phonemes_and_origin(house_server: s
 
 
 def test_phonemes_are_those_that_the_model_reads(house_server: str) -> None:
-    spoken = [each.phonemes for each in get_phonemizer("en-us").segments(TEXT) if isinstance(each, Utterance)]
+    spoken = [each.phonemes for each in get_phonemizer("en-us").segments(TEXT) if isinstance(each, PhonemizedSentence)]
     assert ask(house_server, input=TEXT).json()["phonemes"].split() == " ".join(spoken).split()
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from models.nllb import search
 from models.nllb.config import NllbConfig
-from models.nllb.search import SearchTask
-from models.nllb.steps import CompiledNetwork
+from models.nllb.search import TranslationTask
+from models.nllb.steps import CompiledM2M100
 from tests.models.nllb.builder import TINY, network, official_arrays
 
 pytestmark = pytest.mark.parity
@@ -41,9 +41,9 @@ def weights(silenced: str = "") -> dict[str, Any]:
 
 
 def ours() -> list[list[int]]:
-    compiled = CompiledNetwork(network(CONFIG, loudness=0.0), padded=False)
+    compiled = CompiledM2M100(network(CONFIG, loudness=0.0), padded=False)
     group = compiled.encode(SOURCES, compiled.network.shared.head(), TARGET)
-    tasks = [SearchTask(source, START[1], TARGET) for source in SOURCES]
+    tasks = [TranslationTask(source, START[1], TARGET) for source in SOURCES]
     found = dict(each for each in search.greedy(compiled, group, tasks, lambda: False) if each is not None)
     return [found[which][0].tokens for which in range(len(SOURCES))]
 

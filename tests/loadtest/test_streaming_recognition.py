@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.recognition.events import Hypothesis, LiveOptions, Utterance
+from app.recognition.events import LiveHypothesis, LiveOptions, LiveUtterance
 from loadtest.streaming_recognition import Result, Spoken, changed, measure, parse, report
 
 
@@ -30,10 +30,10 @@ def test_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         def close(self, outcome: str) -> None: ...
 
         async def __aiter__(self) -> Any:
-            yield Hypothesis(0, 0.0, 1.0, "", "the dig", ())
-            yield Hypothesis(0, 0.0, 1.0, "The", " dog", ())
+            yield LiveHypothesis(0, 0.0, 1.0, "", "the dig", ())
+            yield LiveHypothesis(0, 0.0, 1.0, "The", " dog", ())
             await asyncio.sleep(0.2)
-            yield Utterance(0, 0.0, 2.0, "The dog barks", "en", ())
+            yield LiveUtterance(0, 0.0, 2.0, "The dog barks", "en", ())
 
     async def live(*_: object) -> Live:
         return Live()

@@ -12,7 +12,7 @@ from loadtest.whisper_peers import openai_names
 from models.backend import mx
 from models.whisper.network import Whisper
 from models.whisper.rules import TokenRules
-from models.whisper.search import Sampled, SearchTask, search
+from models.whisper.search import Sampled, WindowTask, search
 from models.whisper.steps import Steps
 from models.whisper.weights import load_weights, rename
 from tests.models.whisper.builder import config, drain, openai_arrays
@@ -37,7 +37,7 @@ def test_the_same_tokens() -> None:
     network.lower()
     steps = Steps(network)
     states = [Sampled(1, -1, 0.0, np.random.default_rng(0)) for _ in MEL]
-    tasks = [SearchTask(PROMPT, 0, TARGET)] * 2
+    tasks = [WindowTask(PROMPT, 0, TARGET)] * 2
     drain(search(steps, drain(steps.encode(MEL)), tasks, states, TokenRules(NEVER, (), None), lambda: False))
     wanted = [state.sampled[0] for state in states]
     peer = whisper_graphs.Recognition(whisper_graphs.Network(CONFIG, state), PROMPT, NEVER, 2, 40, TARGET)

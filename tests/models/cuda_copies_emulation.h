@@ -17,7 +17,7 @@ struct Copies {
   Copy all[256];
   int waiting, groups, clusters;
 };
-static Copies copies[MOST_BLOCKS / 64 * 256];
+static Copies copies[MAX_BLOCKS / 64 * 256];
 static Copies &own_copies() { return copies[now - fibers]; }
 
 static void COPY(void *to, const void *from) {
@@ -42,7 +42,7 @@ static void READ_TILE(int lane, uint (&to)[4], const ushort *tile, int stride) {
 }
 
 // A block's shared memory; and the same place of another block's, which is lost while that block has not begun.
-#define ROOM (MOST_ARRAYS - 1)
+#define ROOM (MAX_ARRAYS - 1)
 static unsigned char lost[1 << 20];
 static unsigned char *begun(size_t bytes) {
   own_copies().waiting = 0;  // of an earlier launch
@@ -55,7 +55,7 @@ static Value *PEER(Value *here, int rank) {
 }
 
 // Each thread counts the barriers that it met.
-static int arrivals[MOST_BLOCKS];
+static int arrivals[MAX_BLOCKS];
 static void CLUSTER_ARRIVE() {
   ++own_copies().clusters;
   ++arrivals[now->block / CLUSTER];

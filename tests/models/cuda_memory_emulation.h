@@ -67,7 +67,7 @@ static void WAIT(int thread, int blocks, int *counters, int *met, int *failed) {
   SYNC();
 }
 static int ANY(int v) {
-  static int any[MOST_BLOCKS];
+  static int any[MAX_BLOCKS];
   if (now->thread == 0) any[now->block] = 0;
   SYNC();
   any[now->block] |= v;

@@ -43,10 +43,10 @@ struct bfloat16 {
 };
 
 // Each block's arrays of shared memory, by the place of their declaration: NaN before they are written.
-#define MOST_BLOCKS 4096
-#define MOST_ARRAYS 64
-static void *rooms[MOST_BLOCKS][MOST_ARRAYS];
-static size_t room_bytes[MOST_ARRAYS];
+#define MAX_BLOCKS 4096
+#define MAX_ARRAYS 64
+static void *rooms[MAX_BLOCKS][MAX_ARRAYS];
+static size_t room_bytes[MAX_ARRAYS];
 static void *shared_room(int number, size_t bytes) {
   void *&room = rooms[now->block][number];
   if (!room) {

@@ -169,7 +169,7 @@ def test_the_last_bucket_doubles(size: int, expected: int) -> None:
 @pytest.fixture
 def few_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bound the compiled functions to three shapes."""
-    monkeypatch.setattr(backend, "MOST_SHAPES", 3)
+    monkeypatch.setattr(backend, "MAX_SHAPES", 3)
     monkeypatch.setattr(backend, "_seen", set())
 
 

@@ -15,7 +15,7 @@ from models.chatterbox import config as chatterbox
 from models.chatterbox.s3gen import relative_attention
 from models.chatterbox.s3gen.kernels import cuda as flow
 from models.chatterbox.t3 import cache, sampling
-from models.chatterbox.t3.backbone import Reading, rope_wavelengths
+from models.chatterbox.t3.backbone import ForwardPass, rope_wavelengths
 from models.chatterbox.t3.kernels import cuda as t3
 from models.chatterbox.t3.kernels import draw, prefill
 from models.contract import Sampling
@@ -45,7 +45,7 @@ pytestmark = [
 REGISTERS = 65536  # of a processor, for all threads of a block
 PROCESSORS = 132  # of an H100 or H200
 # Bytes of a thread. T3's step spills 60 on Hopper; kernels for up to 32 rows have more sums than registers.
-USUAL_SPILLED, MOST_SPILLED = 128, 384
+USUAL_SPILLED, MAX_SPILLED = 128, 384
 MANY_ROWS = re.compile(r"_step_4$|_encoder$")
 
 
@@ -66,7 +66,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compiler]:
     assert len(made.compiled) >= len(ARCHITECTURES) - 1  # clusters came later
     for each in made.compiled:
         print(each)
-        assert each.spilled <= (MOST_SPILLED if MANY_ROWS.search(each.name) else USUAL_SPILLED), each
+        assert each.spilled <= (MAX_SPILLED if MANY_ROWS.search(each.name) else USUAL_SPILLED), each
         assert each.registers * each.threads <= REGISTERS, each
 
 
@@ -112,10 +112,10 @@ def test_albert(compiler: Compiler) -> None:
 @pytest.mark.parametrize("variant", chatterbox.VARIANTS)
 def test_t3_step(variant: chatterbox.Variant, bits: int, compiler: Compiler) -> None:
     config = chatterbox.load_config(None, variant).t3
-    step = t3.CudaStep.__new__(t3.CudaStep)  # without the weights: only their types are in the source
+    step = t3.T3CudaStep.__new__(t3.T3CudaStep)  # without the weights: only their types are in the source
     step.config, step._bits, step._blocks, step._warps, step._kernels = config, bits, PROCESSORS, t3.WARPS, {}
     for batch in (1, 2) if config.guided else (1,):
-        kernel = t3.CudaStep._kernel(step, batch)
+        kernel = t3.T3CudaStep._kernel(step, batch)
         types = dict.fromkeys(t3.FLOATS, mx.float32) | dict.fromkeys(t3.TABLES, mx.bfloat16)
         names = [each.name for each in t3.fields(t3.Weights)]
         arrays = [mx.zeros((1, 1), types.get(name, mx.uint32)) for name in names]
@@ -139,7 +139,7 @@ def test_t3_prefill(variant: chatterbox.Variant, compiler: Compiler) -> None:
     config = chatterbox.load_config(None, variant).t3
     wavelengths = mx.array(rope_wavelengths(config)) if config.backbone == "llama" else None
     (layer,) = cache.allocate(1, 1, config.heads, 64, 256, mx.bfloat16)
-    reading = Reading(mx.zeros(1), mx.zeros((192, 256)), prefill.attend, wavelengths)
+    reading = ForwardPass(mx.zeros(1), mx.zeros((192, 256)), prefill.attend, wavelengths)
     prefill.attend(reading, mx.zeros((1, 192, 3 * config.hidden), mx.bfloat16), layer, config.heads)
 
 

@@ -16,7 +16,7 @@ NUMBERS = 1000
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finite, "_PIECE", 64)
+    monkeypatch.setattr(finite, "_CHUNK_SAMPLES", 64)
     monkeypatch.setattr(finite, "_PART", 300)
 
 

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1_200)]
 FOLDER = Path(__file__).parents[2] / "build" / "real" / "models" / "kokoro-82m"
 SENTENCES = Path(__file__).with_name("sentences.txt").read_text(encoding="utf-8").splitlines()
 VOICES = ("af_heart", "am_onyx", "af_bella", "am_michael", "bf_emma", "bm_george")
-LEAST_SNR, MOST_MEL = 37.0, 0.05  # dB
+MIN_SNR, MAX_MEL = 37.0, 0.05  # dB
 RATE = 24_000
 
 
@@ -111,5 +111,5 @@ def test_speech_is_the_reference_s(spoken: list[Spoken], dtype: str) -> None:
     print(
         f"\n{dtype}: SNR {middle[0]:.1f} dB, least {worst[0]:.1f}; mel {middle[1]:.3f} dB, most {most:.3f}; {worst[2]}"
     )
-    assert dtype == "bfloat16" or worst[0] >= LEAST_SNR, worst
-    assert most <= (MOST_MEL if dtype == "float32" else 0.08)
+    assert dtype == "bfloat16" or worst[0] >= MIN_SNR, worst
+    assert most <= (MAX_MEL if dtype == "float32" else 0.08)

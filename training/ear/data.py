@@ -17,11 +17,11 @@ from tokenizers import Tokenizer
 from training.ear.features import RATE
 from training.ear.lines import encode
 
-LONGEST = 15.0  # seconds: the positions of the recognizer
-SHORTEST = 0.2
+MAX_SECONDS = 15.0  # seconds: the positions of the recognizer
+MIN_SECONDS = 0.2
 BUCKET = RATE // 2  # samples: lengths of batches are multiples, so that few shapes and transforms exist
-MOST_SAMPLES = round(LONGEST * RATE)
-MOST_TOKENS = 184  # the decoder's positions, less what it begins with
+MAX_SAMPLES = round(MAX_SECONDS * RATE)
+MAX_TOKENS = 184  # the decoder's positions, less what it begins with
 JOINED, SILENT = 0.3, 0.01  # share of batches of two utterances a row, and of rows of silence
 _LEAD, _GAP = 0.6, 0.8  # most seconds before and between utterances
 
@@ -75,7 +75,7 @@ class Corpus:
 
     def add(self, audio: torch.Tensor, samples: Numbers, texts: Sequence[str], speakers: Sequence[str]) -> None:
         """Add utterances: int16 audio end to end, and samples, text and speaker of each; none too short or long."""
-        fits = (samples >= SHORTEST * RATE) & (samples <= MOST_SAMPLES)
+        fits = (samples >= MIN_SECONDS * RATE) & (samples <= MAX_SAMPLES)
         kept = np.flatnonzero(fits).tolist()
         if not kept:
             return
@@ -138,7 +138,7 @@ class Corpus:
 
 
 def batches(
-    corpus: Corpus, seconds: float, seed: int, first: int, longest: Callable[[], float] = lambda: LONGEST
+    corpus: Corpus, seconds: float, seed: int, first: int, longest: Callable[[], float] = lambda: MAX_SECONDS
 ) -> Iterator[Rows]:
     """Yield batches of about `seconds` of padded audio, drawn from the seed and the batch's number.
 
@@ -149,7 +149,7 @@ def batches(
         seconds: Padded audio of a batch.
         seed: Of all batches.
         first: Number of the first batch.
-        longest: Asked before each batch for the most seconds of an utterance; below LONGEST a row has one.
+        longest: Asked before each batch for the most seconds of an utterance; below MAX_SECONDS a row has one.
     """
     number, known = first, 0
     while True:
@@ -180,8 +180,8 @@ def _draw(
         rng: Draws everything.
         longest: Seconds of an utterance.
     """
-    joined = rng.random() < JOINED and longest >= LONGEST
-    most = int(np.searchsorted(ordered, MOST_SAMPLES * 0.45 if joined else longest * RATE, "right"))
+    joined = rng.random() < JOINED and longest >= MAX_SECONDS
+    most = int(np.searchsorted(ordered, MAX_SAMPLES * 0.45 if joined else longest * RATE, "right"))
     share = rng.random() * ends[max(0, most - 1)]
     start = min(int(np.searchsorted(ends, share)), len(order) - 1)
     length = int(ordered[start])
@@ -198,7 +198,7 @@ def _draw(
     silence[:, 1] *= seconds_of_row >= 0
     speech = corpus.samples[firsts] + np.where(seconds_of_row >= 0, corpus.samples[seconds_of_row], 0)
     tokens = corpus.lengths[firsts] + np.where(seconds_of_row >= 0, corpus.lengths[seconds_of_row], 0)
-    alone = (speech + silence.sum(1) > MOST_SAMPLES) | (tokens > MOST_TOKENS)
+    alone = (speech + silence.sum(1) > MAX_SAMPLES) | (tokens > MAX_TOKENS)
     seconds_of_row[alone] = -1
     silence[alone] = 0
     silent = rng.random(len(firsts)) < SILENT

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 BITS, GROUP = 8, 64
-MOST_BYTES = 12_000_000
+MAX_BYTES = 12_000_000
 CONFIG, MODEL, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 
 Arrays = Mapping[str, npt.NDArray[np.floating[Any]]]
@@ -70,8 +70,8 @@ def export(run: Path, tokenizer: Path, folder: Path) -> int:
     if tokenizer.resolve() != (folder / TOKENIZER).resolve():
         shutil.copyfile(tokenizer, folder / TOKENIZER)
     size = sum((folder / name).stat().st_size for name in (CONFIG, MODEL, TOKENIZER))
-    if size > MOST_BYTES:
-        raise ValueError(f"the files have {size} bytes, above {MOST_BYTES}")
+    if size > MAX_BYTES:
+        raise ValueError(f"the files have {size} bytes, above {MAX_BYTES}")
     return size
 
 

@@ -25,7 +25,7 @@ from training.ear.network import Ear, Sizes, frame_mask
 from training.measure import word_errors, words_of
 
 BATCH = 64
-MOST_TOKENS = 150
+MAX_TOKENS = 150
 
 
 def load(run: Path, device: torch.device) -> Ear:
@@ -56,7 +56,7 @@ def decoder_tokens(
     """Return the tokens of each row, the likeliest at each step."""
     tokens = torch.tensor(begin, device=states.device).expand(len(states), -1)
     over = torch.zeros(len(states), dtype=torch.bool, device=states.device)
-    for _ in range(MOST_TOKENS):
+    for _ in range(MAX_TOKENS):
         chosen = network.decoder(tokens, states, mask)[:, -1].argmax(-1)
         over |= chosen == end
         tokens = torch.cat([tokens, chosen.where(~over, end)[:, None]], 1)

@@ -26,7 +26,7 @@ from training.model import HouseVoice, read_config
 
 FRAME_SECONDS = 0.025
 ROUND = 8  # frames: totals are multiples, so that groups are large
-MOST_FRAMES = 600  # 15 s
+MAX_FRAMES = 600  # 15 s
 POOL = 3072  # utterances that are planned together
 TOKEN_ROWS = 128  # of a batch of the text's side
 BATCH_FRAMES = 6400  # of a batch of the decoder: 160 s
@@ -145,7 +145,7 @@ class Narrator:
             pieces: list[Tensor] = []
             samples: list[Tensor] = []
             order: list[int] = []
-            for total in np.unique(totals[totals <= MOST_FRAMES]).tolist():
+            for total in np.unique(totals[totals <= MAX_FRAMES]).tolist():
                 chosen = np.flatnonzero(totals == total)
                 for rows in np.array_split(chosen, math.ceil(len(chosen) * total / BATCH_FRAMES)):
                     audio = self._decoded(plan, rows, manner)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 TOKENS = 512  # of text; the special ones are behind them
-MOST_CHARACTERS = 180  # about 14 s of speech
+MAX_CHARACTERS = 180  # about 14 s of speech
 _PAUSES = re.compile(r"\s*[;:—…]+\s*")
 _FOREIGN = re.compile(r"[^A-Za-z .,?!']")
 
@@ -36,7 +36,7 @@ def target(text: str) -> str | None:
     text = re.sub(r"\s+", " ", _PAUSES.sub(", ", text)).strip()
     text = re.sub(r",+(?=[ .,?!])", ",", text).rstrip(" ,")
     text = re.sub(r",\s*([.?!])", r"\1", text)
-    return text if text and not _FOREIGN.search(text) and len(text) <= MOST_CHARACTERS else None
+    return text if text and not _FOREIGN.search(text) and len(text) <= MAX_CHARACTERS else None
 
 
 def encode(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -19,11 +19,11 @@ from pathlib import Path
 from app.speech.verification import spoken_text
 from app.text.english.lexicon import get_lexicon
 from app.text.planner import get_phonemizer
-from training.ear.lines import MOST_CHARACTERS
+from training.ear.lines import MAX_CHARACTERS
 
-LONGEST_FILE = 20_000_000  # bytes
+MAX_FILE_BYTES = 20_000_000  # bytes
 WORDS = range(1, 33)
-MOST_UNKNOWN = 0.12  # share of words that the lexicon lacks: names, and what is no English
+MAX_UNKNOWN_SHARE = 0.12  # share of words that the lexicon lacks: names, and what is no English
 _TAGGED = (".html", ".htm", ".page", ".xml")
 _QUOTED = {
     ".cfg": re.compile(r'_\s*"((?:[^"]|"")*)"'),  # Wesnoth's strings for translators
@@ -50,11 +50,11 @@ _COMMON = frozenset(
 
 def text_of(path: Path) -> str:
     """Return the text of a file without its markup, paragraphs apart by an empty line; "" for one that is too long."""
-    if path.stat().st_size > LONGEST_FILE:
+    if path.stat().st_size > MAX_FILE_BYTES:
         return ""
     raw = path.read_bytes()
     if path.suffix == ".gz":
-        raw = gzip.decompress(raw)[:LONGEST_FILE]
+        raw = gzip.decompress(raw)[:MAX_FILE_BYTES]
     if b"\0" in raw[:1000]:
         return ""
     text = raw.decode("utf-8", errors="ignore")
@@ -80,7 +80,7 @@ def sentences(text: str) -> Iterator[str]:
         # A paragraph without an end is a heading or a phrase of a dictionary: it is a text only where it is alone.
         for part in parts if ended or len(parts) == 1 else parts[:-1]:
             sentence = part.strip(" \"'(").removesuffix('"').removesuffix(")") if part.count('"') % 2 else part.strip()
-            if sentence and not _SPOILED.search(sentence) and len(sentence) <= MOST_CHARACTERS:
+            if sentence and not _SPOILED.search(sentence) and len(sentence) <= MAX_CHARACTERS:
                 yield sentence
 
 
@@ -99,7 +99,9 @@ def spoken(sentence: str) -> str | None:
         return None
     if len(found) > 4 and not any(word.lower() in _COMMON for word in found):
         return None
-    if sum(not _known(word) for word in found) > MOST_UNKNOWN * len(found) or any(len(word) > 20 for word in found):
+    if sum(not _known(word) for word in found) > MAX_UNKNOWN_SHARE * len(found) or any(
+        len(word) > 20 for word in found
+    ):
         return None
     said = said[0].upper() + said[1:]
     return said if said[-1] in ".?!" else f"{said}."

@@ -18,7 +18,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.trainers import BpeTrainer
 
 from app.text.planner import get_phonemizer
-from app.text.types import Utterance
+from app.text.types import PhonemizedSentence
 from training.corpus import HELD_OUT, MAX_PHONEMES, Writer, distinct, held_out_keys, key_of, lexicon_words
 from training.ear.figures import FigureWriter
 from training.ear.lines import TOKENS, Line, encode, target, write_lines
@@ -124,7 +124,7 @@ def spoken_lines(texts: Iterable[str], seed: int, british: float = BRITISH) -> l
 
 def phonemes_of(text: str, accent: str) -> str:
     """Return the product's phonemes of a text that it says in one utterance, and "" for another."""
-    said = [part.phonemes for part in get_phonemizer(accent).segments(text) if isinstance(part, Utterance)]
+    said = [part.phonemes for part in get_phonemizer(accent).segments(text) if isinstance(part, PhonemizedSentence)]
     return said[0] if len(said) == 1 and len(said[0]) <= MAX_PHONEMES else ""
 
 

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer
 
 from training.ear.augment import Augmentation
-from training.ear.data import BUCKET, LONGEST, MOST_SAMPLES, Batch, Corpus, batches
+from training.ear.data import BUCKET, MAX_SAMPLES, MAX_SECONDS, Batch, Corpus, batches
 from training.ear.features import HOP, RATE, log_mel, masked, resampled
 from training.ear.greedy import begin_tokens
 from training.ear.initial import read_initial
@@ -91,7 +91,7 @@ def strength_of(full: float, progress: float) -> float:
 
 def longest_utterance(hard: float) -> float:
     """Return the most seconds of an utterance at a difficulty in [0, 1]."""
-    return EASY_SECONDS + (LONGEST - EASY_SECONDS) * hard
+    return EASY_SECONDS + (MAX_SECONDS - EASY_SECONDS) * hard
 
 
 class Trainer:
@@ -128,7 +128,7 @@ class Trainer:
 
     def inputs(self, batch: Batch, hard: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Return features [B, MELS, T] of the distorted batch; on the host, the encoder's frames [B]."""
-        low = max(0.85, batch.audio.shape[1] / MOST_SAMPLES)
+        low = max(0.85, batch.audio.shape[1] / MAX_SAMPLES)
         drawn = low + (1.15 - low) * self._rng.random()
         factor = max(low, 1 + (drawn - 1) * hard)
         audio = resampled(batch.audio, factor)

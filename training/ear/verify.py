@@ -24,14 +24,14 @@ from models.timeline import Timeline
 from training.corpus import VERIFIED
 from training.ear.evaluate import FAULTY, RATE, Said, faulty, load_ear, say
 
-LEAST_WORDS = 5
+MIN_WORDS = 5
 WORD_SECONDS = 0.35
 
 
 def sentences(path: Path, most: int) -> list[str]:
-    """Return `most` sentences of a file, of LEAST_WORDS or more, drawn by one seed."""
+    """Return `most` sentences of a file, of MIN_WORDS or more, drawn by one seed."""
     lines = [line.split("\t")[0] for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    long = [line for line in dict.fromkeys(lines) if len(line.split()) >= LEAST_WORDS]
+    long = [line for line in dict.fromkeys(lines) if len(line.split()) >= MIN_WORDS]
     return random.Random(3).sample(long, min(most, len(long)))
 
 

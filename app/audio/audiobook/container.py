@@ -44,7 +44,7 @@ _ENCODED_AS: Final[dict[ChapterFormat, Format]] = {
 _WITH_COVER: Final = frozenset(("mp4", "mp3", "flac"))
 # FFmpeg's key of MP4's "stik": 2 is an audiobook.
 _AUDIOBOOK: Final = "2"
-_MOST_BYTES: Final = 255
+_MAX_BYTES: Final = 255
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]+")
 
 
@@ -83,7 +83,7 @@ def coding(name: ChapterFormat, sample_rate: int, bit_rate: int | None = None) -
 def clean(text: str) -> str:
     """Return `text` as a tag: one line of at most 255 bytes of UTF-8."""
     line = _CONTROL.sub(" ", text).strip().encode("utf-8", "replace")
-    return line[:_MOST_BYTES].decode("utf-8", "ignore")
+    return line[:_MAX_BYTES].decode("utf-8", "ignore")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from app.voices.aliases import RENAMED
 from models.contract import MAX_SPEED, MIN_SPEED
 
 # Speed and pitch at 100; at -100 they are its inverse. The pitch's is half an octave.
-_FASTEST = 3.0
+_MAX_SPEED = 3.0
 _HIGHEST = 2.0**0.5
 # Samples a second of the models here; the pitch is changed against it.
 _RATE = 24_000
@@ -151,7 +151,7 @@ class Parameters:
         samples a second, played at the full rate.
         """
         pitch = _HIGHEST ** (self._numbers["pitch"] / 100)
-        speed = _FASTEST ** (self._numbers["rate"] / 100) / pitch
+        speed = _MAX_SPEED ** (self._numbers["rate"] / 100) / pitch
         start: dict[str, Any] = {
             "type": "start",
             "input": "ssml",

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app import request_context
 from app.config import load_settings
 from app.errors import NotFoundError, SaturatedError, ServiceError, UnavailableError
-from app.server.connections import Connections, Limits, raise_open_files
+from app.server.connections import ConnectionLimits, Connections, raise_open_files
 from app.server.error_responses import error_response
 from app.server.http_protocol import HttpProtocol
 from app.server.middleware.request_id import request_id_of
@@ -55,7 +55,7 @@ def middlewares() -> list[Middleware]:
     """Return the middleware that Ray's proxy asks for. It sees the settings of its environment alone."""
     raise_open_files()
     settings = load_settings(None)
-    connections = Connections(Limits.of(settings))
+    connections = Connections(ConnectionLimits.of(settings))
     # Ray makes uvicorn's configuration after this, and leaves both protocols to the name "auto".
     protocols: tuple[tuple[dict[Any, Any], Any], ...] = (
         (uvicorn.config.HTTP_PROTOCOLS, HttpProtocol),

@@ -45,8 +45,8 @@ MISSING: Final = needs("setting 'replicas'", "cluster")
 # Nothing large crosses between processes; this is near the least that Ray starts with.
 _STORE_BYTES: Final = 80 << 20
 # Seconds between two checks whether a replica is warm, and whether its port is free.
-_CHECK_EVERY: Final = 0.1
-_PORT_EVERY: Final = 2.0
+_CHECK_SECONDS: Final = 0.1
+_PORT_CHECK_SECONDS: Final = 2.0
 # Seconds within which the end of a process is noticed.
 _CHECK_PERIOD: Final = 2.0
 # Tries of a replica that cannot start: its model is broken, and stays so.
@@ -99,7 +99,7 @@ class Replica:
             await drain(self._services.admission, self._settings.drain_seconds)
 
 
-class Ending:
+class ShutdownActor:
     """Actor that tells every replica of the end at once. A call of a replica would wait for its streams."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ def _warm_first(app: FastAPI, *beside: Coroutine[Any, Any, None]) -> None:
                 broken = [f"{each.name}: {each.error}" for each in services.states() if each.status in FAILED]
                 if broken or services.speech.front_end == "failed":
                     raise RuntimeError(f"it cannot be made ready: {'; '.join(broken) or 'no text can be read'}")
-                await asyncio.sleep(_CHECK_EVERY)
+                await asyncio.sleep(_CHECK_SECONDS)
             tasks = [asyncio.create_task(each) for each in beside]
             try:
                 yield state
@@ -152,7 +152,7 @@ async def _serve_own_paths(app: ASGIApp, settings: Settings, port: int) -> None:
             if not taken:
                 log.warning("replica's own port %d: %s; waiting until it is free", port, error.strerror)
             taken = True
-            await asyncio.sleep(_PORT_EVERY)
+            await asyncio.sleep(_PORT_CHECK_SECONDS)
     log.info("metrics of this replica: http://%s:%d/metrics", host, port)
 
     async def only_own(scope: Scope, receive: Receive, send: Send) -> None:
@@ -245,7 +245,7 @@ def serve(settings: Settings) -> None:
         ray_serve.start(proxy_location=where, http_options={"host": settings.host, "port": port})
         try:
             deployment = ray_serve.deployment(ray_serve.ingress()(Replica), **options(settings))
-            ending = ray.remote(num_cpus=0, max_concurrency=2 * most + 2)(Ending).remote()
+            ending = ray.remote(num_cpus=0, max_concurrency=2 * most + 2)(ShutdownActor).remote()
             try:
                 ray_serve.run(deployment.bind(settings, ending, secrets.token_bytes(32)), name=NAME, route_prefix="/")
             except RuntimeError:
@@ -260,7 +260,7 @@ def serve(settings: Settings) -> None:
             # The proxy stays until the last replica has gone: streams end through it.
             ray_serve.delete(NAME, _blocking=False)
             while NAME in ray_serve.status().applications:
-                time.sleep(_CHECK_EVERY)
+                time.sleep(_CHECK_SECONDS)
             if settings.ray_address is None:
                 ray_serve.shutdown()
     finally:

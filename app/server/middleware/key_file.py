@@ -22,7 +22,7 @@ from app.engine.admission import Client
 log = logging.getLogger(__name__)
 
 # Seconds for which the file is not looked at again.
-LOOK_EVERY = 1.0
+POLL_SECONDS = 1.0
 # A shorter key could be guessed.
 MIN_KEY = 16
 _SHA256 = "sha256:"
@@ -151,7 +151,7 @@ class KeyFile:
     def keys(self) -> Keys:
         """Return the keys as they are now, or were up to a second ago."""
         now = time.monotonic()
-        if now - self._looked >= LOOK_EVERY:
+        if now - self._looked >= POLL_SECONDS:
             self._looked = now
             version = self._find_version()
             if version != self._version:
@@ -206,7 +206,7 @@ class OpenConnections:
         entry = _Open(task, find, name)
         self._open.add(entry)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)
+            self._timer = asyncio.get_running_loop().call_later(POLL_SECONDS, self._look)
         return entry
 
     def remove(self, entry: _Open) -> None:
@@ -224,4 +224,4 @@ class OpenConnections:
                     entry.revoked = True
                     entry.task.cancel()
         if self._open:
-            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)
+            self._timer = asyncio.get_running_loop().call_later(POLL_SECONDS, self._look)

@@ -13,25 +13,25 @@ from app.recognition.events import LiveOptions
 from app.server.exchange import first_error
 from app.server.schemas import UnicodeText
 
-_MOST_MILLISECONDS: Final = 30_000
+_MAX_MILLISECONDS: Final = 30_000
 # Seconds of silence that end an utterance at the latest, and where its text ends with a sentence.
 _EAGERNESS: Final = {"low": 8.0, "medium": 4.0, "auto": 4.0, "high": 2.0}
 _SENTENCE_PAUSE: Final = 0.5
 _LOGPROBS: Final = "item.input_audio_transcription.logprobs"
 
 
-class Part(BaseModel):
+class ConfigPart(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Pcm(Part):
+class Pcm(ConfigPart):
     """Samples of 16 bits at 24 kHz."""
 
     type: Literal["audio/pcm"] = "audio/pcm"
     rate: Literal[24_000] = 24_000
 
 
-class Telephone(Part):
+class Telephone(ConfigPart):
     """G.711 at 8 kHz."""
 
     type: Literal["audio/pcmu", "audio/pcma"]
@@ -42,14 +42,14 @@ class Telephone(Part):
 AudioFormat = Annotated[Pcm | Telephone, Field(discriminator="type")]
 
 
-class NoiseReduction(Part):
+class NoiseReduction(ConfigPart):
     """Accepted; the recognizers need none."""
 
     type: Literal["near_field", "far_field"] | None = None
     strength: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
 
 
-class Transcription(Part):
+class InputTranscription(ConfigPart):
     """Model and hints. `delay` is accepted, and changes nothing."""
 
     model: UnicodeText | None = None
@@ -60,7 +60,7 @@ class Transcription(Part):
     delay: Literal["minimal", "low", "medium", "high", "xhigh"] | None = None
 
 
-class _Turns(Part):
+class _Turns(ConfigPart):
     # Parameters of answers, which a transcription session does not give.
     create_response: bool | None = None
     interrupt_response: bool | None = None
@@ -71,8 +71,8 @@ class ServerVad(_Turns):
 
     type: Literal["server_vad"] = "server_vad"
     threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5
-    prefix_padding_ms: Annotated[int, Field(ge=0, le=_MOST_MILLISECONDS)] = 300
-    silence_duration_ms: Annotated[int, Field(ge=32, le=_MOST_MILLISECONDS)] = 500
+    prefix_padding_ms: Annotated[int, Field(ge=0, le=_MAX_MILLISECONDS)] = 300
+    silence_duration_ms: Annotated[int, Field(ge=32, le=_MAX_MILLISECONDS)] = 500
     # Accepted; it belongs to answers, too.
     idle_timeout_ms: Annotated[int, Field(ge=0)] | None = None
 
@@ -87,22 +87,22 @@ class SemanticVad(_Turns):
 TurnDetection = Annotated[ServerVad | SemanticVad, Field(discriminator="type")]
 
 
-class AudioInput(Part):
+class AudioInput(ConfigPart):
     """Input of a session."""
 
     format: AudioFormat = Pcm()
-    transcription: Transcription = Transcription()
+    transcription: InputTranscription = InputTranscription()
     noise_reduction: NoiseReduction | None = None
     turn_detection: TurnDetection | None = ServerVad()
 
 
-class Audio(Part):
+class Audio(ConfigPart):
     """Audio of a session: it has no output."""
 
     input: AudioInput = AudioInput()
 
 
-class TranscriptionConfig(Part):
+class TranscriptionConfig(ConfigPart):
     """Configuration of a transcription session, in the shape of `session.update`."""
 
     type: Literal["transcription"] = "transcription"

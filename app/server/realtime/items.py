@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from app.recognition.events import Hypothesis, LiveEvent, SpeechStarted, SpeechStopped, Utterance, UtteranceFailed
+from app.recognition.events import (
+    LiveEvent,
+    LiveHypothesis,
+    LiveUtterance,
+    SpeechStarted,
+    SpeechStopped,
+    UtteranceFailed,
+)
 from app.recognition.transcript import Transcript, logprob_entries
 from app.server.error_responses import note_error
 from app.server.realtime.events import write_event
@@ -45,9 +52,9 @@ class ItemEvents:
                 )
             case SpeechStopped():
                 yield from self._stopped(item, event)
-            case Hypothesis(committed=text):
+            case LiveHypothesis(committed=text):
                 yield from self._delta(item, text)
-            case Utterance():
+            case LiveUtterance():
                 yield from self._completed(item, event)
                 del self._items[event.item]
             case UtteranceFailed(error=error):
@@ -82,7 +89,7 @@ class ItemEvents:
             item.sent = text
             yield write_event(f"{_TRANSCRIPTION}.delta", item_id=item.id, content_index=0, delta=added)
 
-    def _completed(self, item: _Item, event: Utterance) -> Iterator[str]:
+    def _completed(self, item: _Item, event: LiveUtterance) -> Iterator[str]:
         yield from self._delta(item, event.text)
         seconds = event.end - event.start
         found = Transcript("transcribe", event.language, seconds, event.segments)

@@ -20,7 +20,7 @@ from app.errors import InvalidRequestError
 
 PREFIX: Final = "ek_"
 # Characters of a secret: it travels in a header.
-LONGEST: Final = 4_000
+MAX_CHARACTERS: Final = 4_000
 _SIGNATURE: Final = 32
 _KEY: Final = bytearray(secrets.token_bytes(32))
 
@@ -47,7 +47,7 @@ class ClientSecret:
         fields = [self.kind, self.owner, self.session, self.expires_at]
         data = zlib.compress(json.dumps(fields, separators=(",", ":")).encode("utf-8", "replace"), 9)
         value = PREFIX + base64.urlsafe_b64encode(_sign(data) + data).decode().rstrip("=")
-        if len(value) > LONGEST:
+        if len(value) > MAX_CHARACTERS:
             raise InvalidRequestError(
                 "The session is too long for a client secret; send the rest with session.update.", param="session"
             )
@@ -56,7 +56,7 @@ class ClientSecret:
 
 def read_secret(value: str) -> ClientSecret | None:
     """Return the content of a secret of this server that has not expired; None for anything else."""
-    if not value.startswith(PREFIX) or len(value) > LONGEST:
+    if not value.startswith(PREFIX) or len(value) > MAX_CHARACTERS:
         return None
     encoded = value.removeprefix(PREFIX)
     try:

@@ -20,7 +20,7 @@ from app.interpretation.events import Event, Sentence, SentenceDone, SpeechPart,
 from app.interpretation.options import InterpretationOptions, PreparedInterpretation
 from app.interpretation.session import Interpretation
 from app.observability import metrics
-from app.recognition.events import Hypothesis, Utterance, UtteranceFailed
+from app.recognition.events import LiveHypothesis, LiveUtterance, UtteranceFailed
 from app.recognition.languages import spaces_sentences
 from app.server.realtime.dispatch import carry_out
 from app.server.realtime.events import read_audio, write_error, write_event
@@ -121,9 +121,9 @@ class TranslationSocket(InterpretationSocket):
     async def tell(self, event: Event) -> None:
         """Write an event, if the protocol has one for it."""
         match event:
-            case Hypothesis(item=item, committed=text, end=end):
+            case LiveHypothesis(item=item, committed=text, end=end):
                 await self._tell_source(item, text, end, None)
-            case Utterance(item=item, text=text, end=end, language=language):
+            case LiveUtterance(item=item, text=text, end=end, language=language):
                 await self._tell_source(item, text, end, language)
             case UtteranceFailed(error=error):
                 await self.send(write_error(error))

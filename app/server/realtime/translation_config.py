@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from app.engine.catalog import Catalog
 from app.errors import InvalidRequestError
 from app.interpretation.options import InterpretationOptions
-from app.server.realtime.config import NoiseReduction, Part, explain, merged
+from app.server.realtime.config import ConfigPart, NoiseReduction, explain, merged
 from app.server.schemas import UnicodeText
 
 # Language of a session that names none.
@@ -19,33 +19,33 @@ DEFAULT_LANGUAGE: Final = "en"
 _OPENAI: Final = "gpt-"
 
 
-class SourceTranscription(Part):
+class SourceTranscription(ConfigPart):
     """Transcript of the source. The model is that of the session, whatever OpenAI's name is given."""
 
     model: UnicodeText
 
 
-class TranslationInput(Part):
+class TranslationInput(ConfigPart):
     """Input of a session."""
 
     transcription: SourceTranscription | None = None
     noise_reduction: NoiseReduction | None = None
 
 
-class TranslationOutput(Part):
+class TranslationOutput(ConfigPart):
     """Output of a session."""
 
     language: UnicodeText | None = None
 
 
-class TranslationAudio(Part):
+class TranslationAudio(ConfigPart):
     """Audio of a session."""
 
     input: TranslationInput = TranslationInput()
     output: TranslationOutput = TranslationOutput()
 
 
-class TranslationConfig(Part):
+class TranslationConfig(ConfigPart):
     """Configuration of a translation session, in the shape of `session.update`. `model` is set once."""
 
     type: Literal["translation"] = "translation"

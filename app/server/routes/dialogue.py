@@ -14,7 +14,7 @@ from app.server.exchange import JsonRoute
 from app.server.routes.speech import ANSWERS, SpeechResponse, check_text
 from app.server.schemas import DialogueBody, SpeechBody, VoiceReference
 from app.server.state import Services, services
-from app.speech.document import Document, Line, read_dialogue
+from app.speech.document import Line, SpeechDocument, read_dialogue
 from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.variants import MAX_VOICES
 
@@ -96,6 +96,6 @@ class DialogueResponse(SpeechResponse):
                     raise UnknownVoiceError(error.message, param=self._voice_of(number)) from None
         return speakers[self._lines[0].voice]
 
-    async def read(self, speech: PreparedSpeech) -> Document:
+    async def read(self, speech: PreparedSpeech) -> SpeechDocument:
         """Return the lines, with their markup. Raises ServiceError."""
         return await read_dialogue(self.app.speech, self._lines, speech, param=self.text_field)

@@ -18,12 +18,12 @@ from app.interpretation.events import Event, Sentence, SentenceDone, SpeechPart,
 from app.interpretation.options import DETECTION, InterpretationOptions, PreparedInterpretation
 from app.interpretation.session import Interpretation
 from app.observability import metrics
-from app.recognition.events import Hypothesis, SpeechStarted, SpeechStopped, Utterance
+from app.recognition.events import LiveHypothesis, LiveUtterance, SpeechStarted, SpeechStopped
 from app.server.error_responses import note_error
 from app.server.state import services
 from app.server.streaming import interpretation_events as messages
 from app.server.streaming.adapter import FRAME
-from app.server.streaming.events import ErrorDetail, Loading, WordTiming, explain, read_json
+from app.server.streaming.events import Cancel, End, ErrorDetail, Flush, Loading, WordTiming, explain, read_json
 from app.server.streaming.interpretation_socket import InterpretationSocket
 from app.translation.text import codes
 from models.timeline import Timeline
@@ -65,26 +65,26 @@ class InterpretSocket(InterpretationSocket):
             return
         with self.throttle.measure():
             message = _parse(frame, self.app.settings.max_frame_bytes)
-        if isinstance(message, messages.Start):
+        if isinstance(message, messages.InterpretationStart):
             await self._start(message)
             return
         interpretation = self.opened()
-        if self._ending and not isinstance(message, messages.Cancel | messages.Mute):
+        if self._ending and not isinstance(message, Cancel | messages.Mute):
             raise ProtocolError("After 'end' only 'cancel' and 'mute' are accepted.")
         match message:
             case messages.Update():
                 await self._update(message, interpretation)
-            case messages.Flush():
+            case Flush():
                 await self.unless_over(interpretation.commit())
             case messages.Mute(muted=muted):
                 await self.unless_over(interpretation.mute(muted))
-            case messages.Cancel():
+            case Cancel():
                 await self.unless_over(interpretation.drop())
-            case messages.End():
+            case End():
                 await self.finish()
         await self.throttle.wait()
 
-    async def _start(self, start: messages.Start) -> None:
+    async def _start(self, start: messages.InterpretationStart) -> None:
         if self.interpretation is not None:
             raise ProtocolError("The session has started already; 'start' comes once, first.")
         try:
@@ -100,7 +100,7 @@ class InterpretSocket(InterpretationSocket):
         opened.muted = start.muted
         self._partials, self._timestamps = start.partials, start.timestamps
         ready = self._chosen(
-            messages.Ready,
+            messages.InterpretationReady,
             opened,
             input_format=start.input_format,
             input_rate=start.input_rate,
@@ -159,25 +159,25 @@ class InterpretSocket(InterpretationSocket):
         """Return the messages for an event that has no audio: none, or one."""
         match event:
             case SpeechStarted(item, start):
-                return [messages.SpeechStarted(item=item, start=_round(start))]
+                return [messages.SpeechStartedMessage(item=item, start=_round(start))]
             case SpeechStopped(item, end):
-                return [messages.SpeechStopped(item=item, end=_round(end))]
-            case Hypothesis(item, start, end, committed, pending) if self._partials:
+                return [messages.SpeechStoppedMessage(item=item, end=_round(end))]
+            case LiveHypothesis(item, start, end, committed, pending) if self._partials:
                 start, end = _round(start), _round(end)
                 return [messages.Partial(item=item, start=start, end=end, committed=committed, pending=pending)]
-            case Utterance(item, start, end, text, language, warning=warning):
+            case LiveUtterance(item, start, end, text, language, warning=warning):
                 start, end = _round(start), _round(end)
-                found = messages.Utterance(
+                found = messages.UtteranceMessage(
                     item=item, start=start, end=end, text=text, language=language, warning=warning
                 )
                 return [found]
             case Sentence(number, item, text, start, end):
                 start, end = _round(start), _round(end)
-                return [messages.Sentence(number=number, item=item, text=text, start=start, end=end)]
+                return [messages.SentenceMessage(number=number, item=item, text=text, start=start, end=end)]
             case TranslatedPart(number, source, text):
-                return [messages.Translation(number=number, source_text=source, text=text)]
+                return [messages.TranslationMessage(number=number, source_text=source, text=text)]
             case VoiceCloned(model, seconds, None):
-                return [messages.VoiceCloned(model=model, seconds=_round(seconds))]
+                return [messages.VoiceClonedMessage(model=model, seconds=_round(seconds))]
         error = getattr(event, "error", None)
         return [] if error is None else [_error(error, fatal=False, item=getattr(event, "item", None))]
 
@@ -197,7 +197,7 @@ class InterpretSocket(InterpretationSocket):
                 )
                 for word in chunk.words
             )
-        message = messages.Chunk(
+        message = messages.InterpretationChunk(
             sequence=self._sequence,
             number=part.number,
             text=chunk.text,
@@ -216,7 +216,7 @@ class InterpretSocket(InterpretationSocket):
     async def tell_end(self) -> None:
         """Write that everything is interpreted."""
         heard = self.opened().clock.position
-        done = messages.Done(
+        done = messages.InterpretationDone(
             sentences=self._sentences, input_duration=_round(heard), audio_duration=_round(self._audio_seconds)
         )
         await self.send(done.model_dump_json())
@@ -239,7 +239,7 @@ def _parse(frame: str | bytes, limit: int) -> BaseModel:
     return message
 
 
-def _options(start: messages.Start) -> InterpretationOptions:
+def _options(start: messages.InterpretationStart) -> InterpretationOptions:
     return InterpretationOptions(
         target=start.target,
         source=start.source,
@@ -272,9 +272,9 @@ def _updated(prepared: PreparedInterpretation, update: messages.Update) -> Inter
     return replace(prepared.options, **given)
 
 
-def _done(event: SentenceDone) -> messages.SentenceDone:
+def _done(event: SentenceDone) -> messages.SentenceDoneMessage:
     timeline = event.timeline
-    return messages.SentenceDone(
+    return messages.SentenceDoneMessage(
         number=event.number,
         ending=event.ending,
         latency={point: _round(seconds) for point, seconds in event.latency.items()},
@@ -285,9 +285,9 @@ def _done(event: SentenceDone) -> messages.SentenceDone:
     )
 
 
-def _error(error: ServiceError, *, fatal: bool, item: int | None = None) -> messages.Error:
+def _error(error: ServiceError, *, fatal: bool, item: int | None = None) -> messages.InterpretationError:
     note_error(error.code, error.status)
-    return messages.Error(error=ErrorDetail.model_validate(error.body()), fatal=fatal, item=item)
+    return messages.InterpretationError(error=ErrorDetail.model_validate(error.body()), fatal=fatal, item=item)
 
 
 def _round(seconds: float) -> float:

@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from app.errors import ServiceError, storage_error
-from app.jobs.service import LOOK_EVERY, JobService
+from app.jobs.service import POLL_SECONDS, JobService
 from app.jobs.types import Job, JobFile
 from app.server.exchange import COMMENT_SECONDS, ClientGoneError, until_gone
 from app.server.forms import read_form
@@ -217,7 +217,7 @@ class JobEvents(Response):
                 quiet = loop.time()
                 await send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
             await asyncio.sleep(_EVENT_SECONDS)
-            await self._jobs.changed(version, LOOK_EVERY)
+            await self._jobs.changed(version, POLL_SECONDS)
             version = self._jobs.version
             self._job = await self._jobs.follow(self._job.id)
 

@@ -30,7 +30,7 @@ from app.server.audio_response import Reply, ReplyForm, negotiate
 from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import SpeechBody
 from app.server.state import Services, services
-from app.speech.document import Document, read_document
+from app.speech.document import SpeechDocument, read_document
 from app.speech.instructions import Instructions
 from app.speech.sentence import SpokenChunk
 from app.speech.service import PreparedSpeech, SpeechOptions
@@ -163,7 +163,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         """Return the voice of the request. Raises ServiceError."""
         return await self.app.speech.prepare(options, self.timeline, self.progress())
 
-    async def read(self, speech: PreparedSpeech) -> Document:
+    async def read(self, speech: PreparedSpeech) -> SpeechDocument:
         """Return the text, with its markup. Raises ServiceError."""
         body = self._body
         return await read_document(self.app.speech, body.input, speech, body.input_type, param=self.text_field)

@@ -27,10 +27,10 @@ MAX_FIELD_BYTES = 65_536
 # A JSON body is in memory as a whole.
 MAX_JSON_BYTES = 32 << 20
 # Characters of base64 that are decoded at once: a multiple of four.
-_BASE64_PIECE = 1 << 16
+_BASE64_CHUNK = 1 << 16
 # A JSON body may be large, as it has the recording; what else is in it is little.
 _MAX_CONTAINERS, _MAX_VALUES = 1_000, 20_000
-_MOST_MILLISECONDS = 60_000
+_MAX_MILLISECONDS = 60_000
 _NAME = re.compile(r"(\w{1,40})(?:\[(\w{0,40})\])?", re.ASCII)
 _SPEAKERS = "Speakers are not told apart here"
 
@@ -41,8 +41,8 @@ class _Chunking(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     type: Literal["auto", "server_vad"]
-    prefix_padding_ms: Annotated[int, Field(ge=0, le=_MOST_MILLISECONDS)] = round(SPEECH.padding * 1_000)
-    silence_duration_ms: Annotated[int, Field(ge=32, le=_MOST_MILLISECONDS)] = round(SPEECH.min_silence * 1_000)
+    prefix_padding_ms: Annotated[int, Field(ge=0, le=_MAX_MILLISECONDS)] = round(SPEECH.padding * 1_000)
+    silence_duration_ms: Annotated[int, Field(ge=32, le=_MAX_MILLISECONDS)] = round(SPEECH.min_silence * 1_000)
     threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = SPEECH.threshold
 
     @property
@@ -75,8 +75,8 @@ _CHUNKING_SCHEMA = {
             "required": ["type"],
             "properties": {
                 "type": {"type": "string", "enum": ["auto", "server_vad"]},
-                "prefix_padding_ms": {"type": "integer", "minimum": 0, "maximum": _MOST_MILLISECONDS},
-                "silence_duration_ms": {"type": "integer", "minimum": 32, "maximum": _MOST_MILLISECONDS},
+                "prefix_padding_ms": {"type": "integer", "minimum": 0, "maximum": _MAX_MILLISECONDS},
+                "silence_duration_ms": {"type": "integer", "minimum": 32, "maximum": _MAX_MILLISECONDS},
                 "threshold": {"type": "number", "minimum": 0, "maximum": 1},
             },
         },
@@ -268,7 +268,7 @@ def read_json_fields(body: bytes, task: RecognitionTask) -> TranslationForm:
 def _from_base64(text: str) -> bytes:
     """Return the bytes of base64, a piece at a time: other threads run meanwhile. Raises InvalidRequestError."""
     try:
-        pieces = [text[start : start + _BASE64_PIECE] for start in range(0, len(text), _BASE64_PIECE)]
+        pieces = [text[start : start + _BASE64_CHUNK] for start in range(0, len(text), _BASE64_CHUNK)]
         if any(piece.endswith("=") for piece in pieces[:-1]):
             raise ValueError("padding in the middle")
         return b"".join(binascii.a2b_base64(piece, strict_mode=True) for piece in pieces)

@@ -13,9 +13,9 @@ from app.server.exchange import StreamExchange
 from app.server.schemas import (
     AlternativeEntry,
     Detected,
-    DoneEvent,
     SentenceEvent,
     TranslateBody,
+    TranslationDoneEvent,
     TranslationEntry,
     TranslationReply,
     TranslationUsage,
@@ -99,7 +99,7 @@ class StreamedTranslation(TranslationExchange):
             await self.send_event(sentence_event(sentence).model_dump_json())
         texts = await stream.texts()
         self.timeline.finish()
-        done = DoneEvent(
+        done = TranslationDoneEvent(
             model=self.plan.route.model,
             translations=entries(self.plan, texts),
             usage=usage(stream.volume),

@@ -11,7 +11,7 @@ const KEPT = 301;
 const SHOWN = 120;
 const REQUESTS = 15;
 // Stages of a request that are named under its bar.
-const SLOWEST = 3;
+const MAX_STAGES = 3;
 // A listener does not notice a shorter wait; it is an edge of nightingale_underrun_seconds.
 const GAP = 0.05;
 
@@ -132,7 +132,7 @@ function showRequests(requests) {
   $("longest").textContent = duration(longest);
   $("no-requests").hidden = chosen.length > 0;
   $("requests").replaceChildren(...chosen.map((request) => {
-    const slowest = Object.entries(request.stages).sort((a, b) => b[1] - a[1]).slice(0, SLOWEST);
+    const slowest = Object.entries(request.stages).sort((a, b) => b[1] - a[1]).slice(0, MAX_STAGES);
     return h("li", { class: request.outcome },
       h("div", { class: "title" },
         h("b", {}, request.outcome === "ok" ? duration(request.first_audio ?? request.total) : request.outcome),

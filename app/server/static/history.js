@@ -2,9 +2,9 @@
 import { $, duration, h } from "./dom.js";
 import { dress, icon } from "./icons.js";
 
-const MOST = 10;
+const MAX_ENTRIES = 10;
 // Samples, of all entries together: about ten minutes.
-const MOST_SAMPLES = 600 * 24_000;
+const MAX_SAMPLES = 600 * 24_000;
 
 const entries = [];
 let on = { play() {}, download() {} };
@@ -20,7 +20,7 @@ const size = ({ pieces }) => pieces.reduce((sum, piece) => sum + piece.length, 0
 export function remember(result) {
   if (!result.pieces.length) return;
   entries.unshift(result);
-  while (entries.length > MOST || (entries.length > 1 && entries.reduce((sum, entry) => sum + size(entry), 0) > MOST_SAMPLES)) entries.pop();
+  while (entries.length > MAX_ENTRIES || (entries.length > 1 && entries.reduce((sum, entry) => sum + size(entry), 0) > MAX_SAMPLES)) entries.pop();
   // The only one is in the player.
   $("history").hidden = entries.length < 2;
   $("history-list").replaceChildren(...entries.map((entry) => {

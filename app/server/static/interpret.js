@@ -10,7 +10,7 @@ import { Player } from "./player.js";
 // Bytes that may wait to be sent: a server that is that far behind will not catch up.
 const BEHIND = 4_000_000;
 // Sentences that stay on the page.
-const MOST_SENTENCES = 200;
+const MAX_SENTENCES = 200;
 
 let session = null;
 
@@ -69,7 +69,7 @@ class Session {
     const entry = h("li", {}, h("p", { class: "quiet source" }, text), target);
     this.sentences.set(number, { entry, target });
     $("said").append(entry);
-    while ($("said").children.length > MOST_SENTENCES) $("said").firstChild.remove();
+    while ($("said").children.length > MAX_SENTENCES) $("said").firstChild.remove();
     entry.scrollIntoView({ block: "nearest" });
   }
 

@@ -1,7 +1,7 @@
 // The microphone: 16-bit samples of one channel, as they are heard.
 
 // Hz that the server takes at most.
-const MOST = 48_000;
+const MAX_RATE = 48_000;
 
 export class Microphone {
   /** Ask for the microphone. Throws an error object with words for people. */
@@ -13,9 +13,9 @@ export class Microphone {
       const audio = { channelCount: 1, echoCancellation: true, noiseSuppression: true };
       const stream = await navigator.mediaDevices.getUserMedia({ audio });
       let context = new AudioContext();
-      if (context.sampleRate > MOST) {
+      if (context.sampleRate > MAX_RATE) {
         context.close();
-        context = new AudioContext({ sampleRate: MOST });
+        context = new AudioContext({ sampleRate: MAX_RATE });
       }
       await context.audioWorklet.addModule("/web/recorder.js");
       return new Microphone(stream, context);

@@ -5,7 +5,7 @@ import { words } from "./errors.js";
 
 // Milliseconds without a change of the text before the server is asked.
 const PAUSE = 400;
-const MOST = 100;
+const MAX_WORDS = 100;
 
 let latest = () => ({});
 let timer = 0;
@@ -57,7 +57,7 @@ async function ask() {
   try {
     const { tokens } = await whenLoaded(() => getJson("/v1/phonemes", options), () => !own.signal.aborted);
     const found = rewritten(tokens);
-    show(found.slice(0, MOST), found.length > MOST ? `The first ${MOST} of ${found.length}.` : found.length ? "" : "Every word is said as it is written.");
+    show(found.slice(0, MAX_WORDS), found.length > MAX_WORDS ? `The first ${MAX_WORDS} of ${found.length}.` : found.length ? "" : "Every word is said as it is written.");
   } catch (error) {
     if (!own.signal.aborted) show([], words(error));
   }

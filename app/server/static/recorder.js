@@ -1,12 +1,12 @@
 // Runs beside the page, in the thread of audio: hands over what the microphone hears, 16-bit samples in pieces.
 
 // Seconds of a piece.
-const PIECE = 0.1;
+const CHUNK_SECONDS = 0.1;
 
 class Recorder extends AudioWorkletProcessor {
   constructor() {
     super();
-    this.piece = new Int16Array(Math.round(PIECE * sampleRate));
+    this.piece = new Int16Array(Math.round(CHUNK_SECONDS * sampleRate));
     this.count = 0;
   }
 

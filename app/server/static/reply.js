@@ -2,7 +2,7 @@
 import { bytes, duration, h } from "./dom.js";
 
 // Characters of a text; more of them make a page slow.
-const MOST = 20_000;
+const MAX_CHARACTERS = 20_000;
 const PLAYABLE = /^audio\/(wav|x-wav|mpeg|mp3|ogg|opus|flac|aac|mp4)/;
 
 /** A player for `sound`, a blob. Its address is given back when another answer takes its place. */
@@ -32,7 +32,7 @@ export async function showReply(place, reply, started) {
 
 const ending = (kind) => ({ "audio/mpeg": "mp3", "audio/ogg": "ogg", "audio/flac": "flac", "audio/aac": "aac" })[kind.split(";")[0]] ?? (kind.includes("wav") ? "wav" : "raw");
 
-export const cut = (text) => (text.length > MOST ? `${text.slice(0, MOST)}\n… (${bytes(text.length)} in all)` : text);
+export const cut = (text) => (text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}\n… (${bytes(text.length)} in all)` : text);
 
 function indented(text) {
   try {

@@ -2,7 +2,7 @@
 import { protocols, renewed } from "./key.js";
 
 // Well below the server's limit on a frame, even where each character takes four bytes.
-const PIECE = 8000;
+const CHUNK_CHARACTERS = 8000;
 
 /** Speak `text` with the options of `start`. `on` has loading, ready, warning, chunk, audio(Float32Array),
  * done, error({message, code, request_id}). */
@@ -43,7 +43,7 @@ export class SpeechStream {
     if (event.type === "ready") {
       this.on.ready(event);
       // Not between the halves of a surrogate pair.
-      for (const piece of text.match(new RegExp(`[^]{1,${PIECE}}(?<![\\ud800-\\udbff])`, "g")) ?? []) {
+      for (const piece of text.match(new RegExp(`[^]{1,${CHUNK_CHARACTERS}}(?<![\\ud800-\\udbff])`, "g")) ?? []) {
         this.send({ type: "text", text: piece });
       }
       this.send({ type: "flush" });

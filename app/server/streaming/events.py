@@ -76,19 +76,19 @@ class Text(Message):
 
 
 class Flush(Message):
-    """Order to speak the rest of the text. `done` answers it. Text after it begins a new stream of audio."""
+    """Order to end the sentence now, and to speak the rest of the text, which `done` answers; then a new set begins."""
 
     type: Literal["flush"]
 
 
 class Cancel(Message):
-    """Order to drop all audio that was not sent. A `done` with `cancelled` answers it."""
+    """Order to drop what was not sent. `done` with `cancelled`, or `sentence_done` of each sentence, answers it."""
 
     type: Literal["cancel"]
 
 
 class End(Message):
-    """Order to flush, then close."""
+    """Order to flush, then say `done` and close."""
 
     type: Literal["end"]
 

@@ -13,7 +13,7 @@ from app.audio.resample import MAX_RATE, MIN_RATE
 from app.interpretation.events import Ending, Reached
 from app.interpretation.options import MAX_DELAY, MAX_SPEED, PAUSE
 from app.server.schemas import SamplingFields, Seed, Speed, UnicodeText
-from app.server.streaming.events import ErrorDetail, Loading, Message, WordTiming
+from app.server.streaming.events import Cancel, End, ErrorDetail, Flush, Loading, Message, WordTiming
 
 MAX_KEYWORDS = 100
 
@@ -29,7 +29,7 @@ class Target(Message):
     speed: Speed | None = None
 
 
-class Start(SamplingFields, Message):
+class InterpretationStart(SamplingFields, Message):
     """First message. `target` is the language to speak; `source` what is spoken, detected by default.
 
     `input_format` and `input_rate` (Hz): the audio that is sent, mono samples of 16 bits, or of G.711. `format` and
@@ -75,12 +75,6 @@ class Update(Target):
     type: Literal["update"]
 
 
-class Flush(Message):
-    """Order to end the sentence now."""
-
-    type: Literal["flush"]
-
-
 class Mute(Message):
     """Order to speak nothing from now on, and to drop what waits to be spoken, or to speak again. Text goes on."""
 
@@ -88,20 +82,8 @@ class Mute(Message):
     muted: StrictBool = True
 
 
-class Cancel(Message):
-    """Order to drop the sentences that are not spoken yet. Each is answered by a `sentence_done`."""
-
-    type: Literal["cancel"]
-
-
-class End(Message):
-    """Order to interpret the rest, say `done` and close."""
-
-    type: Literal["end"]
-
-
-Incoming = Annotated[Start | Update | Flush | Mute | Cancel | End, Field(discriminator="type")]
-INCOMING: TypeAdapter[Start | Update | Flush | Mute | Cancel | End] = TypeAdapter(Incoming)
+Incoming = Annotated[InterpretationStart | Update | Flush | Mute | Cancel | End, Field(discriminator="type")]
+INCOMING: TypeAdapter[InterpretationStart | Update | Flush | Mute | Cancel | End] = TypeAdapter(Incoming)
 
 
 class Chosen(Message):
@@ -120,7 +102,7 @@ class Chosen(Message):
     watermark: Literal["perth", "none"] = "none"
 
 
-class Ready(Chosen):
+class InterpretationReady(Chosen):
     """Answer to `start`: the options in use. Audio may be sent now."""
 
     type: Literal["ready"] = "ready"
@@ -135,7 +117,7 @@ class Updated(Chosen):
     type: Literal["updated"] = "updated"
 
 
-class VoiceCloned(Message):
+class VoiceClonedMessage(Message):
     """The sentences that follow are spoken by `model` in the voice of who speaks, made of `seconds` of speech."""
 
     type: Literal["voice_cloned"] = "voice_cloned"
@@ -143,7 +125,7 @@ class VoiceCloned(Message):
     seconds: float
 
 
-class SpeechStarted(Message):
+class SpeechStartedMessage(Message):
     """Somebody speaks since `start`. `item` counts utterances."""
 
     type: Literal["speech_started"] = "speech_started"
@@ -151,7 +133,7 @@ class SpeechStarted(Message):
     start: float
 
 
-class SpeechStopped(Message):
+class SpeechStoppedMessage(Message):
     """The utterance has ended at `end`."""
 
     type: Literal["speech_stopped"] = "speech_stopped"
@@ -170,7 +152,7 @@ class Partial(Message):
     pending: str
 
 
-class Utterance(Message):
+class UtteranceMessage(Message):
     """Whole text of an utterance, and the code of the language that was spoken. `warning`: why text was left out."""
 
     type: Literal["utterance"] = "utterance"
@@ -182,7 +164,7 @@ class Utterance(Message):
     warning: str | None = None
 
 
-class Sentence(Message):
+class SentenceMessage(Message):
     """Sentence that is translated next. `number` counts sentences."""
 
     type: Literal["sentence"] = "sentence"
@@ -193,7 +175,7 @@ class Sentence(Message):
     end: float
 
 
-class Translation(Message):
+class TranslationMessage(Message):
     """Translation of a sentence, or of a part of it: several of one `number` follow each other."""
 
     type: Literal["translation"] = "translation"
@@ -202,7 +184,7 @@ class Translation(Message):
     text: str
 
 
-class Chunk(Message):
+class InterpretationChunk(Message):
     """Description of the binary frames that follow. `words` only with `timestamps`.
 
     `start` is the time at which a player begins it, in seconds since the first sample that was sent: never before the
@@ -219,7 +201,7 @@ class Chunk(Message):
     words: tuple[WordTiming, ...] | None = None
 
 
-class SentenceDone(Message):
+class SentenceDoneMessage(Message):
     """End of a sentence, whose audio is whole. `latency`: seconds from its spoken end to its text, translation, audio.
 
     `delay`: seconds from its spoken end to the beginning of its audio in a player; null: it has none. `stages` maps a
@@ -236,7 +218,7 @@ class SentenceDone(Message):
     error: ErrorDetail | None = None
 
 
-class Done(Message):
+class InterpretationDone(Message):
     """End of everything, after `end`. `input_duration`, `audio_duration`: seconds that were heard, and spoken."""
 
     type: Literal["done"] = "done"
@@ -245,7 +227,7 @@ class Done(Message):
     audio_duration: float
 
 
-class Error(Message):
+class InterpretationError(Message):
     """Error. Where it is `fatal`, the socket closes next."""
 
     type: Literal["error"] = "error"
@@ -256,16 +238,16 @@ class Error(Message):
 
 Outgoing = (
     Loading
-    | Ready
+    | InterpretationReady
     | Updated
-    | SpeechStarted
-    | SpeechStopped
+    | SpeechStartedMessage
+    | SpeechStoppedMessage
     | Partial
-    | Utterance
-    | Sentence
-    | Translation
-    | Chunk
-    | SentenceDone
-    | Done
-    | Error
+    | UtteranceMessage
+    | SentenceMessage
+    | TranslationMessage
+    | InterpretationChunk
+    | SentenceDoneMessage
+    | InterpretationDone
+    | InterpretationError
 )

@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from app.audio.encoders import Encoder, Format, make_encoder
+from app.audio.encoders import Format, StreamEncoder, make_encoder
 from app.audio.samples import SampleCoding, SampleReader
 from app.audio.vad import SAMPLE_RATE
 from app.engine.model_loader import ModelState
@@ -36,7 +36,7 @@ class _Voice:
 
     number: int
     stream: SpeechStream
-    encoder: Encoder
+    encoder: StreamEncoder
 
 
 class InterpretationSocket(SocketLoop):

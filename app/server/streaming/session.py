@@ -41,7 +41,7 @@ from app.server.streaming.effects import (
 )
 from app.speech.document import InputType
 from app.speech.sentence import SpokenChunk
-from app.speech.verifier import Report
+from app.speech.verifier import VerificationReport
 from app.ssml.source import DetectedText, SsmlText
 from app.text.errors import MarkupError
 from app.translation.text import codes
@@ -53,7 +53,7 @@ SLICE_CHARACTERS = 1_000
 MAX_SETS = 16
 
 
-class State(Enum):
+class SessionState(Enum):
     """State of a session."""
 
     NEW = "new"
@@ -72,7 +72,7 @@ class StreamSession:
     def __init__(
         self, *, max_characters: int, max_frame_bytes: int, charge: Callable[[int], None] = lambda characters: None
     ) -> None:
-        self.state = State.NEW
+        self.state = SessionState.NEW
         self._max_characters = max_characters
         self._max_frame_bytes = max_frame_bytes
         self._charge = charge
@@ -97,7 +97,7 @@ class StreamSession:
     @property
     def has_rest(self) -> bool:
         """Whether a part of the last text is not read yet."""
-        return self.state is not State.CLOSED and self._taken < len(self._rest)
+        return self.state is not SessionState.CLOSED and self._taken < len(self._rest)
 
     @property
     def busy(self) -> bool:
@@ -106,7 +106,7 @@ class StreamSession:
 
     def receive(self, frame: str | bytes, now: float = 0.0) -> list[Effect]:
         """Handle a frame of the client that came at `now` seconds."""
-        if self.state is State.CLOSED:
+        if self.state is SessionState.CLOSED:
             return []
         try:
             message = self._parse(frame)
@@ -116,7 +116,7 @@ class StreamSession:
 
     def accept(self, message: BaseModel, now: float = 0.0) -> list[Effect]:
         """Handle a message. The adapters of other protocols make it from their own frames."""
-        if self.state is State.CLOSED:
+        if self.state is SessionState.CLOSED:
             return []
         try:
             return self._handle(message, now)
@@ -128,18 +128,18 @@ class StreamSession:
 
         `source`: language of a text that is to be translated. `ignored`: words of `start` that change nothing.
         """
-        self.state = State.OPEN
+        self.state = SessionState.OPEN
         self._languages = (ready.lang, None) if ready.translate_to is None else (source or "en", ready.translate_to)
         self._source = self._new_source()
         return [Send(ready), *self._warn(ignored, "'start'")]
 
     def next_deadline(self) -> float | None:
         """Return the time at which `tick` is due unless a frame comes first; None: it is not due."""
-        return self._source.next_deadline() if self.state is State.OPEN else None
+        return self._source.next_deadline() if self.state is SessionState.OPEN else None
 
     def tick(self, now: float) -> list[Effect]:
         """Speak the text that is complete at `now`, because nothing followed it."""
-        return self._speak(self._source.tick(now)) if self.state is State.OPEN else []
+        return self._speak(self._source.tick(now)) if self.state is SessionState.OPEN else []
 
     def queued(self, seconds: float, now: float) -> None:
         """Note that the client has `seconds` of audio left to play at `now`."""
@@ -172,7 +172,9 @@ class StreamSession:
         self._set_chunks += 1
         return [Send(message)]
 
-    def finished(self, timeline: Timeline, report: Report | None = None, ignored: tuple[str, ...] = ()) -> list[Effect]:
+    def finished(
+        self, timeline: Timeline, report: VerificationReport | None = None, ignored: tuple[str, ...] = ()
+    ) -> list[Effect]:
         """Answer the oldest set, whose last byte was sent, with the `report` of its verification.
 
         `ignored` are the marks of its text that changed nothing.
@@ -185,19 +187,19 @@ class StreamSession:
 
     def fail(self, error: ServiceError) -> list[Effect]:
         """End the session with an error."""
-        if self.state is State.CLOSED:
+        if self.state is SessionState.CLOSED:
             return []
-        self.state = State.CLOSED
+        self.state = SessionState.CLOSED
         self._unanswered.clear()
         return [Drop(), Send(_error(error, fatal=True)), Close(error.close_code, error.message)]
 
     def drain(self, now: float = 0.0) -> list[Effect]:
         """Speak the text that came, then close: the server shuts down."""
-        if self.state is State.CLOSED:
+        if self.state is SessionState.CLOSED:
             return []
         error = DrainingError("The server is shutting down.")
         self._closing = [Send(_error(error, fatal=True)), Close(error.close_code, error.message)]
-        return self._end(now) if self.state is not State.ENDING else []
+        return self._end(now) if self.state is not SessionState.ENDING else []
 
     def _parse(self, frame: str | bytes) -> BaseModel:
         data = events.read_json(frame, self._max_frame_bytes)
@@ -208,17 +210,17 @@ class StreamSession:
 
     def _handle(self, message: BaseModel, now: float) -> list[Effect]:
         if isinstance(message, events.Start):
-            if self.state is not State.NEW:
+            if self.state is not SessionState.NEW:
                 raise ProtocolError("The session has started already; 'start' comes once, first.")
             self._timestamps = message.timestamps
             self._input = message.input
             self._anticipate = message.anticipate
             return [Prepare(message)]
-        if self.state is State.NEW:
+        if self.state is SessionState.NEW:
             raise ProtocolError("The first message must be 'start'.")
         if isinstance(message, events.Cancel):
             return self._cancel()
-        if self.state is State.ENDING:
+        if self.state is SessionState.ENDING:
             raise ProtocolError("After 'end' only 'cancel' is accepted.")
         if isinstance(message, events.Text):
             return self._receive_text(message.text, now)
@@ -348,9 +350,9 @@ class StreamSession:
 
     def _end(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        if self._pending or (self.state is State.OPEN and not self._text_came and self._client_ends):
+        if self._pending or (self.state is SessionState.OPEN and not self._text_came and self._client_ends):
             effects = self._flush(now)
-        self.state = State.ENDING
+        self.state = SessionState.ENDING
         return effects + self._close_if_done()
 
     @property
@@ -365,12 +367,12 @@ class StreamSession:
         return [answer, *self._close_if_done()]
 
     def _close_if_done(self) -> list[Effect]:
-        if self.state is not State.ENDING or self._unanswered:
+        if self.state is not SessionState.ENDING or self._unanswered:
             return []
-        self.state = State.CLOSED
+        self.state = SessionState.CLOSED
         return list(self._closing)
 
-    def _done(self, timeline: Timeline, report: Report | None) -> events.Done:
+    def _done(self, timeline: Timeline, report: VerificationReport | None) -> events.Done:
         return events.Done(
             chunks=self._set_chunks,
             audio_duration=round(timeline.audio_seconds, 6),

@@ -68,7 +68,7 @@ def parent_tag(tag: str | None) -> str | None:
     return tag
 
 
-class Lexicon:
+class EnglishLexicon:
     """Words of one accent. Reading is thread-safe. Loading takes about 0.2 s."""
 
     def __init__(self, *, british: bool) -> None:
@@ -234,16 +234,16 @@ class Lexicon:
         return None
 
 
-_FUNCTION_WORDS: Final[dict[str, Callable[[Lexicon, _Use], str | None]]] = {
-    "a": Lexicon._a,
-    "am": Lexicon._am,
-    "an": Lexicon._an,
-    "i": Lexicon._i,
-    "by": Lexicon._by,
-    "to": Lexicon._to,
-    "in": Lexicon._in,
-    "the": Lexicon._the,
-    "used": Lexicon._used,
+_FUNCTION_WORDS: Final[dict[str, Callable[[EnglishLexicon, _Use], str | None]]] = {
+    "a": EnglishLexicon._a,
+    "am": EnglishLexicon._am,
+    "an": EnglishLexicon._an,
+    "i": EnglishLexicon._i,
+    "by": EnglishLexicon._by,
+    "to": EnglishLexicon._to,
+    "in": EnglishLexicon._in,
+    "the": EnglishLexicon._the,
+    "used": EnglishLexicon._used,
 }
 """Rules of words whose sound depends on their neighbors. A rule returns phonemes, or None if the lexicon decides."""
 
@@ -286,6 +286,6 @@ def _read_lexicon(name: str) -> WordTable:
 
 
 @lru_cache(maxsize=2)
-def get_lexicon(*, british: bool) -> Lexicon:
+def get_lexicon(*, british: bool) -> EnglishLexicon:
     """Return the lexicon of an accent, loading it once."""
-    return Lexicon(british=british)
+    return EnglishLexicon(british=british)

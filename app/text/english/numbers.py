@@ -9,7 +9,7 @@ from typing import Final
 from num2words import num2words
 
 # Longer numbers are read digit by digit.
-LONGEST_CARDINAL: Final = 15
+MAX_CARDINAL_DIGITS: Final = 15
 _WORD: Final = re.compile(r"[a-z]+")
 
 
@@ -27,7 +27,7 @@ def _words(spoken: str, *, british: bool) -> list[str]:
 def cardinal(digits: str, *, british: bool) -> list[str]:
     """Return "1,234" as words. Ignore commas. Read a long number, or one with a leading zero, digit by digit."""
     plain = digits.replace(",", "")
-    if len(plain) > LONGEST_CARDINAL or (len(plain) > 1 and int(plain[0]) == 0):
+    if len(plain) > MAX_CARDINAL_DIGITS or (len(plain) > 1 and int(plain[0]) == 0):
         return one_by_one(plain)
     return _words(_spoken(int(plain), "cardinal"), british=british)
 
@@ -50,7 +50,7 @@ def telephone(digits: str, *, british: bool) -> list[str]:
 def ordinal(digits: str, *, british: bool) -> list[str]:
     """Return "21" as "twenty first"."""
     plain = digits.replace(",", "")
-    if len(plain) > LONGEST_CARDINAL:
+    if len(plain) > MAX_CARDINAL_DIGITS:
         return one_by_one(plain)
     return _words(_spoken(int(plain), "ordinal"), british=british)
 

@@ -310,7 +310,9 @@ def read_number(context: NormalizerContext, text: str, start: int, end: int) -> 
         context.say(numbers.year(text, british=context.british), start, end)
     elif text in ("1", "2", "3") and _BOOK_NUMBER.match(context.text, end):
         context.say(numbers.ordinal(text, british=context.british), start, end)
-    elif text.isdecimal() and len(text) >= 10 and not (text.endswith("000") and len(text) <= numbers.LONGEST_CARDINAL):
+    elif (
+        text.isdecimal() and len(text) >= 10 and not (text.endswith("000") and len(text) <= numbers.MAX_CARDINAL_DIGITS)
+    ):
         for i, digit in enumerate(text):  # a span for each, so that a long one can be cut
             context.say(numbers.one_by_one(digit), start + i, start + i + 1)
     else:

@@ -28,7 +28,7 @@ VERSION: Final = (
 )
 _PROTOCOL: Final = re.compile(r"https?://")
 _PARTS: Final = re.compile(r"\d+|[^\W\d_]+|[^\w\s]|_")
-_LONGEST: Final = 4  # digits that are read as one number
+_MAX_DIGITS: Final = 4  # digits that are read as one number
 
 
 def words(text: str, signs: Mapping[str, str], numbers: Numbers) -> str:
@@ -36,7 +36,7 @@ def words(text: str, signs: Mapping[str, str], numbers: Numbers) -> str:
     said = []
     for part in _PARTS.findall(_PROTOCOL.sub("", text)):
         if part.isdecimal():
-            plain = len(part) <= _LONGEST and (part[0] != "0" or len(part) == 1)
+            plain = len(part) <= _MAX_DIGITS and (part[0] != "0" or len(part) == 1)
             said.append(numbers.cardinal(int(part)) if plain else numbers.digits(part))
         elif part in signs:
             said.append(signs[part])

@@ -24,7 +24,7 @@ NUMBER: Final = (
 )
 _SPACED: Final = r"(?:\d{1,3}(?:[ .\u00a0\u202f]\d{3})+(?!\d)(?:,\d+)?|\d+(?:[.,]\d+)?)"
 _GAP: Final = r"[ \u00a0\u202f]?"
-_LONGEST: Final = 15  # digits that are read as one number
+_MAX_DIGITS: Final = 15  # digits that are read as one number
 _SEPARATORS: Final = str.maketrans("", "", " .\u00a0\u202f")
 
 
@@ -175,7 +175,7 @@ class WrittenForms:
         if not comma and not re.fullmatch(r"\d{1,3}(?:[ .\u00a0\u202f]\d{3})+", number):
             plain, comma, fraction = number.partition(".")
         whole = plain.translate(_SEPARATORS)
-        if len(whole) > _LONGEST:
+        if len(whole) > _MAX_DIGITS:
             return numbers.digits(whole)
         value = int(whole)
         leading = whole[0] == "0" and len(whole) > 1
@@ -260,7 +260,7 @@ class WrittenForms:
 
     def _range(self, match: re.Match[str]) -> str | None:
         first, last, unit = match["r1"], match["r2"], match["ru"]
-        if max(len(first), len(last)) > _LONGEST:
+        if max(len(first), len(last)) > _MAX_DIGITS:
             return None
         words = self._words
         if _value(first) >= _value(last):

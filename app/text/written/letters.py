@@ -38,7 +38,7 @@ PATTERNS: Final = {
 _RUNS: Final = re.compile(r"\d+|[^\W\d_]")
 LOWERED: Final = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 """Subscript digits to plain ones."""
-_LONGEST: Final = 4  # digits of a code that are read as one number
+_MAX_DIGITS: Final = 4  # digits of a code that are read as one number
 # Words of these languages are syllables of a beginning, vowels and an end; at the end of a word there may be more.
 _VOWELS: Final = "aeiouyàâäáãéèêëíìïîóòôõöúùûüœæ"
 _BEGINNING: Final = r"(?:[bcdfgptv][rl]|qu|ch|ph|th|gn|ll|s[bcdfglmnpqtv]r?|ps|[a-zñç])?"
@@ -48,7 +48,7 @@ _END: Final = (
     r"|[nr]gt?s?|ux|xt|ff|tt|pp|[tnrl]z)?"
 )
 _SPEAKABLE: Final = re.compile(rf"(?:{_BEGINNING}[{_VOWELS}]{{1,4}}{_INSIDE})+{_END}")
-_SAID: Final = word_set("USP INPS UNAM ASL")
+_READ_AS_WORDS: Final = word_set("USP INPS UNAM ASL")
 """Acronyms that could be spelled, but are not."""
 _SPELLED: Final = word_set(
     "ICMS IPTU IPVA INSS FGTS PSOE ONG ONGS RER OMS UEFA CEE CSIC OVH USA EUA CHU UTI IBGE IPI ISS AOC IUT UMP IGN OGM"
@@ -72,7 +72,7 @@ class Letters:
 
     def _run(self, run: str, *, alone: bool) -> str:
         if run.isdecimal():
-            whole = len(run) <= _LONGEST and (run[0] != "0" or run == "0")
+            whole = len(run) <= _MAX_DIGITS and (run[0] != "0" or run == "0")
             return self._numbers.cardinal(int(run)) if whole else self._numbers.digits(run)
         # espeak-ng says the name of most letters that stand alone.
         letter = run.lower()
@@ -93,4 +93,4 @@ class Letters:
             return False
         if len(text) == 2:
             return alone
-        return text in _SPELLED or (text not in _SAID and not _SPEAKABLE.fullmatch(text.lower()))
+        return text in _SPELLED or (text not in _READ_AS_WORDS and not _SPEAKABLE.fullmatch(text.lower()))

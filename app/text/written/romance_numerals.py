@@ -21,7 +21,7 @@ _FEMININE_ARTICLES: Final = {
 _CENTURY_AFTER: Final = re.compile(r"\ssec(?:\.|olo|oli)")
 _OF_CENTURIES: Final = re.compile(r"\b(?:siglos?|ss?\.|s[ée]cs?\.|séculos?|secol[oi]|secc?\.)\s$", re.IGNORECASE)
 _REIGN: Final = re.compile(r"[A-ZÀ-Ý][a-zà-ÿ]+\s[IVX]+(?:er)?\s(?:d['’]|d[eiao]\s)")
-_LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
+_MAX_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 
 
 class NumeralForms(QuantityForms):
@@ -88,7 +88,7 @@ class NumeralForms(QuantityForms):
         value = roman(numeral)
         if value is None:
             return None
-        if value > _LONGEST_NUMERAL and self._tag == "es":
+        if value > _MAX_NUMERAL and self._tag == "es":
             return match.start(), match.end() - 1, self._numbers.cardinal(value)
         article = match.string[: match.start()].split()[-1:]
         named = {word.lower() for word in article} & _FEMININE_ARTICLES[self._tag]

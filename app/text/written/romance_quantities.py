@@ -54,9 +54,9 @@ _MASCULINE: Final = re.compile(
     r"|mercure|murmure|futur|fromage)$"
 )
 _PLURAL: Final = re.compile(r"(?<!\bme)(?<=[aeo])s$|(?<=mes|.er)es$")
-_LONGEST_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
+_MAX_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _NOUN: Final = re.compile(r"\s(mil\s)?([a-zà-ÿ]{3,20})(?![\w'])")
-_LONGEST: Final = 15  # digits that are read as one number
+_MAX_DIGITS: Final = 15  # digits that are read as one number
 _CALLED: Final = re.compile(
     r"\b(?:tel|teléfono|telefono|telefone|tfno|tél|téléphone|fax|cell?|cell?ular\w*|m[óo]v|móvil|llam\w* al?"
     r"|whatsapp|fone|ligue|chiam\w*|appel\w*)[.:]*\s$",
@@ -70,7 +70,7 @@ _SEATS: Final = re.compile(
 )
 """Nouns whose number may have a letter: seat 14A."""
 _SIZED: Final = re.compile(r"\b(?:fotos?|lona|tela|placa|quadro|papel|ripa)\s$")
-_LEAST_ANGLE: Final = 30
+_MIN_ANGLE: Final = 30
 _RELAY: Final = re.compile(r"(?:50|100|200|400)\s?m(?!\w)")
 NO_NOUNS: Final = word_set(
     "más mais menos tras após plus moins più meno por par per para pour con com avec sin sem sans como comme come que "
@@ -131,7 +131,7 @@ class QuantityForms(TimeForms):
         )
         before = match.string[: match.start()].split()[-1:]
         alone = alone and (not before or before[0].lower() in ("de", "a", "en", "em", "hasta", "até", "por"))
-        if self._gendered and alone and int(match["o"]) >= _LEAST_ANGLE:
+        if self._gendered and alone and int(match["o"]) >= _MIN_ANGLE:
             return self._read(match["o"], self._words.units["º"])
         return super()._ordinal(match)
 
@@ -327,7 +327,13 @@ class QuantityForms(TimeForms):
         number = match["n"]
         plain = number.replace(".", "") if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", number) else number
         found = _NOUN.match(match.string, match.end())
-        if found is None or found[2] in NO_NOUNS or number[0] == "0" or not plain.isdecimal() or len(plain) > _LONGEST:
+        if (
+            found is None
+            or found[2] in NO_NOUNS
+            or number[0] == "0"
+            or not plain.isdecimal()
+            or len(plain) > _MAX_DIGITS
+        ):
             return self._read(number)
         value, noun = int(plain), found[2]
         if self._tag == "it":

@@ -30,7 +30,7 @@ def _after_plural(match: re.Match[str]) -> bool:
     return bool(before) and before[0].lower() in ("los", "les", "nos", "nas", "aos", "às")
 
 
-_MOST_ROOMS: Final = 20  # "3 hab." are rooms, "300 hab." inhabitants
+_MAX_ROOMS: Final = 20  # "3 hab." are rooms, "300 hab." inhabitants
 
 
 class TimeForms(WrittenForms):
@@ -189,7 +189,7 @@ class TimeForms(WrittenForms):
             start = self._numbers.cardinal(int(number), gender) if number.isdecimal() else self._read(number)
             return f"{minus}{start} {self._words.to}"
         said = super()._unit(match)
-        if self._tag == "es" and match["u"].lower() == "hab." and int(re.sub(r"\D.*", "", match["un"])) < _MOST_ROOMS:
+        if self._tag == "es" and match["u"].lower() == "hab." and int(re.sub(r"\D.*", "", match["un"])) < _MAX_ROOMS:
             said = f"{self._read(match['un'], Noun('habitación', 'habitaciones', 'f'))}"
         if match["ux"]:
             said = f"{said} {self._words.per} {self._count(int(match['ux']), match['uy'])}"

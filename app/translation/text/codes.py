@@ -18,7 +18,7 @@ FLORES: Final[tuple[str, ...]] = tuple(row.code for row in FLORES_LANGUAGES)
 """The 202 codes in the order of NLLB's language ids, 256001 to 256202."""
 
 _LANGUAGES: Final = (*FLORES_LANGUAGES, *MORE_LANGUAGES)
-_LONGEST_NAME: Final = 60
+_MAX_NAME_CHARACTERS: Final = 60
 _COMMON: Final = frozenset(("eng_Latn", "spa_Latn", "fra_Latn", "deu_Latn", "zho_Hans", "arb_Arab"))
 _BY_CODE: Final[dict[str, FloresLanguage]] = {row.code: row for row in _LANGUAGES}
 _RIGHT_TO_LEFT: Final = frozenset(("Arab", "Hebr", "Nkoo", "Syrc", "Thaa"))
@@ -98,7 +98,7 @@ def resolve(name: str, available: Collection[str]) -> str:
 
     Raises UnknownTranslationLanguage with the nearest suggestions.
     """
-    key = _key(name[: 4 * _LONGEST_NAME])
+    key = _key(name[: 4 * _MAX_NAME_CHARACTERS])
     for code in available:
         if _key(code) == key:
             return code
@@ -113,7 +113,7 @@ def _lookup(key: str) -> tuple[str, ...]:
     if key in _ACCEPTED:
         return _ACCEPTED[key]
     subtags = key.split("-")
-    if len(key) > _LONGEST_NAME or not all(map(_SUBTAG.fullmatch, subtags)):
+    if len(key) > _MAX_NAME_CHARACTERS or not all(map(_SUBTAG.fullmatch, subtags)):
         return ()
     language, *rest = subtags
     script = next((subtag for subtag in rest if len(subtag) == 4 and subtag.isalpha()), "")
@@ -130,7 +130,7 @@ def _is_region(subtag: str) -> bool:
 
 
 def _complaint(asked: str, key: str, codes: tuple[str, ...], available: Collection[str]) -> str:
-    quoted = repr(asked if len(asked) <= _LONGEST_NAME else asked[:_LONGEST_NAME] + "…")
+    quoted = repr(asked if len(asked) <= _MAX_NAME_CHARACTERS else asked[:_MAX_NAME_CHARACTERS] + "…")
     near = [] if codes else _nearest(key, available)
     reason = (
         f"this model does not translate {name(codes[0])} ({quoted})" if codes else f"no language is called {quoted}"
@@ -146,7 +146,7 @@ def _complaint(asked: str, key: str, codes: tuple[str, ...], available: Collecti
 
 def _nearest(key: str, available: Collection[str]) -> list[str]:
     names = {name: code for name, codes in _ACCEPTED.items() for code in codes if code in available}
-    close = difflib.get_close_matches(key[:_LONGEST_NAME], names, n=6, cutoff=0.6)
+    close = difflib.get_close_matches(key[:_MAX_NAME_CHARACTERS], names, n=6, cutoff=0.6)
     return list(dict.fromkeys(names[name] for name in close))[:3]
 
 

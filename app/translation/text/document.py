@@ -19,7 +19,7 @@ from app.text.sentence_splitter import sentences
 from app.translation.text import markup_html, markup_markdown, plain
 from app.translation.text.codes import spaces_sentences, spaces_words, tag
 from app.translation.text.inline import Block, InlineKind, InlineToken, message_syntax, without_syntax
-from app.translation.text.segment import Escape, Segment, has_letters
+from app.translation.text.segment import Escape, SourceSentence, has_letters
 
 Format = Literal["text", "markdown", "html"]
 T = TypeVar("T")
@@ -44,28 +44,28 @@ _FORMATS: Final[dict[Format, _Format]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SegmentedDocument:
     """Source and its sentences. `language` is a FLORES-200 code."""
 
     source: str
     language: str
     format: Format
-    segments: tuple[Segment, ...]
+    segments: tuple[SourceSentence, ...]
     # Index of each sentence that touches the one before without a space, and its place in the source.
     _seams: dict[int, int]
 
     @classmethod
-    def parse(cls, text: str, language: str, format: Format = "text") -> Document:  # noqa: A002  (the wire's name)
+    def parse(cls, text: str, language: str, format: Format = "text") -> SegmentedDocument:  # noqa: A002  (the wire's name)
         """Read a document. Any text is valid. Raises ValueError for an unknown format."""
         return _whole(cls.parsing(text, language, format))
 
     @classmethod
-    def parsing(cls, text: str, language: str, format: Format = "text") -> Generator[None, None, Document]:  # noqa: A002
+    def parsing(cls, text: str, language: str, format: Format = "text") -> Generator[None, None, SegmentedDocument]:  # noqa: A002
         """Do the work of `parse` in short steps."""
         form = _FORMATS.get(format)
         if form is None:
             raise ValueError(f"format {format!r} is unknown; accepted are {', '.join(_FORMATS)}")
-        segments: list[Segment] = []
+        segments: list[SourceSentence] = []
         seams: dict[int, int] = {}
         syntax = message_syntax(text)
         for block in form.read(text):
@@ -78,7 +78,7 @@ class Document:
                     if trimmed:
                         if seam and not first:
                             seams[len(segments)] = seam
-                        segments.append(Segment(text, trimmed, form.escape, begins=first))
+                        segments.append(SourceSentence(text, trimmed, form.escape, begins=first))
                         first = False
         return cls(text, language, format, tuple(segments), seams)
 

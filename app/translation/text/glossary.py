@@ -12,10 +12,10 @@ from app.text.errors import GlossaryError
 from app.text.scripts import script_of
 from app.translation.text.placeholders import VERBATIM, Placeholders
 
-LONGEST_TERM: Final = 200
+MAX_TERM_CHARACTERS: Final = 200
 """Most characters of a term, in each language."""
 
-MOST_TERMS: Final = 10_000
+MAX_TERMS: Final = 10_000
 
 # Scripts without spaces between words: a term may begin and end anywhere.
 _UNSPACED: Final = frozenset(("Hani", "Kana", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"))
@@ -75,14 +75,14 @@ class Glossary:
         self._exact: dict[str, str] = {}
         self._folded: dict[str, str] = {}
         lengths: defaultdict[str, set[int]] = defaultdict(set)
-        if terms and len(terms) > MOST_TERMS:
-            raise GlossaryError(f"a glossary of {len(terms)} terms is too long; at most {MOST_TERMS} are accepted")
+        if terms and len(terms) > MAX_TERMS:
+            raise GlossaryError(f"a glossary of {len(terms)} terms is too long; at most {MAX_TERMS} are accepted")
         for source, target in (terms or {}).items():
             term = source.strip()
             if not term or not target.strip():
                 raise GlossaryError(f"glossary term {source[:40]!r}: {target[:40]!r} is empty on one side")
-            if len(term) > LONGEST_TERM or len(target) > LONGEST_TERM:
-                raise GlossaryError(f"glossary term {term[:40]!r}… is longer than {LONGEST_TERM} characters")
+            if len(term) > MAX_TERM_CHARACTERS or len(target) > MAX_TERM_CHARACTERS:
+                raise GlossaryError(f"glossary term {term[:40]!r}… is longer than {MAX_TERM_CHARACTERS} characters")
             self._exact[term] = target
             self._folded.setdefault(_fold(term), target)
             lengths[_fold(term)[:2]].add(len(term))

@@ -69,14 +69,14 @@ _SCRIPTS: Final = {"Latn", "Cyrl", "Arab", "Deva"}
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class LanguageGuess:
     """Possible language of a text: FLORES-200 code, and confidence in [0, 1]."""
 
     language: str
     confidence: float
 
 
-def identify(text: str, limit: int = 1) -> list[Guess]:
+def identify(text: str, limit: int = 1) -> list[LanguageGuess]:
     """Return one to `limit` guesses, the best first. Never raises. Thread-safe.
 
     Confidence is low for a single word or a language that FLORES-200 lacks, and 0.0 for only digits or symbols.
@@ -86,20 +86,20 @@ def identify(text: str, limit: int = 1) -> list[Guess]:
     counts = count_scripts(sample)
     total = counts.total()
     if not total:
-        return [Guess("eng_Latn", 0.0)]
+        return [LanguageGuess("eng_Latn", 0.0)]
     decided = language_by_script(sample, counts)
     if decided is None:
         return _by_model(sample, counts.most_common(1)[0][0], limit)
     language, share = decided
     confidence = share * (1 - 0.5**total)
-    guesses = [Guess(language, confidence)]
+    guesses = [LanguageGuess(language, confidence)]
     if language in {"zho_Hans", "zho_Hant"} and total < 20:
         # A few Chinese characters may be a Japanese name.
-        guesses = [Guess(language, 0.8 * confidence), Guess("jpn_Jpan", 0.2 * confidence)]
+        guesses = [LanguageGuess(language, 0.8 * confidence), LanguageGuess("jpn_Jpan", 0.2 * confidence)]
     return guesses[:limit]
 
 
-def _by_model(sample: str, script: str, limit: int) -> list[Guess]:
+def _by_model(sample: str, script: str, limit: int) -> list[LanguageGuess]:
     identifier = _identifier()
     weighted: dict[str, float] = {}
     everything = 0.0
@@ -114,10 +114,10 @@ def _by_model(sample: str, script: str, limit: int) -> list[Guess]:
         everything += _EVERYDAY_WEIGHT * _PRIOR.get(language, 1.0)
     best = sorted(weighted.items(), key=lambda item: -item[1])[:limit]
     if not best or everything <= 0.0:
-        return [Guess("eng_Latn", 0.0)]
+        return [LanguageGuess("eng_Latn", 0.0)]
     # A few letters prove nothing, even if the model is sure.
     ceiling = min(1.0, sum(map(str.isalpha, sample)) / 8)
-    return [Guess(language, min(ceiling, weight / everything)) for language, weight in best]
+    return [LanguageGuess(language, min(ceiling, weight / everything)) for language, weight in best]
 
 
 def _everyday(sample: str) -> list[str]:

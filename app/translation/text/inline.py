@@ -16,10 +16,10 @@ from typing import Final
 
 from app.translation.text.placeholders import VERBATIM
 
-MOST_TOKENS: Final = 4000
+MAX_TOKENS: Final = 4000
 """Most tokens of a block, so that memory is bounded for a source of only tags."""
 
-LONGEST_RUN: Final = 20_000
+MAX_RUN_CHARACTERS: Final = 20_000
 """Most characters of text that are read in one step, so that other work has its turn."""
 
 
@@ -67,9 +67,9 @@ _SPACES: Final = re.compile(r"\s+")
 
 
 def portions(source: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield [start, end) in parts of at most LONGEST_RUN characters, cut at a sentence or a space if possible."""
-    while end - start > LONGEST_RUN:
-        stop = start + LONGEST_RUN
+    """Yield [start, end) in parts of at most MAX_RUN_CHARACTERS, cut at a sentence or a space if possible."""
+    while end - start > MAX_RUN_CHARACTERS:
+        stop = start + MAX_RUN_CHARACTERS
         cut = source.rfind(". ", start, stop) + 2
         if cut < start + 2:
             cut = source.rfind(" ", start, stop) + 1 or stop

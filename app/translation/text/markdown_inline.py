@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from app.translation.text.inline import MOST_TOKENS, Block, InlineKind, InlineToken, portions
+from app.translation.text.inline import MAX_TOKENS, Block, InlineKind, InlineToken, portions
 from app.translation.text.markup_html import INLINE, WORDS, read_references
 from app.translation.text.placeholders import VERBATIM
 
@@ -29,7 +29,7 @@ _TARGET: Final = re.compile(
     r"(?:\s+(?:\"(?:[^\"\\]|\\.){0,1000}\"|'(?:[^'\\]|\\.){0,1000}'|\((?:[^()\\]|\\.){0,1000}\)))?\s*\)"
 )
 # Most characters of a label (CommonMark, section 4.7).
-_LONGEST_LABEL: Final = 999
+_MAX_LABEL_CHARACTERS: Final = 999
 _LABEL: Final = re.compile(r"\[(?:[^\[\]\\]|\\.){0,300}\]")
 _TICKS: Final = re.compile("`+")
 _TAG_NAME: Final = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)")
@@ -85,7 +85,7 @@ class InlineReader:
             address = VERBATIM.search(source, position, match.start() if match else end)
             if address and match:  # a `_` in a URL is no emphasis
                 address = VERBATIM.match(source, address.start(), end)
-            if len(self._tokens) - told > MOST_TOKENS:
+            if len(self._tokens) - told > MAX_TOKENS:
                 told = len(self._tokens)
                 yield []
             if address:
@@ -187,7 +187,7 @@ class InlineReader:
         return target
 
     def _is_defined(self, label: str) -> bool:
-        return bool(self._labels) and len(label) <= _LONGEST_LABEL and fold_label(label) in self._labels
+        return bool(self._labels) and len(label) <= _MAX_LABEL_CHARACTERS and fold_label(label) in self._labels
 
     def _run(self, start: int, end: int) -> int:
         source = self._source

@@ -12,7 +12,7 @@ from html import unescape
 from typing import Final
 
 from app.text.word_sets import word_set
-from app.translation.text.inline import MOST_TOKENS, Block, InlineKind, InlineToken, flowing_tokens, portions
+from app.translation.text.inline import MAX_TOKENS, Block, InlineKind, InlineToken, flowing_tokens, portions
 
 INLINE: Final = word_set(
     "a abbr acronym b bdi bdo big cite del dfn em font i ins label mark q rb rp rt ruby s small span strike strong sub "
@@ -85,7 +85,7 @@ class _Reader:
             if tag == len(source):
                 break
             position, ended = self._markup(tag)
-            if self._block and (ended or len(self._block) > MOST_TOKENS):
+            if self._block and (ended or len(self._block) > MAX_TOKENS):
                 yield self._take()
         yield self._take()
 

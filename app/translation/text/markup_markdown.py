@@ -10,7 +10,7 @@ import re
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from app.translation.text.inline import MOST_TOKENS, Block
+from app.translation.text.inline import MAX_TOKENS, Block
 from app.translation.text.markdown_inline import InlineReader, fold_label
 
 _LINE: Final = re.compile(r"[^\n\r]*(?:\r\n|\n|\r|\Z)")
@@ -22,7 +22,7 @@ _QUOTE_ONLY: Final = re.compile(r"[ \t>]*")
 _FENCE: Final = re.compile(r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*$)|~{3,}|\$\$)")
 _RULE: Final = re.compile(r"[ \t>]*(?:(?:-[ \t]*)+|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*)$")
 _DELIMITER_ROW: Final = re.compile(r"[ \t>]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+){0,200}\|?[ \t]*+$")
-_LONGEST_ROW: Final = 2000
+_MAX_ROW_CHARACTERS: Final = 2000
 # Lines after which the reader reports progress.
 _LINES: Final = 1000
 _DEFINITION: Final = re.compile(r"[ \t>]*\[(?!\^)((?:[^\[\]\\]|\\.){1,300})\]:[ \t]*\S")
@@ -89,7 +89,7 @@ class _Reader:
             if blank and not self._in_list and _CODE_INDENT.match(line):
                 continue
             blank = False
-            if self._pieces and "|" in line and len(line) < _LONGEST_ROW and _DELIMITER_ROW.match(line):
+            if self._pieces and "|" in line and len(line) < _MAX_ROW_CHARACTERS and _DELIMITER_ROW.match(line):
                 header = self._pieces.pop()
                 yield from self._flush()
                 yield from self._row(*header)
@@ -130,7 +130,7 @@ class _Reader:
         broken = source.startswith("  ", end) or source.startswith("\\", end - 1)
         if end > text:
             self._pieces.append((text, end - source.startswith("\\", end - 1)))
-        if heading or broken or len(self._pieces) > MOST_TOKENS:
+        if heading or broken or len(self._pieces) > MAX_TOKENS:
             yield from self._flush()
 
     def _literal_lines(self) -> Generator[Block, None, list[bool]]:

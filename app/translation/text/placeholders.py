@@ -47,7 +47,7 @@ def _would_join(character: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Placeholder:
     """Placeholder number `index` at [start, end) of a text."""
 
     index: int
@@ -82,10 +82,11 @@ class Placeholders:
         """Return placeholder `index` with spaces that separate it from Latin letters and digits on both sides."""
         return " " * _would_join(before[-1:]) + self[index] + " " * _would_join(after[:1])
 
-    def find(self, translation: str, count: int) -> list[Place] | None:
+    def find(self, translation: str, count: int) -> list[Placeholder] | None:
         """Return the places of the `count` placeholders in the order of the text, or None unless each is there once."""
         places = [
-            Place(int(match.group(1)) - 1, match.start(), match.end()) for match in self._pattern.finditer(translation)
+            Placeholder(int(match.group(1)) - 1, match.start(), match.end())
+            for match in self._pattern.finditer(translation)
         ]
         if sorted(place.index for place in places) != list(range(count)):
             return None

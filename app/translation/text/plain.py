@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.text.scripts import script_of
-from app.translation.text.inline import MOST_TOKENS, Block, InlineKind, InlineToken, text_tokens
+from app.translation.text.inline import MAX_TOKENS, Block, InlineKind, InlineToken, text_tokens
 
 _LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _LABEL: Final = re.compile(
@@ -25,7 +25,7 @@ def read(source: str) -> Iterator[Block]:
     last: tuple[int, int] | None = None
     for match in _LINE.finditer(source):
         start, end = match.span()
-        if last and _continues(source, last, (start, end)) and len(block) < MOST_TOKENS:
+        if last and _continues(source, last, (start, end)) and len(block) < MAX_TOKENS:
             unspaced = script_of(source[last[1] - 1]) in {"Hani", "Kana"}
             block.append(InlineToken(last[1], start, InlineKind.TEXT, "" if unspaced else " "))
         else:

@@ -25,7 +25,7 @@ def has_letters(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
-class Segment:
+class SourceSentence:
     """One sentence of a document.
 
     `text` is translated: one line, entities decoded, with a placeholder (`ZX1`) for each mark, code and address.

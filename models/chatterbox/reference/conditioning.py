@@ -40,9 +40,9 @@ from models.layers.mel import Floats
 
 Ints = npt.NDArray[np.int32]
 
-LONGEST = 30.0  # seconds of a recording that are read
-LONGEST_PROMPT = 10.0  # seconds for S3Gen's speaker vector, and at most for its prompt
-SHORTEST_PROMPT = 1.0
+MAX_RECORDING_SECONDS = 30.0  # seconds of a recording that are read
+MAX_PROMPT_SECONDS = 10.0  # seconds for S3Gen's speaker vector, and at most for its prompt
+MIN_PROMPT_SECONDS = 1.0
 TURBO_LOUDNESS = -27.0  # LUFS
 RATES = (8_000, 192_000)
 _SILENT = 1e-3  # root mean square of the loudest 100 ms (-60 dBFS)
@@ -65,9 +65,11 @@ class ReferenceEncoder:
     `prompt_seconds`, in [1, 10], bounds S3Gen's prompt; the reference uses 10.
     """
 
-    def __init__(self, config: ChatterboxConfig, prompt_seconds: float = LONGEST_PROMPT) -> None:
-        if not SHORTEST_PROMPT <= prompt_seconds <= LONGEST_PROMPT:
-            raise ValueError(f"a prompt has {SHORTEST_PROMPT:g} to {LONGEST_PROMPT:g} seconds, not {prompt_seconds:g}")
+    def __init__(self, config: ChatterboxConfig, prompt_seconds: float = MAX_PROMPT_SECONDS) -> None:
+        if not MIN_PROMPT_SECONDS <= prompt_seconds <= MAX_PROMPT_SECONDS:
+            raise ValueError(
+                f"a prompt has {MIN_PROMPT_SECONDS:g} to {MAX_PROMPT_SECONDS:g} seconds, not {prompt_seconds:g}"
+            )
         self.config = config
         self.voice_encoder = VoiceEncoder(config.voice_encoder)
         self.tokenizer = SpeechTokenizer(config.tokenizer)
@@ -87,7 +89,7 @@ class ReferenceEncoder:
     @property
     def reference_seconds(self) -> tuple[float, float]:
         """Shortest length of a recording that is accepted, and the longest that is read."""
-        return (5.0 if self._turbo else 1.0), LONGEST
+        return (5.0 if self._turbo else 1.0), MAX_RECORDING_SECONDS
 
     def condition(self, pcm: Pcm, sample_rate: int, cancelled: IsCancelled) -> Iterator[Conditioning | None]:
         """Make a Conditioning of float32 mono pcm [N] at `sample_rate` Hz; yield None after every part of the work.
@@ -101,12 +103,12 @@ class ReferenceEncoder:
 
     def _parts(self, pcm: Pcm, sample_rate: int) -> Iterator[Conditioning | None]:
         self._check(pcm, sample_rate)
-        pcm = pcm[: int(LONGEST * sample_rate)].astype(np.float32)
+        pcm = pcm[: int(MAX_RECORDING_SECONDS * sample_rate)].astype(np.float32)
         heard = resample_soxr(pcm, sample_rate, SAMPLE_RATE)
         if self._turbo:
             heard = set_loudness(heard, SAMPLE_RATE, TURBO_LOUDNESS)
         low = resample_soxr(heard, SAMPLE_RATE, REFERENCE_RATE)
-        spoken = heard[: int(LONGEST_PROMPT * SAMPLE_RATE)]
+        spoken = heard[: int(MAX_PROMPT_SECONDS * SAMPLE_RATE)]
         clear = resample_hann(spoken, SAMPLE_RATE, REFERENCE_RATE)
         found: dict[str, npt.NDArray[Any]] = {}
         yield None
@@ -118,7 +120,7 @@ class ReferenceEncoder:
         limit = self.config.t3.prompt_tokens
         prompt = yield from self._tokens(low[: limit * REFERENCE_RATE // TOKEN_RATE])
         found["t3_prompt"] = prompt[:limit]
-        if self._prompt_seconds < LONGEST_PROMPT:
+        if self._prompt_seconds < MAX_PROMPT_SECONDS:
             spoken = spoken[: int(self._prompt_seconds * SAMPLE_RATE)]
             clear = resample_hann(spoken, SAMPLE_RATE, REFERENCE_RATE)
         tokens = yield from self._tokens(clear)
@@ -140,7 +142,7 @@ class ReferenceEncoder:
         if seconds < least or (self._turbo and seconds == least):
             more = "more than" if self._turbo else "at least"
             raise UnusableReferenceError(f"the recording has {seconds:.1f} seconds; {more} {least:g} are needed")
-        read = pcm[: int(LONGEST * sample_rate)]
+        read = pcm[: int(MAX_RECORDING_SECONDS * sample_rate)]
         size = sample_rate // 10
         blocks = read[: len(read) // size * size].reshape(-1, size).astype(np.float64)
         if np.sqrt(np.mean(blocks**2, axis=1)).max() < _SILENT:

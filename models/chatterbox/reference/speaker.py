@@ -55,7 +55,7 @@ class Residual(nn.Module):
         return _relu(y + (self.shortcut(x) if "shortcut" in self else x))
 
 
-class Head(nn.Module):
+class FCM(nn.Module):
     """Filterbanks [B, T, F] -> [B, T, 32 * F / 8], channels outermost."""
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class SpeakerEncoder(nn.Module):
 
     def __init__(self, config: SpeakerConfig) -> None:
         super().__init__()
-        self.head = Head()
+        self.head = FCM()
         self.tdnn = Conv1d(HEAD * (config.mels // _HEAD_FOLD), config.width, 5, stride=2, padding=2)
         self.blocks, self.transits = [], []
         width = config.width

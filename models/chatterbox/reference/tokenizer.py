@@ -45,7 +45,7 @@ class Norm(nn.Module):
         return layer_norm(x, self.weight, self.bias)
 
 
-class Attention(nn.Module):
+class FsmnAttention(nn.Module):
     """Rotary self-attention over [B, T, C] and, added to it, a convolution of each channel of the values."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -66,13 +66,13 @@ class Attention(nn.Module):
         return self.out(y.transpose(0, 2, 1, 3).reshape(batch, length, width)) + self.fsmn_block(values) + values
 
 
-class Block(nn.Module):
+class ResidualAttentionBlock(nn.Module):
     """Attention and a feed-forward layer of four times the width, each after its norm."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.attn_ln, self.mlp_ln = Norm(width), Norm(width)
-        self.attn = Attention(width, heads)
+        self.attn = FsmnAttention(width, heads)
         # The activation adds fc1's bias.
         self.fc1, self.fc2 = nn.Linear(width, 4 * width), Linear(4 * width, width)
 
@@ -89,7 +89,7 @@ class SpeechTokenizer(nn.Module):
         self.mels = config.mels
         self.conv1 = Conv1d(config.mels, config.width, 3, stride=2, padding=1)
         self.conv2 = Conv1d(config.width, config.width, 3, stride=2, padding=1)
-        self.blocks = [Block(config.width, config.heads) for _ in range(config.layers)]
+        self.blocks = [ResidualAttentionBlock(config.width, config.heads) for _ in range(config.layers)]
         self.project_down = Linear(config.width, DIMENSIONS)
 
     def encode(self, mel: Floats) -> Generator[None, None, Ints]:

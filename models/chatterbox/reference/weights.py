@@ -21,9 +21,9 @@ from models.chatterbox.reference.tokenizer import SpeechTokenizer
 from models.chatterbox.reference.voice_encoder import VoiceEncoder
 from models.chatterbox.weights import (
     Arrays,
+    ArraySource,
     Rule,
     Shape,
-    Source,
     channels_last,
     joined,
     load_arrays,
@@ -90,7 +90,7 @@ def _below(arrays: Arrays, prefix: str) -> dict[str, mx.array]:
     return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _load(network: nn.Module, arrays: Arrays, found: Mapping[str, Source], source: str) -> None:
+def _load(network: nn.Module, arrays: Arrays, found: Mapping[str, ArraySource], source: str) -> None:
     load_arrays(network, arrays, found, source)
     for _, module in network.named_modules():
         if isinstance(module, (Conv1d, Linear)):
@@ -100,9 +100,9 @@ def _load(network: nn.Module, arrays: Arrays, found: Mapping[str, Source], sourc
     mx.eval(network.parameters())
 
 
-def _voice_encoder(network: VoiceEncoder) -> dict[str, Source]:
-    def biases(match: re.Match[str], shape: Shape) -> Source:
-        return Source({f"lstm.bias_{side}_l{match[1]}": shape for side in ("ih", "hh")}, mx.add)
+def _voice_encoder(network: VoiceEncoder) -> dict[str, ArraySource]:
+    def biases(match: re.Match[str], shape: Shape) -> ArraySource:
+        return ArraySource({f"lstm.bias_{side}_l{match[1]}": shape for side in ("ih", "hh")}, mx.add)
 
     rules = (
         transposed(r"layers\.(\d+)\.wx", r"lstm.weight_ih_l\1"),
@@ -112,7 +112,7 @@ def _voice_encoder(network: VoiceEncoder) -> dict[str, Source]:
     return sources(network, rules)
 
 
-def _speaker(network: SpeakerEncoder) -> dict[str, Source]:
+def _speaker(network: SpeakerEncoder) -> dict[str, ArraySource]:
     renames = (
         (r"^(tdnn|dense)\.", r"xvector.\1.linear."),
         (r"^out_nonlinear", "xvector.out_nonlinear"),
@@ -132,11 +132,11 @@ def _speaker(network: SpeakerEncoder) -> dict[str, Source]:
     return sources(network, rules, renames)
 
 
-def _tokenizer(network: SpeechTokenizer) -> dict[str, Source]:
-    def bias(match: re.Match[str], shape: Shape) -> Source:
+def _tokenizer(network: SpeechTokenizer) -> dict[str, ArraySource]:
+    def bias(match: re.Match[str], shape: Shape) -> ArraySource:
         parts = {f"{match[1]}.{part}.bias": (shape[0] // 3,) for part in ("query", "value")}
         # Keys have no bias.
-        return Source(parts, lambda q, v: mx.concatenate([q, mx.zeros_like(q), v]))
+        return ArraySource(parts, lambda q, v: mx.concatenate([q, mx.zeros_like(q), v]))
 
     renames = (
         (r"^(conv|blocks)", r"encoder.\1"),
@@ -171,9 +171,9 @@ def _shift(variance: mx.array, weight: mx.array | None, mean: mx.array, bias: mx
 def _affine(pattern: str) -> Rule:
     """Return the rule of a batch normalization that is not folded into a product: its scale and shift."""
 
-    def source(match: re.Match[str], shape: Shape) -> Source:
+    def source(match: re.Match[str], shape: Shape) -> ArraySource:
         parts = _statistics(f"{match[1]}.batchnorm", shape[0])
-        return Source(dict(list(parts.items())[:2]), _scale) if match[2] == "scale" else Source(parts, _shift)
+        return ArraySource(dict(list(parts.items())[:2]), _scale) if match[2] == "scale" else ArraySource(parts, _shift)
 
     return Rule(rf"({pattern})\.(scale|shift)", source)
 
@@ -181,7 +181,7 @@ def _affine(pattern: str) -> Rule:
 def _folded(pattern: str, product: str, norm: str, affine: bool = True) -> tuple[Rule, Rule]:
     """Return the rules of a product without bias and the batch normalization after it, both templates."""
 
-    def weight(match: re.Match[str], shape: Shape) -> Source:
+    def weight(match: re.Match[str], shape: Shape) -> ArraySource:
         # A matrix is a convolution of one tap there.
         official = (*shape, 1) if len(shape) == 2 else (shape[0], *shape[:0:-1])
         statistics = list(_statistics(match.expand(norm), shape[0], affine).items())[: 2 if affine else 1]
@@ -190,12 +190,12 @@ def _folded(pattern: str, product: str, norm: str, affine: bool = True) -> tuple
             array = array * _scale(*statistics).reshape(-1, *[1] * (array.ndim - 1))
             return array[..., 0] if len(shape) == 2 else turn_taps(array)
 
-        return Source({f"{match.expand(product)}.weight": official} | dict(statistics), make)
+        return ArraySource({f"{match.expand(product)}.weight": official} | dict(statistics), make)
 
-    def bias(match: re.Match[str], shape: Shape) -> Source:
+    def bias(match: re.Match[str], shape: Shape) -> ArraySource:
         def make(variance: mx.array, *rest: mx.array) -> mx.array:
             return _shift(variance, *rest) if affine else _shift(variance, None, *rest)
 
-        return Source(_statistics(match.expand(norm), shape[0], affine), make)
+        return ArraySource(_statistics(match.expand(norm), shape[0], affine), make)
 
     return Rule(rf"{pattern}\.weight", weight), Rule(rf"{pattern}\.bias", bias)

@@ -92,7 +92,7 @@ class PreLookahead(nn.Module):
         return x + self.conv2.valid(y, 2, 0) + self.conv2.bias
 
 
-class LinearNorm(nn.Module):
+class LinearNoSubsampling(nn.Module):
     """Linear layer, LayerNorm, and a factor of sqrt(width)."""
 
     def __init__(self, width: int) -> None:
@@ -105,7 +105,7 @@ class LinearNorm(nn.Module):
         return layer_norm(self.linear(x), self.norm.weight, self.norm.bias) * self._scale
 
 
-class Encoder(nn.Module):
+class UpsampleConformerEncoder(nn.Module):
     """Token ids [B, T] to features of frames [B, 2T, mels].
 
     `input_embedding` [tokens, C] and `embed` act on each token alone: `lower` makes one table of them.
@@ -115,11 +115,11 @@ class Encoder(nn.Module):
         super().__init__()
         width = config.width
         self.input_embedding = mx.zeros((tokens, width))
-        self.embed = LinearNorm(width)
+        self.embed = LinearNoSubsampling(width)
         self.pre_lookahead_layer = PreLookahead(width, config.lookahead)
         self.encoders = [ConformerLayer(config) for _ in range(config.layers)]
         self.up_layer = Upsample(width)
-        self.up_embed = LinearNorm(width)
+        self.up_embed = LinearNoSubsampling(width)
         self.up_encoders = [ConformerLayer(config) for _ in range(config.up_layers)]
         self.after_norm = nn.LayerNorm(width)
         self.encoder_proj = Linear(width, mels)

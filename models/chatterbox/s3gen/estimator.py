@@ -41,7 +41,7 @@ from models.layers.linear import Linear
 from models.native import unet
 
 TIME_SCALE = 1000.0  # times in [0, 1] become positions
-LEAST_PIECE = 32  # rows worth a stream of their own
+MIN_PIECE = 32  # rows worth a stream of their own
 
 
 class TimeMlp(nn.Module):
@@ -66,7 +66,7 @@ class UNetBlock(nn.Module):
         super().__init__()
         self.resnet = ResnetBlock(inputs, config)
         self.transformers = [TransformerBlock(config) for _ in range(config.blocks)]
-        self.fused: kernels.Prepared | None = None
+        self.fused: kernels.UNetWeights | None = None
         self.packed: unet.PackedUNet | None = None
 
     def lower(self, *, native: bool, bfloat16: bool) -> None:
@@ -214,7 +214,7 @@ class Estimator(nn.Module):
         convolution is causal. `streams` share the work; without them it runs on the caller's stream.
         """
         streams = streams if streams is not None else [mx.default_stream(mx.default_device())]
-        count = max(1, min(len(streams), x.shape[1] // LEAST_PIECE))
+        count = max(1, min(len(streams), x.shape[1] // MIN_PIECE))
         streams = streams[:count]
         xs = cut(x.astype(self.dtype), count)
         starts = list(zip(cut(given[0], count), cut(given[1], count), strict=True))

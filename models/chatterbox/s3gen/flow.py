@@ -21,14 +21,14 @@ from mlx import nn
 
 from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu
 from models.chatterbox.config import FRAMES_PER_TOKEN, SPEECH_TOKENS, ChatterboxConfig
-from models.chatterbox.s3gen.encoder import Encoder
+from models.chatterbox.s3gen.encoder import UpsampleConformerEncoder
 from models.chatterbox.s3gen.estimator import Estimator
 from models.contract import ModelRequestError
 from models.layers.linear import Linear
 
 # Numbers of tokens, prompt and speech together, to which a GPU pads.
 TOKEN_BUCKETS = (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280)
-_LEAST_NORM = 1e-12  # of a speaker vector, as torch's normalize
+_MIN_NORM = 1e-12  # of a speaker vector, as torch's normalize
 
 Tokens = Sequence[int] | npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float32]
@@ -55,7 +55,7 @@ class Flow(nn.Module):
     def __init__(self, config: ChatterboxConfig, *, padded: bool | None = None) -> None:
         super().__init__()
         self.config = config
-        self.encoder = Encoder(config.encoder, SPEECH_TOKENS, config.mels)
+        self.encoder = UpsampleConformerEncoder(config.encoder, SPEECH_TOKENS, config.mels)
         self.spk_embed_affine_layer = Linear(config.speaker.size, config.mels)
         self.estimator = Estimator(config.flow, config.mels)
         self.padded = not on_cpu() if padded is None else padded
@@ -143,7 +143,7 @@ class Flow(nn.Module):
 
     def _condition(self, mu: mx.array, speaker: mx.array, prompt: mx.array) -> tuple[mx.array, mx.array]:
         """Return `Estimator.condition`; with guidance a second row stands for no condition."""
-        speaker = speaker / mx.maximum(mx.linalg.norm(speaker, axis=-1, keepdims=True), _LEAST_NORM)
+        speaker = speaker / mx.maximum(mx.linalg.norm(speaker, axis=-1, keepdims=True), _MIN_NORM)
         given = self.estimator.condition(mu, self.spk_embed_affine_layer(speaker), prompt)
         if not self._guided:
             return given

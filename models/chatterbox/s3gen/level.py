@@ -24,7 +24,7 @@ _PAUSE_BLOCKS, _BURST_BLOCKS = 30, 15
 _KEPT_BLOCKS, _OUT_BLOCKS = 15, 3  # quiet that is kept after the speech, and its part that fades out
 # Loudness: the difference from the recording's that is allowed, the largest correction, and the frames of speech after
 # which half of the correction applies.
-FREE_DB, MOST_DB, DOUBT_FRAMES = 4.0, 6.0, 25.0
+FREE_DB, MAX_DB, DOUBT_FRAMES = 4.0, 6.0, 25.0
 _ACTIVE = 10 ** (-20 / 10)  # of the loudest frame's power: louder frames are speech
 
 Floats = npt.NDArray[np.float32]
@@ -115,4 +115,4 @@ def steady_gain(recording: float, sentence: float, frames: int) -> float:
     difference = recording - sentence
     beyond = math.copysign(max(0.0, abs(difference) - FREE_DB), difference)
     trusted = frames / (frames + DOUBT_FRAMES)
-    return float(10 ** (max(-MOST_DB, min(MOST_DB, beyond)) * trusted / 20))
+    return float(10 ** (max(-MAX_DB, min(MAX_DB, beyond)) * trusted / 20))

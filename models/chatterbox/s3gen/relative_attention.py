@@ -13,25 +13,25 @@ from mlx import nn
 
 from models.backend import cpu_streams, mx, on_cpu
 from models.layers.attention import attend
-from models.layers.kernels.agreement import MOST_APART_SINGLE, relative_difference, usable
+from models.layers.kernels.agreement import MAX_RELATIVE_ERROR_FLOAT32, relative_difference, usable
 from models.layers.kernels.device import Kernel, launch
 from models.layers.linear import Linear
 
 SIZE = 64  # of a head, in the kernel
-MOST_ROWS = 1024  # of a sequence, in the kernel: it holds a tile's scores
+MAX_ROWS = 1024  # of a sequence, in the kernel: it holds a tile's scores
 _TILE = 4  # queries of a block
 _THREADS = 128
 
 _HEADER = f"""
 #define SIZE {SIZE}
 #define TILE {_TILE}
-#define MOST {MOST_ROWS}
+#define MAX_KEYS {MAX_ROWS}
 #define THREADS {_THREADS}
 """
 
 # Eight lanes share a key: each has eight dimensions of the block's queries in registers, once with u and once with v.
 _BODY = """
-  SHARED_ARRAY(float, scores, TILE * MOST);
+  SHARED_ARRAY(float, scores, TILE * MAX_KEYS);
   SHARED_ARRAY(float, halves, 2 * TILE * SIZE);
   SHARED_ARRAY(float, sums, TILE);
   const int length = qkv_shape[1], heads = u_shape[0], width = heads * SIZE, middle = table_shape[1] / 2;
@@ -68,12 +68,12 @@ _BODY = """
     }
     if (d == 0 && key < length) {
       UNROLL
-      for (int i = 0; i < TILE; ++i) scores[i * MOST + key] = score[i] + bias[BLOCK_Z * length + key];
+      for (int i = 0; i < TILE; ++i) scores[i * MAX_KEYS + key] = score[i] + bias[BLOCK_Z * length + key];
     }
   }
   SYNC();
   for (int i = warp; i < TILE; i += THREADS / 32) {
-    SHARED float *row = scores + i * MOST;
+    SHARED float *row = scores + i * MAX_KEYS;
     float most = -1e30f, sum = 0.0f;
     for (int key = lane; key < length; key += 32) most = fmaxf(most, row[key]);
     UNROLL
@@ -95,7 +95,7 @@ _BODY = """
   for (int key = part; key < length; key += THREADS / SIZE) {
     const float value = from[(long)key * 3 * width + 2 * width + column];
     UNROLL
-    for (int i = 0; i < TILE; ++i) y[i] += scores[i * MOST + key] * value;
+    for (int i = 0; i < TILE; ++i) y[i] += scores[i * MAX_KEYS + key] * value;
   }
   UNROLL
   for (int i = 0; i < TILE; ++i) halves[(part * TILE + i) * SIZE + column] = y[i];
@@ -213,11 +213,13 @@ def relative_attention_kernel(qkv: mx.array, table: mx.array, u: mx.array, v: mx
 
 def fits(length: int, table: mx.array) -> bool:
     """Return whether the kernel is for so many rows, and for this table of positions."""
-    return length <= MOST_ROWS and table.shape[2] == SIZE and table.dtype == mx.float32
+    return length <= MAX_ROWS and table.shape[2] == SIZE and table.dtype == mx.float32
 
 
 def _usable() -> bool:
-    return usable("the kernel of attention with relative positions", lambda: [_difference()], MOST_APART_SINGLE)
+    return usable(
+        "the kernel of attention with relative positions", lambda: [_difference()], MAX_RELATIVE_ERROR_FLOAT32
+    )
 
 
 def _difference() -> float:

@@ -29,7 +29,7 @@ from models.chatterbox.config import FRAMES_PER_TOKEN
 from models.chatterbox.s3gen import f0
 from models.chatterbox.s3gen.level import cut_end, fade_in, loudest, mel_level, steady_gain
 from models.chatterbox.s3gen.noise import Draw, NoiseAhead, frame_noise, random_phases
-from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, MOST_AMPLITUDE, Carried, Vocoder
+from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, MAX_AMPLITUDE, Carried, Vocoder
 from models.contract import AudioChunk, Cancelled, IsCancelled, Pcm
 from models.timeline import Stage, Timeline
 
@@ -297,7 +297,7 @@ class _Synthesis:
             curve = np.full(1, self._gain, dtype=np.float32)
         else:
             curve = np.linspace(before, self._gain, len(pcm), dtype=np.float32)
-        louder: Pcm = np.clip(pcm * curve, -MOST_AMPLITUDE, MOST_AMPLITUDE)
+        louder: Pcm = np.clip(pcm * curve, -MAX_AMPLITUDE, MAX_AMPLITUDE)
         return louder
 
     def _check(self) -> None:

@@ -25,12 +25,12 @@ from models.chatterbox.s3gen.source import FixedPointSource
 from models.layers import residual_blocks
 from models.layers.activation import leaky_relu
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
-from models.layers.vocoder import Part, SnakeConv, Stft, Terms, merge, split
+from models.layers.vocoder import RowRange, SnakeConv, Stft, Terms, merge, split
 from models.native import kernels
 
 FRAME_BUCKETS = (32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024, 1536, 2048)
 SLOPE, LAST_SLOPE = 0.1, 0.01  # of LeakyReLU within, and (torch's default) before the last convolution
-MOST_MAGNITUDE, MOST_AMPLITUDE = 100.0, 0.99
+MAX_MAGNITUDE, MAX_AMPLITUDE = 100.0, 0.99
 _ALPHA_FLOOR = 1e-9  # the reference's guard against division by zero
 _PART_BYTES = 1 << 20  # in larger parts a core's cache loses rows from one tap of a convolution to the next
 
@@ -63,7 +63,7 @@ class Snake(nn.Module):
         self.alpha = mx.ones((channels,))
 
 
-class ResBlock(nn.Module):
+class HiFTResBlock(nn.Module):
     """Residual pairs of Snake and a convolution, the first of each pair dilated. The result lacks `bias`."""
 
     def __init__(self, channels: int, kernel: int, dilations: tuple[int, ...]) -> None:
@@ -108,7 +108,7 @@ class ResBlock(nn.Module):
         """Each Snake with its convolution, lowered; none where the native kernel computes the block."""
         return [residual_blocks.Unit(unit.conv, unit.rate, unit.inverse, shift=terms[0]) for unit, terms in self._units]
 
-    def __call__(self, x: mx.array, mask: mx.array | None) -> list[Part]:
+    def __call__(self, x: mx.array, mask: mx.array | None) -> list[RowRange]:
         """x [B, L, C] -> the result in parts; `mask` [B, L, 1] is 1 on valid rows."""
         return [self._part(part, mask) for part in split(x, self._halo, _part_count(x))]
 
@@ -116,7 +116,7 @@ class ResBlock(nn.Module):
     def _halo(self) -> int:
         return sum(unit.conv.padding for unit, _ in self._units)
 
-    def _part(self, part: Part, mask: mx.array | None) -> Part:
+    def _part(self, part: RowRange, mask: mx.array | None) -> RowRange:
         with mx.stream(part.stream):
             for (first, terms1), (second, terms2) in zip(self._units[::2], self._units[1::2], strict=True):
                 part = second(first(part, terms1, mask), terms2, mask, onto=part)
@@ -126,7 +126,7 @@ class ResBlock(nn.Module):
 class MeanOfBlocks:
     """LeakyReLU of the mean of the results that residual blocks, whose owner is another module, have for one input."""
 
-    def __init__(self, blocks: Sequence[ResBlock]) -> None:
+    def __init__(self, blocks: Sequence[HiFTResBlock]) -> None:
         self._blocks = blocks
         self._bias = mx.zeros_like(blocks[0].bias)
         self._prepared: residual_blocks.Prepared | None = None
@@ -187,8 +187,8 @@ class HiFT(nn.Module):
             self.source_downs.append(
                 Conv1d(bins, channels, size, stride=stride, padding=stride // 2 if size > 1 else 0)
             )
-            self.source_resblocks.append(ResBlock(channels, config.source_kernels[i], config.resblock_dilations))
-            self.resblocks += [ResBlock(channels, k, config.resblock_dilations) for k in config.resblock_kernels]
+            self.source_resblocks.append(HiFTResBlock(channels, config.source_kernels[i], config.resblock_dilations))
+            self.resblocks += [HiFTResBlock(channels, k, config.resblock_dilations) for k in config.resblock_kernels]
         self.conv_post = Conv1d(width >> len(config.rates), bins, 7, padding=3)
         self._stft = Stft(config.n_fft, config.hop)
         # From the frames of a mel; the last stage has one row more.
@@ -213,7 +213,7 @@ class HiFT(nn.Module):
     def lower(self) -> None:
         """Bring all weights into this device's order. Once, after loading."""
         for _, module in self.named_modules():
-            if isinstance(module, (Conv1d, ConvTranspose1d, ResBlock)):
+            if isinstance(module, (Conv1d, ConvTranspose1d, HiFTResBlock)):
                 module.lower()
         for mean in (*self._excite, *self._stages):
             mean.lower()
@@ -269,8 +269,8 @@ class HiFT(nn.Module):
             excited = self.source_downs[i](spectrum)
             x = self._excite[i](excited, valid, onto=x)
             x = self._stages[i](x, valid, LAST_SLOPE if last else SLOPE)
-        y = self._stft.head(self.conv_post(x), valid.mask, samples, most=MOST_MAGNITUDE)
-        return mx.clip(y, -MOST_AMPLITUDE, MOST_AMPLITUDE)
+        y = self._stft.head(self.conv_post(x), valid.mask, samples, most=MAX_MAGNITUDE)
+        return mx.clip(y, -MAX_AMPLITUDE, MAX_AMPLITUDE)
 
 
 class Vocoder:

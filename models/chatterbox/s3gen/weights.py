@@ -15,9 +15,9 @@ from models.chatterbox.s3gen.encoder import Upsample
 from models.chatterbox.s3gen.flow import Flow
 from models.chatterbox.s3gen.vocoder import HiFT
 from models.chatterbox.weights import (
+    ArraySource,
     Rule,
     Shape,
-    Source,
     channels_last,
     joined,
     load_arrays,
@@ -96,11 +96,11 @@ def vocoder_shapes(config: ChatterboxConfig) -> dict[str, Shape]:
     return found
 
 
-def _vocoder_sources(network: HiFT) -> dict[str, Source]:
+def _vocoder_sources(network: HiFT) -> dict[str, ArraySource]:
     return sources(network, _VOCODER_RULES, _VOCODER_RENAMES)
 
 
-def _flow_sources(flow: Flow) -> dict[str, Source]:
+def _flow_sources(flow: Flow) -> dict[str, ArraySource]:
     return sources(flow, _flow_rules(flow.config), _FLOW_RENAMES, FLOW)
 
 
@@ -127,18 +127,18 @@ def _some_inputs(pattern: str, layer: str, inputs: slice, config: ChatterboxConf
     """Return the rule of the part of the first block's `layer` that sees `inputs`."""
     name = f"decoder.estimator.down_blocks.0.0.{layer}.weight"
 
-    def source(match: re.Match[str], shape: Shape) -> Source:
+    def source(match: re.Match[str], shape: Shape) -> ArraySource:
         taps = shape[1] if len(shape) == 3 else 1
         whole = (shape[0], 4 * config.mels, taps)
-        return Source({name: whole}, lambda array: turn_taps(array[:, inputs]).reshape(shape))
+        return ArraySource({name: whole}, lambda array: turn_taps(array[:, inputs]).reshape(shape))
 
     return Rule(pattern, source)
 
 
-def _folded_upsampling(match: re.Match[str], shape: Shape) -> Source:
+def _folded_upsampling(match: re.Match[str], shape: Shape) -> ArraySource:
     outputs, _, inputs = shape
-    return Source({match[0]: (outputs // 2, inputs, 5)}, lambda array: Upsample.fold(turn_taps(array)))
+    return ArraySource({match[0]: (outputs // 2, inputs, 5)}, lambda array: Upsample.fold(turn_taps(array)))
 
 
-def _doubled_bias(match: re.Match[str], shape: Shape) -> Source:
-    return Source({match[0]: (shape[0] // 2,)}, lambda array: mx.concatenate([array, array]))
+def _doubled_bias(match: re.Match[str], shape: Shape) -> ArraySource:
+    return ArraySource({match[0]: (shape[0] // 2,)}, lambda array: mx.concatenate([array, array]))

@@ -100,7 +100,7 @@ def extend(
     return turned[:, :heads], write(layer, kv, place)
 
 
-class Reading(NamedTuple):
+class ForwardPass(NamedTuple):
     """One pass over new tokens, the same for every layer.
 
     `place` [1] is the first token's position, `bias` [n, T] is added to the logits of attention, `attend` attends, and
@@ -113,7 +113,7 @@ class Reading(NamedTuple):
     wavelengths: mx.array | None = None
 
 
-def attend(reading: Reading, qkv: mx.array, layer: Layer, heads: int) -> tuple[mx.array, Layer]:
+def attend(reading: ForwardPass, qkv: mx.array, layer: Layer, heads: int) -> tuple[mx.array, Layer]:
     """Return attention [B, n, C] of new tokens qkv [B, n, 3C] to a cache and themselves, and the longer `layer`."""
     if fits(qkv, layer):
         y, after = step_attend(qkv, layer[0], reading.place, heads, reading.wavelengths)
@@ -122,7 +122,7 @@ def attend(reading: Reading, qkv: mx.array, layer: Layer, heads: int) -> tuple[m
     return caches.attend(q, layer, reading.bias), layer
 
 
-Attend = Callable[[Reading, mx.array, Layer, int], tuple[mx.array, Layer]]
+Attend = Callable[[ForwardPass, mx.array, Layer, int], tuple[mx.array, Layer]]
 """`attend`, or a kernel for it."""
 
 
@@ -135,7 +135,7 @@ class LlamaAttention(nn.Module):
         self.qkv_proj = Matrix(config.hidden, 3 * config.hidden)
         self.o_proj = Matrix(config.hidden, config.hidden)
 
-    def __call__(self, x: mx.array, norm: nn.RMSNorm, layer: Layer, reading: Reading) -> tuple[mx.array, Layer]:
+    def __call__(self, x: mx.array, norm: nn.RMSNorm, layer: Layer, reading: ForwardPass) -> tuple[mx.array, Layer]:
         """Attend from norm(x). Return x [B, n, C] plus the result, and the longer `layer`."""
         y, layer = reading.attend(reading, self.qkv_proj.after(x, norm=norm), layer, self.heads)
         return self.o_proj.after(y, add=x), layer
@@ -164,7 +164,7 @@ class LlamaLayer(nn.Module):
         self.post_attention_layernorm = nn.RMSNorm(config.hidden, config.norm_eps)
         self.mlp = LlamaMlp(config)
 
-    def __call__(self, x: mx.array, layer: Layer, reading: Reading) -> tuple[mx.array, Layer]:
+    def __call__(self, x: mx.array, layer: Layer, reading: ForwardPass) -> tuple[mx.array, Layer]:
         """Run the layer; arguments as of LlamaAttention."""
         x, layer = self.self_attn(x, self.input_layernorm, layer, reading)
         return self.mlp(x, self.post_attention_layernorm), layer
@@ -179,7 +179,7 @@ class Gpt2Attention(nn.Module):
         self.c_attn = Projection(config.hidden, 3 * config.hidden)
         self.c_proj = Projection(config.hidden, config.hidden)
 
-    def __call__(self, x: mx.array, norm: nn.LayerNorm, layer: Layer, reading: Reading) -> tuple[mx.array, Layer]:
+    def __call__(self, x: mx.array, norm: nn.LayerNorm, layer: Layer, reading: ForwardPass) -> tuple[mx.array, Layer]:
         """As LlamaAttention."""
         y, layer = reading.attend(reading, self.c_attn.after(x, norm=norm), layer, self.heads)
         return self.c_proj.after(y, add=x), layer
@@ -208,7 +208,7 @@ class Gpt2Layer(nn.Module):
         self.attn = Gpt2Attention(config)
         self.mlp = Gpt2Mlp(config)
 
-    def __call__(self, x: mx.array, layer: Layer, reading: Reading) -> tuple[mx.array, Layer]:
+    def __call__(self, x: mx.array, layer: Layer, reading: ForwardPass) -> tuple[mx.array, Layer]:
         """Run the layer; arguments as of LlamaAttention."""
         x, layer = self.attn(x, self.ln_1, layer, reading)
         return self.mlp(x, self.ln_2), layer
@@ -234,7 +234,7 @@ class Llama(nn.Module):
 
     def __call__(self, x: mx.array, place: mx.array, cache: Cache, attend: Attend = attend) -> tuple[mx.array, Cache]:
         bias = causal(place, x.shape[1], capacity(cache), x.dtype)
-        reading, written = Reading(place, bias, attend, self._wavelengths), []
+        reading, written = ForwardPass(place, bias, attend, self._wavelengths), []
         for layer, before in zip(self.layers, cache, strict=True):
             x, after = layer(x, before, reading)
             written.append(after)
@@ -253,7 +253,7 @@ class Gpt2(nn.Module):
     def __call__(self, x: mx.array, place: mx.array, cache: Cache, attend: Attend = attend) -> tuple[mx.array, Cache]:
         x = x + mx.take(self.wpe.weight, place + mx.arange(x.shape[1]), axis=0)
         bias = causal(place, x.shape[1], capacity(cache), x.dtype)
-        reading, written = Reading(place, bias, attend), []
+        reading, written = ForwardPass(place, bias, attend), []
         for layer, before in zip(self.h, cache, strict=True):
             x, after = layer(x, before, reading)
             written.append(after)

@@ -15,14 +15,14 @@ from models.layers import attention
 Layer = tuple[mx.array, ...]
 Cache = list[Layer]
 
-_LARGEST_GROUP = 64
+_MAX_GROUP = 64
 
 
 def allocate(layers: int, batch: int, heads: int, size: int, length: int, dtype: mx.Dtype, bits: int = 0) -> Cache:
     """Allocate `length` positions of `batch` rows in each of `layers`."""
     if not bits:
         return [(mx.zeros((batch, 2 * heads, length, size), dtype=dtype),) for _ in range(layers)]
-    group = min(size, _LARGEST_GROUP)
+    group = min(size, _MAX_GROUP)
     groups = (batch, heads, length, size // group)
     half = ((batch, heads, length, size * bits // 32), mx.uint32), (groups, dtype), (groups, dtype)
     return [tuple(mx.zeros(shape, dtype=kind) for shape, kind in half * 2) for _ in range(layers)]

@@ -52,7 +52,7 @@ class Perceiver(nn.Module):
         return self.attn(x, x)
 
 
-class Conditioning(nn.Module):
+class T3Conditioning(nn.Module):
     """Rows [1, n, C] of a speaker [256], an embedded prompt [1, P, C] and an exaggeration in [0, 2]."""
 
     def __init__(self, config: T3Config) -> None:

@@ -21,7 +21,7 @@ from models.chatterbox.t3.drafts import Draft, Guess
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import DRAW, NextToken, SamplingMode
 from models.chatterbox.t3.speculation import accept
-from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, DecodeState, SamplerState, VoicePrompt
+from models.chatterbox.t3.state import MAX_TOKENS, DecodeRequest, DecodeState, SamplerState, VoicePrompt
 from models.contract import Cancelled, InputTooLongError, IsCancelled
 from models.layers.transformer.step import checked
 from models.timeline import Stage, Timeline
@@ -36,7 +36,7 @@ Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
 _Compiled = Callable[..., Any]
 
 
-class Decoder:
+class T3Decoder:
     """Draws the speech tokens of one request after the other.
 
     Args:
@@ -123,7 +123,7 @@ class Decoder:
 
     # These functions run on the host.
 
-    def check(self, text: Sequence[int], limit: int = MOST_TOKENS) -> None:
+    def check(self, text: Sequence[int], limit: int = MAX_TOKENS) -> None:
         """Raise InputTooLongError if the text, or `limit` tokens of speech, pass the model's positions."""
         if len(text) > self.config.max_text:
             raise InputTooLongError(
@@ -282,7 +282,7 @@ class Decoder:
     def _longest(self) -> int:
         """Return the positions of a long sentence (512 text tokens) spoken in full."""
         before = self.config.perceiver_queries + 2 if self.config.perceiver else 1 + self.config.prompt_tokens
-        return before + 512 + 4 + MOST_TOKENS
+        return before + 512 + 4 + MAX_TOKENS
 
 
 def _number(array: mx.array) -> int:

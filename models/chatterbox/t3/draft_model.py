@@ -10,7 +10,7 @@ import numpy as np
 from models.backend import mx
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.cache import Cache
-from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.decoder import T3Decoder
 from models.chatterbox.t3.drafts import Guess, Guesser
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import PROPOSE, SamplingMode
@@ -25,7 +25,7 @@ class SmallT3:
 
     def __init__(self, network: T3, *, padded: bool | None = None, compiled: bool | None = None) -> None:
         self.network = network
-        self._decoder = Decoder(network, padded=padded, compiled=compiled)
+        self._decoder = T3Decoder(network, padded=padded, compiled=compiled)
         self._guesses: dict[SamplingMode, Callable[..., Any]] = {}
 
     def begin(self, request: DecodeRequest) -> Guesser:

@@ -15,7 +15,7 @@ import numpy as np
 from models.backend import mx
 from models.chatterbox.t3.state import DecodeRequest
 
-_LONGEST, _SHORTEST = 4, 2  # tokens that must have come before
+_MAX_GRAM, _MIN_GRAM = 4, 2  # tokens that must have come before
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class LookupGuesser:
 
     @staticmethod
     def _continuation(tokens: list[int]) -> list[int]:
-        for length in range(_LONGEST, _SHORTEST - 1, -1):
+        for length in range(_MAX_GRAM, _MIN_GRAM - 1, -1):
             last = tokens[-length:]
             for start in range(len(tokens) - length - 1, -1, -1):
                 if tokens[start : start + length] == last:

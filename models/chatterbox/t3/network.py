@@ -16,7 +16,7 @@ from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.backbone import Attend, Gpt2, Llama, Matrix, Table, attend
 from models.chatterbox.t3.cache import Cache
-from models.chatterbox.t3.conditioning import Conditioning
+from models.chatterbox.t3.conditioning import T3Conditioning
 from models.layers.linear import Projection
 
 _MARGIN = 2  # rows that the position tables have beyond max_text; for speech there are two more
@@ -35,7 +35,7 @@ class T3(nn.Module):
             self.speech_pos_emb = Table(config.max_speech + 2 * _MARGIN, config.hidden)
         head = Projection if config.head_bias else Matrix
         self.speech_head = head(config.hidden, config.speech_vocabulary)
-        self.cond_enc = Conditioning(config)
+        self.cond_enc = T3Conditioning(config)
         self.tfmr = Llama(config) if config.backbone == "llama" else Gpt2(config)
         self.bits = 0
         self.attend: Attend = attend  # of a prefill, which begins at place 0: a kernel may replace it

@@ -10,7 +10,7 @@ from models.backend import mx
 from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.sampling import Rules, SamplingMode
 
-MOST_TOKENS = 1000  # speech tokens of one request, as in the reference: 40 seconds
+MAX_TOKENS = 1000  # speech tokens of one request, as in the reference: 40 seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -33,7 +33,7 @@ class DecodeRequest:
     voice: VoicePrompt
     rules: Rules
     seed: int = 0
-    limit: int = MOST_TOKENS
+    limit: int = MAX_TOKENS
 
 
 class SamplerState(NamedTuple):

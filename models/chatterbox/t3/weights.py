@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3.network import T3
-from models.chatterbox.weights import Shape, Source, joined, load_arrays, official_shapes, sources, transposed
+from models.chatterbox.weights import ArraySource, Shape, joined, load_arrays, official_shapes, sources, transposed
 
 UNREAD = ("text_head.weight", "tfmr.embed_tokens.weight", "tfmr.wte.weight")
 _PREFIX = "model."
@@ -42,5 +42,5 @@ def shapes(config: T3Config) -> dict[str, Shape]:
     return official_shapes(_sources(T3(config)))
 
 
-def _sources(network: T3) -> dict[str, Source]:
+def _sources(network: T3) -> dict[str, ArraySource]:
     return sources(network, _RULES, _RENAMES)

@@ -17,8 +17,8 @@ from models.layers.kernels.device import gpu
 
 logger = logging.getLogger(__name__)
 
-MOST_APART = 0.1  # relative; the error of bfloat16 is 0.02 at most, that of a mistake about 1
-MOST_APART_SINGLE = 0.01  # of float32; plain products may be TF32's, with errors of 1e-3
+MAX_RELATIVE_ERROR = 0.1  # relative; the error of bfloat16 is 0.02 at most, that of a mistake about 1
+MAX_RELATIVE_ERROR_FLOAT32 = 0.01  # of float32; plain products may be TF32's, with errors of 1e-3
 
 Differences = Callable[[], Sequence[float]]
 
@@ -40,7 +40,7 @@ def report() -> list[Finding]:
     return list(_found.values())
 
 
-def agree(name: str, differences: Differences, most: float = MOST_APART) -> bool:
+def agree(name: str, differences: Differences, most: float = MAX_RELATIVE_ERROR) -> bool:
     """Return whether kernels build here and are as close to plain operations as expected; warn where they are not.
 
     Args:
@@ -69,7 +69,7 @@ def agree(name: str, differences: Differences, most: float = MOST_APART) -> bool
     return not reason
 
 
-def usable(name: str, differences: Differences, most: float = MOST_APART) -> bool:
+def usable(name: str, differences: Differences, most: float = MAX_RELATIVE_ERROR) -> bool:
     """Return whether there is a GPU on which these kernels agree; compare them once per process."""
     if gpu() is None:
         return False

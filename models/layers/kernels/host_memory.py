@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 Words = npt.NDArray[np.uint32]
 
 _ALIGNED_WORDS = 64  # of each array of an upload
-_LEAST_WORDS = 1 << 14  # of shared memory: all of it for an upload; a larger one takes MLX's way
+_MIN_WORDS = 1 << 14  # of shared memory: all of it for an upload; a larger one takes MLX's way
 _UPLOADS = 4  # under way at once
 _BLOCKS = 64  # of a copy, at most
 _DTYPES = {"i": mx.int32, "I": mx.uint32, "f": mx.float32}
@@ -66,7 +66,7 @@ def upload(*arrays: Array) -> list[mx.array]:
     words = np.zeros(starts[-1], dtype=np.uint32)
     for array, start in zip(arrays, starts, strict=False):
         words[start : start + array.size] = array.reshape(-1).view(np.uint32)
-    joined = _uploaded(words) if _shares() and words.size <= _LEAST_WORDS else mx.array(words)
+    joined = _uploaded(words) if _shares() and words.size <= _MIN_WORDS else mx.array(words)
     return [
         joined[start : start + array.size].view(_DTYPES[array.dtype.char]).reshape(array.shape)
         for array, start in zip(arrays, starts, strict=False)
@@ -84,7 +84,7 @@ def downloaded(array: mx.array) -> Iterator[Array]:
 
 
 def _uploaded(words: Words) -> mx.array:
-    """Return words [N], N from 1 to `_LEAST_WORDS`, as an array of MLX, through shared memory."""
+    """Return words [N], N from 1 to `_MIN_WORDS`, as an array of MLX, through shared memory."""
     shared = next(_uploads())
     if shared.arrived is not None:
         mx.eval(shared.arrived)
@@ -98,7 +98,7 @@ def _uploaded(words: Words) -> mx.array:
 def _downloaded(array: mx.array) -> Iterator[Array]:
     """Give the numbers of an array in shared memory."""
     words = mx.contiguous(array).reshape(-1).view(mx.uint32)
-    size = bucket(words.size, (_LEAST_WORDS,))
+    size = bucket(words.size, (_MIN_WORDS,))
     free = _free.setdefault(size, [])
     shared = free.pop() if free else _shared(size)
     try:
@@ -115,7 +115,7 @@ def _blocks(words: int) -> tuple[int, int, int]:
 @cache
 def _uploads() -> cycle[_Shared]:
     """Return the memory of uploads, in turns."""
-    return cycle([_shared(_LEAST_WORDS) for _ in range(_UPLOADS)])
+    return cycle([_shared(_MIN_WORDS) for _ in range(_UPLOADS)])
 
 
 def _shared(words: int) -> _Shared:
@@ -132,7 +132,7 @@ def _shares() -> bool:
 
 def _differences() -> Sequence[float]:
     differences = []
-    for size in (1, 1000, _LEAST_WORDS):
+    for size in (1, 1000, _MIN_WORDS):
         words = np.arange(size, dtype=np.uint32)
         with _downloaded(_uploaded(words)) as found:
             differences.append(float(not np.array_equal(found, words)))

@@ -12,7 +12,7 @@ COPIES, PRODUCT = (read(Path(__file__).with_name(name)) for name in ("cuda_copie
 PIECES = 24  # of a warp's weights on their way to a product, unless the header says otherwise
 PIECE_BYTES = 8 * 32 * 16  # of all warps: a lane's 16 bytes
 RING_BYTES = PIECES * PIECE_BYTES
-MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
+MAX_SHARED_BYTES = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
 ROOM = "extern __shared__ __align__(16) unsigned char room[];"
 
 

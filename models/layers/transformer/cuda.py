@@ -18,7 +18,7 @@ from models.layers.transformer.shape import TransformerShape, joined, matrix
 from models.layers.transformer.step import ENDINGS, OUTPUTS, OutputRows
 from models.layers.transformer.weights import DECODER_PRODUCTS, TransformerWeights, named, pack
 
-MOST_ROWS = 32
+MAX_ROWS = 32
 _FEW, _MANY = 1, 4  # tiles of eight rows: two kernels are compiled
 _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory, where a read takes a kernel microseconds
 
@@ -73,8 +73,8 @@ class CudaStep:
     ) -> tuple[mx.array, mx.array]:
         """Compute a `Step`. Raises ValueError for more than 32 rows."""
         rows = ids.size
-        if rows > MOST_ROWS:
-            raise ValueError(f"at most {MOST_ROWS} rows are expected, not {rows}")
+        if rows > MAX_ROWS:
+            raise ValueError(f"at most {MAX_ROWS} rows are expected, not {rows}")
         tiles = _FEW if rows <= 8 * _FEW else _MANY
         # Of one type for all endings: MLX would compile a kernel for each type.
         result = (*ids.shape, self.shape.width // 2) if ending == OUTPUTS else ids.shape

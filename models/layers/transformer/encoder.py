@@ -12,11 +12,11 @@ from __future__ import annotations
 from models.backend import mx
 from models.layers.kernels import device
 from models.layers.kernels.device import LANES, Kernel, counters, processors
-from models.layers.transformer.cuda import MOST_ROWS, ROOM, CudaStep
+from models.layers.transformer.cuda import MAX_ROWS, ROOM, CudaStep
 from models.layers.transformer.shape import HEAD, TransformerShape, joined, matrix
 from models.layers.transformer.weights import ENCODER_PRODUCTS, TransformerWeights, pack
 
-_TILES = MOST_ROWS // 8
+_TILES = MAX_ROWS // 8
 
 
 class CudaEncoder:
@@ -66,8 +66,8 @@ class CudaEncoder:
         Raises:
             ValueError: There are more ids.
         """
-        if ids.size > MOST_ROWS:
-            raise ValueError(f"at most {MOST_ROWS} rows are expected, not {ids.size}")
+        if ids.size > MAX_ROWS:
+            raise ValueError(f"at most {MAX_ROWS} rows are expected, not {ids.size}")
         batch, length = ids.shape
         shape = (self._memories, batch, 2 * self.shape.heads, length, HEAD)
         memory, _ = device.launch(

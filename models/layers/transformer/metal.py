@@ -21,7 +21,7 @@ Embed = Callable[[mx.array], mx.array]
 """Ids [B, n] -> token embeddings [B, n, C]."""
 
 _ROWS = 8  # of a block
-_MOST_WARPS = 8  # a block: a kernel of many registers may hold no more
+_MAX_WARPS = 8  # a block: a kernel of many registers may hold no more
 _SHARED_BYTES = 32 << 10
 _BLOCKS = 128  # of a product
 _SEARCH_BLOCKS = 512
@@ -100,7 +100,7 @@ class MetalStep:
     def __init__(self, family: str, given: TransformerWeights, embed: Embed) -> None:
         """Prepare for a lowered decoder of a `family`, and its embeddings."""
         self.family, self.shape, self._embed, self._bits = family, given.shape, embed, given.shape.bits
-        self._weights, self._warps = pack(given), given.shape.warps(_MOST_WARPS)
+        self._weights, self._warps = pack(given), given.shape.warps(_MAX_WARPS)
         self._layers = [mx.array([layer]) for layer in range(self.shape.layers)]
         mx.eval(self._layers)
         self._header = self.shape.constants(1, self._warps) + joined("products.h", "attention.h")
@@ -224,4 +224,4 @@ class MetalStep:
 
 def fits_metal(given: TransformerShape) -> bool:
     """Return whether these kernels are for these sizes: a block has 32 KB."""
-    return given.fits() and given.shared_bytes(1, given.warps(_MOST_WARPS)) <= _SHARED_BYTES
+    return given.fits() and given.shared_bytes(1, given.warps(_MAX_WARPS)) <= _SHARED_BYTES

@@ -26,8 +26,8 @@
 #define NARROW (HIDDEN / RUN / WARPS)  // runs of a warp
 #define WIDE (INNER / RUN / WARPS)
 #define MANY 4  // groups of eight outputs that a block multiplies at once where there are many; 1 where there are few
-#define MOST_PIECES (2 * (MANY * NARROW > WIDE ? MANY * NARROW : WIDE))
-#define AHEAD_PIECES (MOST_PIECES > 8 ? MOST_PIECES : 8)
+#define MAX_PIECES (2 * (MANY * NARROW > WIDE ? MANY * NARROW : WIDE))
+#define AHEAD_PIECES (MAX_PIECES > 8 ? MAX_PIECES : 8)
 #define EXCHANGED (TILES > 2 ? 16 : 8 * TILES)  // rows whose sums warps exchange at once
 #define SUMS ((16 * EXCHANGED + THREADS - 1) / THREADS)  // of these, that a thread completes
 #define TIMES (COLUMNS / EXCHANGED)

@@ -10,8 +10,8 @@ from models.layers.kernels.device import read
 
 HEAD = 64
 _RUN = 64  # weights of a row that a warp multiplies at once
-_LEAST_WARPS = 8  # of a block with four groups of rows: a thread for each channel of their heads
-MOST_WARPS = 16  # a block; with 20 threads had too few registers
+_MIN_WARPS = 8  # of a block with four groups of rows: a thread for each channel of their heads
+MAX_WARPS = 16  # a block; with 20 threads had too few registers
 
 _ACTIVATIONS = {"relu": "((x) > 0.0f ? (x) : 0.0f)", "gelu": "gelu(x)"}
 
@@ -38,7 +38,7 @@ class TransformerShape:
     activation: Literal["relu", "gelu"] = "relu"
     scale: float = 1.0
 
-    def warps(self, most: int = MOST_WARPS) -> int:
+    def warps(self, most: int = MAX_WARPS) -> int:
         """Return the warps of a block, at most `most`, which share the terms of every product evenly."""
         runs, inner = self.width // _RUN, self.inner // _RUN
         return next(count for count in range(most, 0, -1) if runs % count == 0 and inner % count == 0)
@@ -49,7 +49,7 @@ class TransformerShape:
 
     def fits_cuda(self) -> bool:
         """Return whether the one CUDA kernel is for these sizes."""
-        return self.fits() and self.warps() >= _LEAST_WARPS
+        return self.fits() and self.warps() >= _MIN_WARPS
 
     def constants(self, tiles: int, count: int, memories: int = 0) -> str:
         """Return the definitions that products.h expects.

@@ -9,7 +9,7 @@
 #define TOKENS 0
 #define OUTPUTS 1
 
-#define LEAST_SHARED 256  // keys, of which it pays to share out a row's; each layer has one more barrier then
+#define MIN_SHARED 256  // keys, of which it pays to share out a row's; each layer has one more barrier then
 
 typedef struct {
   Matrix qkv, out, query, cross, fc1, fc2;  // of all layers, [LAYERS, outputs, inputs]
@@ -49,7 +49,7 @@ INLINE void step(Where at, Weights of, Given given, Made made, GLOBAL int *count
                given.rows, 0, given.each, given.place, given.length, 0};
   // Parts of a row's attention to the encoder's output: as many as there are blocks for, where it is long.
   const int most_parts = at.blocks * TILES / (given.rows * HEADS);
-  const int parts = given.source > LEAST_SHARED && most_parts > 1 ? most_parts : 1;
+  const int parts = given.source > MIN_SHARED && most_parts > 1 ? most_parts : 1;
   GLOBAL float *partial = x + AT_PARTIAL(at.blocks);
   Turn turn = {counters, 0, 0};
   Ahead ahead;

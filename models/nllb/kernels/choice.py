@@ -12,7 +12,7 @@ import numpy.typing as npt
 from models.backend import mx
 from models.layers.kernels.agreement import agree, relative_difference
 from models.layers.transformer.choice import kernel_step
-from models.layers.transformer.cuda import MOST_ROWS
+from models.layers.transformer.cuda import MAX_ROWS
 from models.layers.transformer.encoder import CudaEncoder
 from models.layers.transformer.shape import TransformerShape
 from models.layers.transformer.step import OUTPUTS, TOKENS, OutputRows, Step, own_rows
@@ -21,8 +21,8 @@ from models.nllb.network import DecoderLayer, EncoderLayer, Nllb
 from models.nllb.vocabulary import Tree, argmax
 
 FAMILY = "nllb"
-_COMPARED = (3, MOST_ROWS)  # rows: each kernel once
-_ENCODED = ((1, MOST_ROWS), (2, MOST_ROWS // 2))  # sentences, and tokens of each
+_COMPARED = (3, MAX_ROWS)  # rows: each kernel once
+_ENCODED = ((1, MAX_ROWS), (2, MAX_ROWS // 2))  # sentences, and tokens of each
 _TOKENS = 4096
 
 

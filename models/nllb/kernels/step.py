@@ -25,11 +25,11 @@ from models.native import transformer
 from models.nllb.kernels import source as cuda
 
 FEW = 4  # rows of input to which one warp an output is faster than a matrix product
-_MOST_INPUTS = 4096  # of a product: eight weights of every 256 are in registers at once
-_MOST_NORMALIZED = 2048
-_MOST_CHANNELS = 256  # of a head
-_MOST_KEYS = 128  # of `attend_cuda`; with more, MLX's kernels are faster, as their blocks share what they read
-_MOST_QUERIES = 8  # a row, when the second attention projects them itself
+_MAX_INPUTS = 4096  # of a product: eight weights of every 256 are in registers at once
+_MAX_NORMALIZED = 2048
+_MAX_CHANNELS = 256  # of a head
+_MAX_KEYS = 128  # of `attend_cuda`; with more, MLX's kernels are faster, as their blocks share what they read
+_MAX_QUERIES = 8  # a row, when the second attention projects them itself
 _WARPS = 8  # a block
 _BLOCKS = 264  # of the search for the likeliest token: two for each of an H100's multiprocessors
 _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory, where a read takes a kernel microseconds
@@ -42,7 +42,7 @@ def fits(width: int, heads: int, inner: int) -> bool:
     """Return whether the kernels support a decoder of these widths."""
     head = width // heads
     whole = not (width % 64 or inner % 64 or head % 8)
-    return whole and width <= _MOST_NORMALIZED and inner <= _MOST_INPUTS and head <= _MOST_CHANNELS
+    return whole and width <= _MAX_NORMALIZED and inner <= _MAX_INPUTS and head <= _MAX_CHANNELS
 
 
 @cache
@@ -177,7 +177,7 @@ def self_attend_cuda(qkv: mx.array, past: mx.array, at: mx.array, heads: int) ->
 
 def _spread(count: int) -> int:
     """Return the blocks that share a row's `count` queries of one head."""
-    return -(-count // _MOST_QUERIES)
+    return -(-count // _MAX_QUERIES)
 
 
 def cross_attend_reference(q: mx.array, memory: mx.array, bias: mx.array, heads: int) -> mx.array:
@@ -210,7 +210,7 @@ def cross_attend_cuda(
 
 def attends(length: int) -> bool:
     """Return whether `attend_cuda` and the native kernel are for rows so long."""
-    return length <= _MOST_KEYS
+    return length <= _MAX_KEYS
 
 
 def attend_reference(qkv: mx.array, bias: mx.array, heads: int) -> mx.array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from models.backend import mx
 from models.layers.kernels.agreement import agree, relative_difference
 from models.layers.transformer.choice import kernel_step
-from models.layers.transformer.cuda import MOST_ROWS
+from models.layers.transformer.cuda import MAX_ROWS
 from models.layers.transformer.shape import TransformerShape
 from models.layers.transformer.step import OUTPUTS, OutputRows, Step, own_rows
 from models.layers.transformer.weights import LayerWeights, TransformerWeights
@@ -14,7 +14,7 @@ from models.whisper.network import DecoderBlock, Whisper
 
 FAMILY = "whisper"
 
-_COMPARED = ((1, 3), (2, 2), (1, MOST_ROWS))  # windows, and rows of each: each kernel once, and shared memory
+_COMPARED = ((1, 3), (2, 2), (1, MAX_ROWS))  # windows, and rows of each: each kernel once, and shared memory
 _PLACE, _LENGTH, _POSITIONS = 9, 16, 320  # enough positions that blocks share a row's
 
 

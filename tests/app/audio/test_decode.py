@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from app.audio import decoder_process
-from app.audio.decode import Decoder, Recording
+from app.audio.decode import AudioDecoder, Recording
 from app.audio.decoder_process import ACCEPTED
 from app.audio.encoders import make_encoder
 from app.audio.samples import SampleReader
@@ -35,19 +35,19 @@ Read = Callable[[bytes], Recording]
 
 
 @pytest.fixture(scope="module")
-def decoder() -> Iterator[Decoder]:
-    with Decoder(sample_rate=RATE, min_seconds=1.0, max_seconds=30.0) as decoder:
+def decoder() -> Iterator[AudioDecoder]:
+    with AudioDecoder(sample_rate=RATE, min_seconds=1.0, max_seconds=30.0) as decoder:
         yield decoder
 
 
 @pytest.fixture
-def read(decoder: Decoder) -> Read:
+def read(decoder: AudioDecoder) -> Read:
     return lambda data: asyncio.run(decoder.decode(data))
 
 
 @pytest.fixture(scope="module")
 def read_two_seconds() -> Iterator[Read]:
-    with Decoder(sample_rate=RATE, min_seconds=1.0, max_seconds=2.0) as decoder:
+    with AudioDecoder(sample_rate=RATE, min_seconds=1.0, max_seconds=2.0) as decoder:
         yield lambda data: asyncio.run(decoder.decode(data))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from app.audio import decode, decoder_process
-from app.audio.decode import Decoder, DecoderProcess
+from app.audio.decode import AudioDecoder, DecoderProcess
 from app.errors import DrainingError, UnavailableError, UnusableRecordingError
 from tests.app.audio.recordings import tone, written
 
@@ -60,24 +60,24 @@ def misbehave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
 
 
 @pytest.fixture
-def decoder() -> Iterator[Decoder]:
-    with Decoder(sample_rate=24_000, min_seconds=1.0, max_seconds=5.0, processes=2) as decoder:
+def decoder() -> Iterator[AudioDecoder]:
+    with AudioDecoder(sample_rate=24_000, min_seconds=1.0, max_seconds=5.0, processes=2) as decoder:
         yield decoder
 
 
-def hear(decoder: Decoder) -> None:
+def hear(decoder: AudioDecoder) -> None:
     """A recording of somebody else is decoded."""
     assert asyncio.run(decoder.decode(GOOD)).seconds == pytest.approx(2.0)
 
 
-def run(decoder: Decoder, code: str) -> str:
+def run(decoder: AudioDecoder, code: str) -> str:
     """The reason of the refusal of a recording that does this."""
     with pytest.raises(UnusableRecordingError) as caught:
         asyncio.run(decoder.decode(RUN + code.encode()))
     return caught.value.message
 
 
-def waiting(decoder: Decoder) -> int:
+def waiting(decoder: AudioDecoder) -> int:
     """The process that waits for the next recording."""
     process: Any = decoder._waiting
     while process._process is None:
@@ -98,7 +98,7 @@ def alive(pid: int) -> bool:
 
 
 def test_what_breaks_it_is_a_refusal(
-    decoder: Decoder, misbehave: Callable[..., None], caplog: pytest.LogCaptureFixture
+    decoder: AudioDecoder, misbehave: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     misbehave()
     for code in (
@@ -115,7 +115,7 @@ def test_what_breaks_it_is_a_refusal(
 
 
 def test_what_hangs_is_ended_in_time(
-    decoder: Decoder, misbehave: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    decoder: AudioDecoder, misbehave: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     misbehave()
     hear(decoder)
@@ -126,7 +126,7 @@ def test_what_hangs_is_ended_in_time(
 
 
 @pytest.mark.parametrize("behind", [0, 3], ids=["one clock", "clocks apart"])
-def test_limits_count_for_each_recording(decoder: Decoder, misbehave: Callable[..., None], behind: int) -> None:
+def test_limits_count_for_each_recording(decoder: AudioDecoder, misbehave: Callable[..., None], behind: int) -> None:
     """Three decodings in one process, each with more than half of the time and of the memory.
 
     `time.process_time` may be seconds behind the clock by which the kernel ends processes: on a busy machine the two
@@ -145,7 +145,7 @@ def test_limits_count_for_each_recording(decoder: Decoder, misbehave: Callable[.
     "changes",
     [pytest.param("", marks=linux), "import app.isolation.limits; app.isolation.limits.address_space = lambda: 0"],
 )
-def test_memory_is_bounded(decoder: Decoder, misbehave: Callable[..., None], changes: str) -> None:
+def test_memory_is_bounded(decoder: AudioDecoder, misbehave: Callable[..., None], changes: str) -> None:
     """By the kernel, and by the guard where the kernel lets it grow."""
     misbehave(f"program.MEMORY = 32 << 20\n{changes}")
     assert (
@@ -156,7 +156,7 @@ def test_memory_is_bounded(decoder: Decoder, misbehave: Callable[..., None], cha
 
 
 @linux
-def test_a_process_that_lost_memory_takes_no_more(decoder: Decoder, misbehave: Callable[..., None]) -> None:
+def test_a_process_that_lost_memory_takes_no_more(decoder: AudioDecoder, misbehave: Callable[..., None]) -> None:
     misbehave()
     hear(decoder)
     before = waiting(decoder)
@@ -165,7 +165,7 @@ def test_a_process_that_lost_memory_takes_no_more(decoder: Decoder, misbehave: C
     hear(decoder)
 
 
-def test_a_process_is_used_again_and_not_for_ever(decoder: Decoder, misbehave: Callable[..., None]) -> None:
+def test_a_process_is_used_again_and_not_for_ever(decoder: AudioDecoder, misbehave: Callable[..., None]) -> None:
     misbehave("program.RECORDINGS = 3")
     seen = []
     for _ in range(4):
@@ -174,7 +174,7 @@ def test_a_process_is_used_again_and_not_for_ever(decoder: Decoder, misbehave: C
     assert seen[0] == seen[1] != seen[2] == seen[3]
 
 
-def test_it_opens_nothing_and_says_little(decoder: Decoder, misbehave: Callable[..., None], capfd: Any) -> None:
+def test_it_opens_nothing_and_says_little(decoder: AudioDecoder, misbehave: Callable[..., None], capfd: Any) -> None:
     misbehave()
     for code in ("open('/dev/null')", "open('stolen', 'w')", "socket.socket()"):
         assert "Too many open files" in run(decoder, code)
@@ -183,12 +183,14 @@ def test_it_opens_nothing_and_says_little(decoder: Decoder, misbehave: Callable[
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_reply_that_is_too_long_is_not_read(decoder: Decoder, misbehave: Callable[..., None]) -> None:
+def test_a_reply_that_is_too_long_is_not_read(decoder: AudioDecoder, misbehave: Callable[..., None]) -> None:
     misbehave("program.answer = lambda *_: (0, b'\\0' * (100 << 20))")
     assert run(decoder, "") == decoder_process.TOO_MUCH
 
 
-def test_a_program_that_does_not_start_is_the_servers_fault(decoder: Decoder, misbehave: Callable[..., None]) -> None:
+def test_a_program_that_does_not_start_is_the_servers_fault(
+    decoder: AudioDecoder, misbehave: Callable[..., None]
+) -> None:
     misbehave("import no_such_module")
     with pytest.raises(UnavailableError, match="log has the cause"):
         asyncio.run(decoder.decode(GOOD))
@@ -206,7 +208,7 @@ def hanging(tmp_path: Path, wait_until: Any) -> tuple[bytes, Callable[[], Awaita
 
 
 def test_who_gives_up_ends_the_work(
-    decoder: Decoder, misbehave: Callable[..., None], wait_until: Any, hanging: Any
+    decoder: AudioDecoder, misbehave: Callable[..., None], wait_until: Any, hanging: Any
 ) -> None:
     misbehave()
     hear(decoder)
@@ -225,7 +227,7 @@ def test_who_gives_up_ends_the_work(
     hear(decoder)
 
 
-def test_closing_ends_what_is_decoded(decoder: Decoder, misbehave: Callable[..., None], hanging: Any) -> None:
+def test_closing_ends_what_is_decoded(decoder: AudioDecoder, misbehave: Callable[..., None], hanging: Any) -> None:
     misbehave()
     hear(decoder)
 
@@ -240,7 +242,7 @@ def test_closing_ends_what_is_decoded(decoder: Decoder, misbehave: Callable[...,
     asyncio.run(main())
 
 
-def test_more_recordings_at_once_than_processes(decoder: Decoder) -> None:
+def test_more_recordings_at_once_than_processes(decoder: AudioDecoder) -> None:
     async def main() -> list[float]:
         return [each.seconds for each in await asyncio.gather(*(decoder.decode(GOOD) for _ in range(4)))]
 
@@ -248,7 +250,7 @@ def test_more_recordings_at_once_than_processes(decoder: Decoder) -> None:
     assert alive(waiting(decoder))
 
 
-def test_every_process_ends_with_the_decoder_though_its_threads_are_busy(decoder: Decoder) -> None:
+def test_every_process_ends_with_the_decoder_though_its_threads_are_busy(decoder: AudioDecoder) -> None:
     hear(decoder)
     busy = threading.Event()
     for _ in range(2):
@@ -261,7 +263,7 @@ def test_every_process_ends_with_the_decoder_though_its_threads_are_busy(decoder
     assert surplus.ended
 
 
-def test_it_does_not_end_before_the_server(decoder: Decoder) -> None:
+def test_it_does_not_end_before_the_server(decoder: AudioDecoder) -> None:
     hear(decoder)
     pid = waiting(decoder)
     os.kill(pid, signal.SIGTERM)
@@ -269,7 +271,7 @@ def test_it_does_not_end_before_the_server(decoder: Decoder) -> None:
     assert waiting(decoder) == pid
 
 
-def test_a_process_that_died_while_it_waited_is_replaced(decoder: Decoder, wait_until: Any) -> None:
+def test_a_process_that_died_while_it_waited_is_replaced(decoder: AudioDecoder, wait_until: Any) -> None:
     hear(decoder)
     process: Any = decoder._waiting
     os.kill(waiting(decoder), signal.SIGKILL)

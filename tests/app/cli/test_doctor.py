@@ -20,7 +20,7 @@ from app import __version__
 from app.cli import doctor as doctor_module
 from app.cli import model_checks
 from app.cli.doctor import reference, run
-from app.cli.model_checks import SAID, ModelCheck, check_models, check_recognizer, faults
+from app.cli.model_checks import CHECK_SENTENCE, ModelCheck, check_models, check_recognizer, faults
 from app.config import Settings
 from app.engine.catalog import Catalog, FileCheck, Verification, pulled_record
 from loadtest.fake_checkpoints import small, write
@@ -131,7 +131,7 @@ def test_a_model_of_tokens_speaks_a_known_number_of_them(tmp_path: Path, monkeyp
     whole = Catalog(Settings(data_dir=tmp_path)).verify("house")
     monkeypatch.setattr(Catalog, "verify", lambda catalog, name: whole)  # random numbers have no pinned checksums
     monkeypatch.setattr(model_checks, "TIMED", model_checks.TIMED[:1])  # random numbers find no end of a sentence
-    monkeypatch.setattr(model_checks, "SPOKEN", ())
+    monkeypatch.setattr(model_checks, "CHECK_SENTENCES", ())
     monkeypatch.setitem(ChatterboxSynthesizer._stream.__kwdefaults__, "limit", 120)
     monkeypatch.setattr(
         model_checks, "_Ear", lambda _: SimpleNamespace(judges=lambda _: False)
@@ -243,13 +243,15 @@ def an_ear(model: Ear) -> model_checks._Ear:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("text", "wrong"), [(SAID, 0), ("The train to the city.", 4), ("Nobody is here.", 9)])
+@pytest.mark.parametrize(
+    ("text", "wrong"), [(CHECK_SENTENCE, 0), ("The train to the city.", 4), ("Nobody is here.", 9)]
+)
 def test_each_voice_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, wrong: int) -> None:
     ear = Ear(says=[text] * 4)
     heard = an_ear(ear)
     monkeypatch.setattr(model_checks, "_Ear", lambda _: heard)
     monkeypatch.setattr(model_checks, "TIMED", model_checks.TIMED[:1])
-    monkeypatch.setattr(model_checks, "SPOKEN", ())
+    monkeypatch.setattr(model_checks, "CHECK_SENTENCES", ())
     house = next(each for each in check_models(Settings(data_dir=tmp_path), 1.0, lambda name: None) if each.heard)
     assert [(one.voice, one.text, one.words, one.errors) for one in house.heard] == [
         (voice, text, 9, wrong) for voice in ENGLISH

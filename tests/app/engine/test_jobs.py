@@ -11,10 +11,10 @@ import pytest
 from app.engine.jobs import (
     EXCLUSIVE_SECONDS,
     NEWCOMERS_IN_A_ROW,
-    UNHEARD,
+    SILENT_START_SECONDS,
     URGENT,
     CancelToken,
-    Job,
+    ModelJob,
     Priority,
     Queues,
     RecognitionJob,
@@ -32,7 +32,7 @@ class JobFactory:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
-    def __call__(self, name: str, *, audio: float | None = None, began: bool = False, at: float = NOW) -> Job[Any]:
+    def __call__(self, name: str, *, audio: float | None = None, began: bool = False, at: float = NOW) -> ModelJob[Any]:
         timeline = Timeline()
         timeline.plays_until = None if audio is None else NOW + audio
         priority = Priority.FIRST_AUDIO if audio is None else Priority.CONTINUATION
@@ -47,7 +47,7 @@ def make(loop: asyncio.AbstractEventLoop) -> JobFactory:
     return JobFactory(loop)
 
 
-def in_background(job: Job[Any]) -> Job[Any]:
+def in_background(job: ModelJob[Any]) -> ModelJob[Any]:
     job.priority = Priority.BACKGROUND
     return job
 
@@ -81,7 +81,7 @@ def order(queues: Queues) -> list[str]:
     return names
 
 
-def filled(*jobs: Job[Any]) -> Queues:
+def filled(*jobs: ModelJob[Any]) -> Queues:
     queues = Queues()
     for job in jobs:
         queues.push(job)
@@ -174,7 +174,7 @@ def test_long_beginnings_and_silent_streams_take_turns(make: JobFactory) -> None
 
 
 def test_text_that_nobody_hears_is_done_after_a_while(make: JobFactory) -> None:
-    text = make("text", at=NOW - UNHEARD)
+    text = make("text", at=NOW - SILENT_START_SECONDS)
     text.priority = Priority.CONTINUATION
     assert order(filled(make("listening", audio=5), text, make("starving", audio=-1))) == [
         "starving",
@@ -184,7 +184,7 @@ def test_text_that_nobody_hears_is_done_after_a_while(make: JobFactory) -> None:
 
 
 def test_a_long_recording_does_not_hold_up_a_later_one(loop: asyncio.AbstractEventLoop) -> None:
-    async def begun(name: str, at: float) -> Job[Any]:
+    async def begun(name: str, at: float) -> ModelJob[Any]:
         request = RecognitionRequest(np.zeros(1, np.float32))
         job = RecognitionJob(name, Ear(), request, Timeline(), CancelToken(), Priority.CONTINUATION)
         job.submitted, job.items = at, iter(())
@@ -203,7 +203,7 @@ def test_a_long_recording_does_not_hold_up_a_later_one(loop: asyncio.AbstractEve
     assert turns == ["short", "long", "short", "long"]
 
 
-def batched(job: Job[Any], key: int = 16, model: str = "m") -> Job[Any]:
+def batched(job: ModelJob[Any], key: int = 16, model: str = "m") -> ModelJob[Any]:
     """Return the job, which may be computed with two others of its key."""
     job.batch_key, job.max_batch = (model, key), 3
     return job

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.engine.jobs import CancelToken, Job, Priority, Queues
+from app.engine.jobs import CancelToken, ModelJob, Priority, Queues
 from app.speech.stream import AHEAD
 from loadtest.arrivals import LONG_TEXTS
 from loadtest.playback import TOLERANCE
@@ -86,8 +86,8 @@ class Thread:
         self._draw = np.random.default_rng(seed)
         self._queues = Queues()
         self._piece = piece
-        self._jobs: dict[Job[Any], tuple[Listener, str]] = {}
-        self._left: dict[Job[Any], float] = {}
+        self._jobs: dict[ModelJob[Any], tuple[Listener, str]] = {}
+        self._left: dict[ModelJob[Any], float] = {}
         self.listeners: list[Listener] = []
 
     def run(self) -> Thread:

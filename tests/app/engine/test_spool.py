@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from app.engine.admission import Client, client
-from app.engine.spool import STEP, Place, Spool
+from app.engine.spool import STEP, Spool, UploadReservation
 from app.errors import OverloadedError
 
 
@@ -18,7 +18,7 @@ class Uploads:
         self.spool = Spool(size)
         self.lost: list[str] = []
 
-    def begin(self, name: str, owner: str | None = None) -> Place:
+    def begin(self, name: str, owner: str | None = None) -> UploadReservation:
         return self.spool.place(lambda _: self.lost.append(name), owner)
 
 

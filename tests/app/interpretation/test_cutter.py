@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import ModelFailedError
 from app.interpretation.cutter import SentenceCutter
-from app.recognition.events import Hypothesis, SpeechStarted, SpeechStopped, Utterance, UtteranceFailed
+from app.recognition.events import LiveHypothesis, LiveUtterance, SpeechStarted, SpeechStopped, UtteranceFailed
 from models.contract import RecognizedSegment, RecognizedWord
 
 
@@ -14,14 +14,14 @@ def cutter(*, clauses: bool = False) -> SentenceCutter:
     return SentenceCutter("eng_Latn", "fra_Latn", clauses=clauses)
 
 
-def hypothesis(item: int, end: float, committed: str, pending: str = "", start: float = 0.0) -> Hypothesis:
-    return Hypothesis(item, start, end, committed, pending, ())
+def hypothesis(item: int, end: float, committed: str, pending: str = "", start: float = 0.0) -> LiveHypothesis:
+    return LiveHypothesis(item, start, end, committed, pending, ())
 
 
 def utterance(
     item: int, end: float, text: str, start: float = 0.0, words: tuple[RecognizedWord, ...] = ()
-) -> Utterance:
-    return Utterance(item, start, end, text, "en", (RecognizedSegment(start, end, text, "en", words=words),))
+) -> LiveUtterance:
+    return LiveUtterance(item, start, end, text, "en", (RecognizedSegment(start, end, text, "en", words=words),))
 
 
 def told(pieces: list) -> list[tuple[str, float, float]]:

@@ -108,7 +108,7 @@ def test_what_is_left_is_sent_at_the_end(collector: Collector) -> None:
     before = list(logs.sinks)
     traces = to_collector(collector.url)
     traces.start()
-    waited = (logs.Span("boundary", -0.5, 0.4),)
+    waited = (logs.StageSpan("boundary", -0.5, 0.4),)
     entry = logs.Finished(
         None, "not a traceparent", 1e9, "m", "websocket", True, "ok", None, 1.0, 2.0, {}, waited
     )  # fmt: skip

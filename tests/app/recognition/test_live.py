@@ -17,14 +17,14 @@ from app.engine.worker import ModelWorker
 from app.errors import InvalidRequestError, QuotaExceededError
 from app.observability.metrics import Labels
 from app.recognition.live import (
-    LONGEST,
-    Hypothesis,
+    MAX_UTTERANCE_SECONDS,
     LiveEvent,
+    LiveHypothesis,
     LiveOptions,
     LiveRecognition,
+    LiveUtterance,
     SpeechStarted,
     SpeechStopped,
-    Utterance,
     UtteranceFailed,
 )
 from app.recognition.passes import Passes
@@ -137,13 +137,13 @@ def test_speech_and_speech_after_a_pause_are_two_utterances(parts: Any, spoken: 
     ear = Ear()
     speech = np.tile(np.pad(spoken, SAMPLE_RATE), 2)
     found = listen(parts, ear, pushing(speech, pause=0.001), LiveOptions(detection=VoiceOptions(min_silence=0.8)))
-    kinds = [type(event) for event in found if not isinstance(event, Hypothesis)]
-    assert kinds.count(SpeechStarted) == kinds.count(SpeechStopped) == kinds.count(Utterance) == 2
+    kinds = [type(event) for event in found if not isinstance(event, LiveHypothesis)]
+    assert kinds.count(SpeechStarted) == kinds.count(SpeechStopped) == kinds.count(LiveUtterance) == 2
     starts = [event.start for event in found if isinstance(event, SpeechStarted)]
     ends = [event.end for event in found if isinstance(event, SpeechStopped)]
     assert 0.8 < starts[0] < 1.3
     assert starts[0] < ends[0] < starts[1] < ends[1] < speech.size / SAMPLE_RATE
-    texts = [event for event in found if isinstance(event, Utterance)]
+    texts = [event for event in found if isinstance(event, LiveUtterance)]
     assert [event.item for event in texts] == [0, 1]
     assert all(event.text and event.language == "en" for event in texts)
     assert [(event.start, event.end) for event in texts] == list(zip(starts, ends, strict=True))
@@ -154,7 +154,7 @@ def test_silence_says_nothing(parts: Any) -> None:
     assert listen(parts, Ear(), pushing(silence), LiveOptions()) == []
     ear = Ear()
     found = listen(parts, ear, pushing(silence))
-    assert found == [SpeechStopped(0, 3.0, committed=True), Utterance(0, 0.0, 3.0, "", None, ())]
+    assert found == [SpeechStopped(0, 3.0, committed=True), LiveUtterance(0, 0.0, 3.0, "", None, ())]
     assert ear.requests == []
 
 
@@ -180,9 +180,9 @@ def test_committed_text_only_grows_and_begins_the_final_one(
     whole = ramp(40)
     ear = kind(whole=whole, wrong=wrong)
     found = listen(parts, ear, pushing(whole, size=0.5, pause=0.02))
-    hypotheses = [event for event in found if isinstance(event, Hypothesis)]
+    hypotheses = [event for event in found if isinstance(event, LiveHypothesis)]
     final = found[-1]
-    assert isinstance(final, Utterance)
+    assert isinstance(final, LiveUtterance)
     committed = ""
     for event in hypotheses:
         assert event.committed.startswith(committed)
@@ -209,7 +209,7 @@ def test_silence_before_the_first_voice_is_not_read(parts: Any, spoken: np.ndarr
     (request,) = ear.requests
     assert request.pcm.size == pytest.approx(spoken.size + 0.3 * SAMPLE_RATE, abs=0.1 * SAMPLE_RATE)
     assert request.voices[0][0] == pytest.approx(0.3 * SAMPLE_RATE, abs=0.05 * SAMPLE_RATE)
-    assert isinstance(found[-1], Utterance)
+    assert isinstance(found[-1], LiveUtterance)
     assert found[-1].start == 0
     assert found[-1].segments[0].start == pytest.approx(7.7, abs=0.1)
 
@@ -231,7 +231,7 @@ def test_commits_divide_the_audio(parts: Any, monkeypatch: Any) -> None:
 
     found = listen(parts, Ear(), act, replace(MANUAL, partials=False))
     assert commits == [False, True, True, False, False]
-    texts = [event for event in found if isinstance(event, Utterance)]
+    texts = [event for event in found if isinstance(event, LiveUtterance)]
     assert [(event.item, event.start, event.end) for event in texts] == [(0, 0.0, 1.0), (1, 1.0, 3.5)]
 
 
@@ -247,7 +247,7 @@ def test_tiny_utterances_wait_for_the_model(parts: Any, monkeypatch: Any) -> Non
             most.append(len(live._items))
 
     found = listen(parts, Ear(), act, replace(MANUAL, partials=False))
-    assert len([event for event in found if isinstance(event, Utterance)]) == 100
+    assert len([event for event in found if isinstance(event, LiveUtterance)]) == 100
     assert max(most) <= 5
 
 
@@ -270,7 +270,7 @@ def test_a_failure_concerns_one_utterance(parts: Any, monkeypatch: Any) -> None:
     failed, heard = (event for event in found if not isinstance(event, SpeechStopped))
     assert isinstance(failed, UtteranceFailed)
     assert failed.error.code == "model_failed"
-    assert isinstance(heard, Utterance)
+    assert isinstance(heard, LiveUtterance)
     assert heard.text
 
 
@@ -287,12 +287,12 @@ def test_words_of_which_none_agree_do_not_keep_out_what_follows(parts: Any, monk
     heard_all(monkeypatch)
     ear = Rambler()
     found = listen(parts, ear, pushing(ramp(150), size=1.0, pause=0.005))
-    assert isinstance(found[-1], Utterance) and found[-1].end == 150
+    assert isinstance(found[-1], LiveUtterance) and found[-1].end == 150
     assert max(request.pcm.size for request in ear.requests) <= 60 * SAMPLE_RATE
 
 
 def test_what_is_never_committed_has_an_end(parts: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("app.recognition.live.LONGEST", 5.0)
+    monkeypatch.setattr("app.recognition.live.MAX_UTTERANCE_SECONDS", 5.0)
     refused: list[str] = []
 
     async def act(live: LiveRecognition) -> None:
@@ -305,7 +305,7 @@ def test_what_is_never_committed_has_an_end(parts: Any, monkeypatch: Any) -> Non
     listen(parts, Ear(), act)
     assert refused
     assert "5 seconds" in refused[0]
-    assert LONGEST > 60
+    assert MAX_UTTERANCE_SECONDS > 60
 
 
 def test_a_quota_ends_the_audio(parts: Any) -> None:
@@ -335,7 +335,7 @@ def test_a_voice_that_the_model_does_not_know_has_a_warning_and_no_text(parts: A
             await live.push(np.full(2 * SAMPLE_RATE, level, np.float32))
             await live.commit()
 
-    unknown, known = (event for event in listen(parts, Stranger(), act) if isinstance(event, Utterance))
+    unknown, known = (event for event in listen(parts, Stranger(), act) if isinstance(event, LiveUtterance))
     assert (unknown.text, unknown.language, unknown.warning) == ("", None, "install another than ear")
     assert known.text
     assert known.warning is None
@@ -356,7 +356,7 @@ def test_live_speech_far_behind_is_told_and_skipped(parts: Any, monkeypatch: Any
         ear.gate.set()
 
     options = replace(MANUAL, partials=False)
-    texts = [event for event in listen(parts, ear, act, options, prompt="gated") if isinstance(event, Utterance)]
+    texts = [event for event in listen(parts, ear, act, options, prompt="gated") if isinstance(event, LiveUtterance)]
     assert [event.start for event in texts] == [0, 5, 10, 15, 20, 25, 30, 35]
     told = [(bool(event.text), event.warning is not None) for event in texts]
     late, lost, prompt = (True, True), (False, True), (True, False)

@@ -8,7 +8,7 @@ import socket
 import pytest
 import uvloop
 
-from app.server.connections import Connections, Limits, ShutPeer
+from app.server.connections import ConnectionLimits, Connections, ShutPeer
 
 
 class Fake:
@@ -32,7 +32,7 @@ def test_a_connection_of_the_reserve_has_no_place_to_give(answered: bool) -> Non
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        connections = Connections(Limits(1, 60, 60, 60, 100))
+        connections = Connections(ConnectionLimits(1, 60, 60, 60, 100))
         busy, probe, other = Fake(), Fake(), Fake()
         assert connections.open(busy, loop)
         connections.request_came(busy)

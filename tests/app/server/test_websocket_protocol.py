@@ -16,13 +16,13 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.server.connections import Connections, Limits
+from app.server.connections import ConnectionLimits, Connections
 from app.server.websocket_protocol import WebSocketProtocol
 from tests.wire import BINARY, CLOSE, CONTINUATION, PING, TEXT, Wire, frame, upgrade
 
 # Bytes that a client sends at once.
-PIECE = 100_000
-LIMITS = Limits(connections=100, head_seconds=10, body_seconds=10, stall_seconds=10, frames_per_second=200)
+CHUNK_BYTES = 100_000
+LIMITS = ConnectionLimits(connections=100, head_seconds=10, body_seconds=10, stall_seconds=10, frames_per_second=200)
 # What the application sends as soon as it knows that the client is gone, and what that raised.
 raised: list[BaseException | None] = []
 
@@ -99,8 +99,8 @@ def exchange(address: tuple[str, int], data: bytes, texts: int = 0) -> list[tupl
     with Wire(address) as wire:
         wire.send(upgrade(address, "/", HEADERS))
         wire.read_until(b"\r\n\r\n")
-        for start in range(0, len(data), PIECE):
-            wire.send(data[start : start + PIECE])
+        for start in range(0, len(data), CHUNK_BYTES):
+            wire.send(data[start : start + CHUNK_BYTES])
             if start:
                 time.sleep(0.01)
         found = []

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.speech.sentence import LATE, Origin, Sentence
-from app.text.types import Utterance, WordSpan
+from app.speech.sentence import LATE, Origin, SubmittedSentence
+from app.text.types import PhonemizedSentence, WordSpan
 from models.contract import SpeechRequest
 
 PHONEMES = "hi, ju tu."
@@ -16,12 +16,12 @@ PHONEMES = "hi, ju tu."
 ENDS = (0.4, 0.5, 0.8, 0.9, 1.0, 1.1, 1.3, 1.4, 1.5, 1.9)
 
 
-def a_sentence(phonemes: str = PHONEMES) -> Sentence:
+def a_sentence(phonemes: str = PHONEMES) -> SubmittedSentence:
     spans = [("hi", 0, 2), ("you", 4, 6), ("two", 7, 9)]
     words = tuple(WordSpan(text, start, end, start, end) for text, start, end in spans)
     speech: Any = SimpleNamespace(synthesizer=SimpleNamespace(sample_rate=24_000), gain=1.0)
-    utterance = Utterance(phonemes, 0, len(phonemes), phonemes, words)
-    return Sentence(utterance, Origin(), speech, SpeechRequest(phonemes, phonemes, "a"), None)  # type: ignore[arg-type]
+    utterance = PhonemizedSentence(phonemes, 0, len(phonemes), phonemes, words)
+    return SubmittedSentence(utterance, Origin(), speech, SpeechRequest(phonemes, phonemes, "a"), None)  # type: ignore[arg-type]
 
 
 def test_words_meet_in_the_middle_of_a_space_three_frames_earlier() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from app.audio.watermark import Marker
 from app.errors import InvalidRequestError, MarkupError, UnknownVoiceError
-from app.speech.document import Document, Line, Part, read_dialogue
+from app.speech.document import DocumentPart, Line, SpeechDocument, read_dialogue
 from app.speech.service import PreparedSpeech, SpeechOptions, SpeechService
 from app.speech.variants import MAX_VOICES, Variants
 from app.text.planner import TextPlanner
@@ -88,10 +88,10 @@ def test_each_name_is_looked_up_once_and_at_most_32_voices_speak() -> None:
 
 def test_one_watermark_marks_the_whole_text() -> None:
     voices = cast(SpeechService, Voices())
-    for part in (Part("One.", style=Style(voice="marked")), Part("One. [voice:marked] Two.")):
-        prepared, _ = asyncio.run(Document((part,)).prepare(voices, speech()))
+    for part in (DocumentPart("One.", style=Style(voice="marked")), DocumentPart("One. [voice:marked] Two.")):
+        prepared, _ = asyncio.run(SpeechDocument((part,)).prepare(voices, speech()))
         assert prepared.marker is MARKER
-    prepared, _ = asyncio.run(Document((Part("One. [voice:a] Two."),)).prepare(voices, speech()))
+    prepared, _ = asyncio.run(SpeechDocument((DocumentPart("One. [voice:a] Two."),)).prepare(voices, speech()))
     assert prepared.marker is None
     # A text in fragments, whose first audio may be on its way without a watermark.
     with pytest.raises(InvalidRequestError, match="watermark"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.speech.verification import (
-    MOST_UNLIKELY,
+    MAX_UNLIKELINESS,
     Comparison,
     SpokenWord,
     compare,
@@ -109,8 +109,8 @@ def test_the_spoken_text_has_words_and_the_marks_that_are_heard(text: str, spoke
 
 
 def test_a_score_passes_a_sentence_by_the_root_of_its_words() -> None:
-    assert likely(-MOST_UNLIKELY * 3, 9)
-    assert not likely(-MOST_UNLIKELY * 3 - 0.1, 9)
+    assert likely(-MAX_UNLIKELINESS * 3, 9)
+    assert not likely(-MAX_UNLIKELINESS * 3 - 0.1, 9)
     assert likely(5.0, 0)
     assert not likely(None, 9)
     assert not likely(float("-inf"), 9)

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.ssml.reader import MAX_DEPTH, SsmlReader
-from app.ssml.run import Passage
+from app.ssml.run import SsmlPassage
 from app.ssml.source import DetectedText, is_ssml
 from app.text.errors import MarkupError
 from app.text.planner import get_phonemizer
 from app.text.tokens import join
-from app.text.types import Bookmark, Script, Span
+from app.text.types import Bookmark, Script, TextSpan
 
 TABLE = Path(__file__).with_name("say_as.tsv")
 LONG = """<?xml version="1.0" encoding="UTF-16"?>
@@ -30,9 +30,9 @@ LONG = """<?xml version="1.0" encoding="UTF-16"?>
   <blink>x</blink><mark name="z"/><metadata>not this</metadata></speak>"""
 
 
-def read(text: str, size: int | None = None, *, translated: bool = False) -> tuple[list[Passage], list[str]]:
+def read(text: str, size: int | None = None, *, translated: bool = False) -> tuple[list[SsmlPassage], list[str]]:
     reader = SsmlReader("en-us", translated=translated)
-    passages: list[Passage] = []
+    passages: list[SsmlPassage] = []
     for start in range(0, len(text), size or len(text) or 1):
         passages += reader.feed(text[start : start + (size or len(text))])
     return passages + reader.finish(), reader.ignored
@@ -53,7 +53,7 @@ def test_a_document_becomes_passages() -> None:
     assert ignored == ["prosody pitch", "blink"]
     first, second, third, fourth, _, slow, other, last = (passage.script for passage in passages)
     assert first.bookmarks == (Bookmark("a", 21),)
-    assert second.spans == (Span(5, 8, stress=2.0),)
+    assert second.spans == (TextSpan(5, 8, stress=2.0),)
     assert third.readings[0].say_as == ("characters", "")
     assert fourth.readings[0].alias == "World Wide Web"
     assert (slow.style.rate, round(slow.style.gain, 2)) == (0.75, 2.0)
@@ -254,7 +254,7 @@ def test_what_say_as_says(row: str) -> None:
 
 def test_voices_and_languages() -> None:
     assert only("<voice language='fr-FR' gender='female'>a</voice>").style.language == "fr-FR"
-    assert only("I say <lang xml:lang='fr-FR'>bonjour</lang> now").spans == (Span(6, 13, language="fr-fr"),)
+    assert only("I say <lang xml:lang='fr-FR'>bonjour</lang> now").spans == (TextSpan(6, 13, language="fr-fr"),)
     assert only("I say <lang xml:lang='en'>hello</lang> now").spans == ()
     _, ignored = read("<speak><lang xml:lang='tlh'>nuqneH</lang></speak>")
     assert ignored == ["lang tlh"]

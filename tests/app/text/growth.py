@@ -21,14 +21,14 @@ from app.text.errors import MarkupError, TextError
 from app.text.lexicon_files import read_lexicon
 from app.text.planner import TextPlanner, get_phonemizer
 from app.text.sentence_buffer import SentenceBuffer
-from app.translation.text.document import Document, Format
+from app.translation.text.document import Format, SegmentedDocument
 from app.translation.text.glossary import Glossary
 from app.translation.text.identify import identify
 
 TIMES: Final = 8
 LIMIT: Final = 2.5**3
 # Seconds below which the measurement is only noise of the clock.
-LEAST: Final = 0.004
+MIN_SECONDS: Final = 0.004
 ATTEMPTS: Final = 6
 # Characters that fill a buffer: from then on every fragment costs the same.
 FULL: Final = 1_000
@@ -43,7 +43,7 @@ def _consume(segments: Iterable[object]) -> None:
 
 def _document(form: Format) -> Step:
     def step(text: str) -> None:
-        document = Document.parse(text, "eng_Latn", form)
+        document = SegmentedDocument.parse(text, "eng_Latn", form)
         changed = [segment.text + " y" for segment in document.segments]
         document.lost(changed)
         document.join(changed, "fra_Latn")
@@ -207,9 +207,9 @@ def grows(step: Step, unit: str, size: int) -> str | None:
     for base, attempts in ((size, ATTEMPTS), (TIMES * size, 2)):
         small, large = _repeat(unit, base), _repeat(unit, TIMES * base)
         for _ in range(attempts):
-            one = max(_seconds(step, small), LEAST / TIMES)
+            one = max(_seconds(step, small), MIN_SECONDS / TIMES)
             many = _seconds(step, large)
-            if many < max(LIMIT * one, LEAST):
+            if many < max(LIMIT * one, MIN_SECONDS):
                 return None
             said = f"{unit!r}: {one * 1e3:.1f} ms for {base} characters, {many * 1e3:.1f} ms for {TIMES * base}"
     return said

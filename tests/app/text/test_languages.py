@@ -10,7 +10,7 @@ import pytest
 from app.text.errors import MissingExtraError, UnsupportedLanguageError
 from app.text.languages import LANGUAGES, normalize_language, primary_language
 from app.text.planner import get_phonemizer, made_phonemizer
-from app.text.types import Utterance
+from app.text.types import PhonemizedSentence
 
 TABLE = Path(__file__).with_name("phonemes.tsv")
 
@@ -59,7 +59,7 @@ def test_names_are_unambiguous() -> None:
 @pytest.mark.parametrize("row", TABLE.read_text(encoding="utf-8").splitlines()[1:])
 def test_every_word_of_every_language_has_its_phonemes(row: str) -> None:
     language, text, phonemes, words = row.split("\t")
-    utterances = [item for item in get_phonemizer(language).segments(text) if isinstance(item, Utterance)]
+    utterances = [item for item in get_phonemizer(language).segments(text) if isinstance(item, PhonemizedSentence)]
     assert " ".join(item.phonemes for item in utterances) == phonemes
     assert sum(len(item.words) for item in utterances) == int(words)
 
@@ -73,5 +73,5 @@ def test_optional_languages_say_how_to_install_them_or_speak(language: str, modu
     else:
         text = "私は学生です。" if language == "ja" else "你好，世界。"
         (utterance,) = get_phonemizer(language).segments(text)
-        assert isinstance(utterance, Utterance)
+        assert isinstance(utterance, PhonemizedSentence)
         assert "".join(word.text for word in utterance.words) == "".join(c for c in text if c.isalnum())

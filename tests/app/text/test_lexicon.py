@@ -8,7 +8,7 @@ from app.text.errors import LexiconError
 from app.text.lexicon import Lexicon, LexiconEntry, find_readings, make_entry
 from app.text.lexicon_files import MAX_BYTES, read_lexicon
 from app.text.planner import TextPlanner, get_phonemizer
-from app.text.types import Pause, Utterance
+from app.text.types import Pause, PhonemizedSentence
 
 LINES = "\ufeff# comment\n# language: en\nNguyen\t/wˈɪn/\nW3C = World Wide Web Consortium\nnew york\tthe big apple\n\n"
 PLS = """<?xml version="1.0" encoding="UTF-8"?>
@@ -136,7 +136,7 @@ def test_words_are_read_as_the_lexicon_says() -> None:
 def test_a_model_that_reads_text_gets_the_other_words() -> None:
     planner = TextPlanner("en-us")
     segments = planner.segments("Nguyen of W3C.", symbols=frozenset(), max_phonemes=100, lexicons=[read_lexicon(LINES)])
-    assert [each.phonemes for each in segments if isinstance(each, Utterance)] == [
+    assert [each.phonemes for each in segments if isinstance(each, PhonemizedSentence)] == [
         "Nguyen of World Wide Web Consortium."
     ]
 

@@ -8,13 +8,13 @@ from app.text import marks
 from app.text.errors import MarkupError, NothingToSpeakError
 from app.text.planner import get_phonemizer
 from app.text.sentence_buffer import SentenceBuffer
-from app.text.types import Pause, Reading, Utterance
+from app.text.types import Pause, PhonemizedSentence, Reading
 
 
 def test_a_pronunciation_is_obeyed_and_its_word_found() -> None:
     text = "Ask [Nguyen](/wˈɪn/) now."
     (utterance,) = get_phonemizer("en").segments(text)
-    assert isinstance(utterance, Utterance)
+    assert isinstance(utterance, PhonemizedSentence)
     assert utterance.phonemes == "ˈæsk wˈɪn nˈW."
     word = utterance.words[1]
     assert (word.text, text[word.char_start : word.char_end]) == ("Nguyen", "Nguyen")
@@ -23,7 +23,7 @@ def test_a_pronunciation_is_obeyed_and_its_word_found() -> None:
 
 def test_a_possessive_follows_its_pronunciation() -> None:
     (utterance,) = get_phonemizer("en").segments("[Kokoro](/kˈOkəɹO/)'s voice")
-    assert isinstance(utterance, Utterance)
+    assert isinstance(utterance, PhonemizedSentence)
     assert utterance.phonemes == "kˈOkəɹOz vˈYs"
 
 
@@ -38,7 +38,7 @@ def test_common_ipa_becomes_kokoros() -> None:
 )
 def test_a_pause_separates_utterances(mark: str, seconds: float) -> None:
     segments = list(get_phonemizer("en").segments(f"One[pause:{mark}]two"))
-    assert [type(segment) for segment in segments] == [Utterance, Pause, Utterance]
+    assert [type(segment) for segment in segments] == [PhonemizedSentence, Pause, PhonemizedSentence]
     assert segments[1] == Pause(seconds)
 
 
@@ -61,7 +61,7 @@ def test_a_bad_pronunciation_is_refused_at_once(text: str, reason: str) -> None:
 
 def test_other_brackets_are_text() -> None:
     (utterance,) = get_phonemizer("en").segments("see [docs](/path/to) [1]")
-    assert isinstance(utterance, Utterance)
+    assert isinstance(utterance, PhonemizedSentence)
     assert [word.text for word in utterance.words] == ["see", "docs", "path", "to", "1"]
 
 
@@ -87,7 +87,7 @@ def test_paragraphs_are_set_apart() -> None:
 )
 def test_pronunciations_of_other_services(text: str, phonemes: str) -> None:
     (utterance,) = get_phonemizer("en").segments(text)
-    assert isinstance(utterance, Utterance)
+    assert isinstance(utterance, PhonemizedSentence)
     assert [word.text for word in utterance.words] == ["a", "Nguyen", "b"]
     word = utterance.words[1]
     assert utterance.phonemes[word.phoneme_start : word.phoneme_end] == phonemes

@@ -14,7 +14,7 @@ from app.text.errors import MarkupError, NothingToSpeakError, TextError
 from app.text.markup import ENTITY, TAG
 from app.text.pieces import KOKORO_SYMBOLS
 from app.text.planner import TextPlanner, get_phonemizer
-from app.text.types import Pause, Reading, SpeechSegment, Utterance
+from app.text.types import Pause, PhonemizedSentence, Reading, SpeechSegment
 
 ALNUM_RUN = re.compile(r"[^\W_⁰¹²³⁴-⁹]+")  # raised digits may be numbers of notes
 
@@ -47,7 +47,7 @@ def check(text: str, language: str = "en-us", max_phonemes: int = 510) -> None:
     except TextError as error:
         assert str(error)
         return
-    utterances = [segment for segment in segments if isinstance(segment, Utterance)]
+    utterances = [segment for segment in segments if isinstance(segment, PhonemizedSentence)]
     assert utterances
     assert all(0 < (segment.seconds or 1) <= 10 for segment in segments if isinstance(segment, Pause))
     covered = [False] * len(text)
@@ -147,7 +147,7 @@ def plan(text: str, limit: int = 300, language: str = "en-us") -> list[SpeechSeg
 
 
 def read(text: str, limit: int = 300) -> list[str]:
-    return [segment.phonemes for segment in plan(text, limit) if isinstance(segment, Utterance)]
+    return [segment.phonemes for segment in plan(text, limit) if isinstance(segment, PhonemizedSentence)]
 
 
 def test_sentences_are_read_as_they_are_written() -> None:
@@ -213,7 +213,7 @@ def test_no_letter_is_lost_and_no_limit_passed(text: str, limit: int) -> None:
         segments = plan(text, limit)
     except (MarkupError, NothingToSpeakError):
         return
-    utterances = [segment for segment in segments if isinstance(segment, Utterance)]
+    utterances = [segment for segment in segments if isinstance(segment, PhonemizedSentence)]
     last = (0, 0)
     for utterance in utterances:
         assert utterance.char_start < utterance.char_end
@@ -237,7 +237,7 @@ def test_a_text_with_nothing_to_say_leaves_turns_to_others() -> None:
     text = "! " * 20_000 + "Good."
     for planner in (get_phonemizer("en-us"), TextPlanner("en-us")):
         segments = list(planner.segments(text, symbols=KOKORO_SYMBOLS, max_phonemes=510))
-        assert isinstance(segments[-1], Utterance)
+        assert isinstance(segments[-1], PhonemizedSentence)
         assert segments[-1].text.endswith("Good.")
         # No step reads more than a few sentences.
         assert len(segments) > 5
@@ -262,7 +262,7 @@ def test_quotation_marks_reach_a_model_that_knows_them(language: str, text: str,
         (KOKORO_SYMBOLS - set('"“”'), [re.sub("[“”]", "", each) for each in expected]),
     ):
         segments = get_phonemizer(language).segments(text, symbols=symbols)
-        assert [segment.phonemes for segment in segments if isinstance(segment, Utterance)] == wanted
+        assert [segment.phonemes for segment in segments if isinstance(segment, PhonemizedSentence)] == wanted
 
 
 def test_a_sentence_that_fills_an_utterance_keeps_its_marks() -> None:
@@ -276,5 +276,5 @@ def test_a_sentence_that_fills_an_utterance_keeps_its_marks() -> None:
 
 def test_quotation_marks_leave_room_for_the_words() -> None:
     (segment,) = get_phonemizer("en-us").segments('She said "no".', max_phonemes=len("ʃˌi sˈɛd nˈO."))
-    assert isinstance(segment, Utterance) and segment.phonemes == "ʃˌi sˈɛd nˈO."
+    assert isinstance(segment, PhonemizedSentence) and segment.phonemes == "ʃˌi sˈɛd nˈO."
     assert [segment.phonemes[word.phoneme_start : word.phoneme_end] for word in segment.words] == ["ʃˌi", "sˈɛd", "nˈO"]

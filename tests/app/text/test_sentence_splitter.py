@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.text.planner import get_phonemizer
 from app.text.sentence_buffer import SentenceBuffer
 from app.text.sentence_splitter import sentences
-from app.text.types import Utterance
+from app.text.types import PhonemizedSentence
 
 
 def cut(text: str, language: str = "en-us") -> list[str]:
@@ -41,7 +41,7 @@ def test_sentences_cover_any_text(text: str, language: str) -> None:
 
 def test_a_long_sentence_is_cut_at_clauses() -> None:
     text = "We walked to the river, and we sat down on the stones; " * 30
-    utterances = [item for item in get_phonemizer("en").segments(text) if isinstance(item, Utterance)]
+    utterances = [item for item in get_phonemizer("en").segments(text) if isinstance(item, PhonemizedSentence)]
     assert len(utterances) > 3
     assert all(item.text.endswith((";", ",")) for item in utterances)
     assert sum(len(item.words) for item in utterances) == 30 * 12

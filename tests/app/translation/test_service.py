@@ -262,7 +262,7 @@ async def test_texts_take_turns_while_they_are_taken_apart(monkeypatch: pytest.M
 async def test_a_text_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     held_plan(monkeypatch, ended.set)
-    monkeypatch.setattr(translation, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(translation, "MAX_SECONDS", 0.05)
 
     async with service(Echo()) as subject:
         with pytest.raises(TextTooLongError, match="send it in parts"):

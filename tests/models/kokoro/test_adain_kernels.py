@@ -74,7 +74,7 @@ class Blocks:
         self.levels, self.after = levels, after
         self.bank = StyleBank.of(*(each for level in levels for each in level))
 
-    def prepare(self) -> adain_kernels.Prepared | None:
+    def prepare(self) -> adain_kernels.ChainPlan | None:
         return adain_kernels.prepare("blocks", self.levels, self.bank.width, self.plain, after=self.after)
 
     def plain(self, x: mx.array, styled: mx.array, valid: PaddingMask, after: mx.array) -> list[mx.array]:

@@ -109,7 +109,7 @@ def test_a_gpu_uses_it_where_it_agrees(encoder: AlbertEncoder, monkeypatch: pyte
     monkeypatch.setattr(encoder_kernel, "launch", launcher("cuda", seen=seen))
     assert relative_difference((encoder(x, valid) * valid.mask), wanted * valid.mask) < 1e-5
     assert seen == ["nightingale_albert"] * 2
-    long = mx.random.normal((1, encoder_kernel.MOST_LENGTH + 1, CONFIG.embedding_size))
+    long = mx.random.normal((1, encoder_kernel.MAX_LENGTH + 1, CONFIG.embedding_size))
     encoder(long, PaddingMask())
     assert len(seen) == 2
 

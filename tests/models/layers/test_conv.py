@@ -120,7 +120,7 @@ def test_reflection_is_not_zero_padding() -> None:
 @pytest.mark.parametrize("name", ["dilation3", "dilation5", "pointwise"])
 def test_output_channels_spread_over_streams(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Wide layers are cut by output channel, a cut a core: the same result, also onto a residual."""
-    monkeypatch.setattr("models.layers.linear._LEAST_COLUMNS", 2)
+    monkeypatch.setattr("models.layers.linear._MIN_COLUMNS", 2)
     case, values = CONV[name], golden("conv", name)
     layer = Conv1d(case.inputs, case.outputs, case.kernel, padding=case.padding, dilation=case.dilation, spread=True)
     layer.weight, layer.bias = mx.array(values["weight"]), mx.array(values["bias"])

@@ -15,7 +15,7 @@ from tests.models.layers.checks import TOLERANCE
 @pytest.mark.parametrize("shape", [(7,), (2, 5, 7)])
 def test_linear_spread_over_streams(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
     """Before and after lowering: x W^T + b."""
-    monkeypatch.setattr(linear, "_LEAST_COLUMNS", 2)
+    monkeypatch.setattr(linear, "_MIN_COLUMNS", 2)
     rng = np.random.RandomState(0)
     layer, weight, bias, x = Linear(7, 9), rng.randn(9, 7), rng.randn(9), rng.randn(*shape)
     layer.weight, layer.bias = mx.array(weight.astype(np.float32)), mx.array(bias.astype(np.float32))
@@ -39,7 +39,7 @@ def random_projection(inputs: int, outputs: int) -> Projection:
 @pytest.mark.parametrize("outputs", [1, 7, 200])
 def test_lowered_equals_plain(monkeypatch: pytest.MonkeyPatch, rows: int, outputs: int) -> None:
     """Cut into a piece a stream, whether or not the outputs divide evenly."""
-    monkeypatch.setattr(linear, "_LEAST_WEIGHTS", 1)
+    monkeypatch.setattr(linear, "_MIN_WEIGHTS", 1)
     layer = random_projection(64, outputs)
     x = mx.array(np.random.RandomState(1).standard_normal((2, rows, 64)).astype(np.float32))
     expected = np.array(x) @ np.array(layer.weight).T + np.array(layer.bias)
@@ -57,7 +57,7 @@ def test_large_weights_are_shared_out() -> None:
 @pytest.mark.parametrize(("bits", "most"), [(8, 0.01), (4, 0.15)])
 def test_quantized(monkeypatch: pytest.MonkeyPatch, bits: int, most: float) -> None:
     """Near the product, not equal to it: half a step of 2^bits in each group's range, over 64 inputs."""
-    monkeypatch.setattr(linear, "_LEAST_WEIGHTS", 1)
+    monkeypatch.setattr(linear, "_MIN_WEIGHTS", 1)
     layer = random_projection(128, 96)
     x = mx.array(np.random.RandomState(1).standard_normal((1, 2, 128)).astype(np.float32))
     expected = np.array(layer(x))

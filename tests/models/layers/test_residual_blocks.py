@@ -10,7 +10,7 @@ import pytest
 
 from models.backend import mx
 from models.chatterbox.s3gen import vocoder
-from models.chatterbox.s3gen.vocoder import LAST_SLOPE, MeanOfBlocks, ResBlock
+from models.chatterbox.s3gen.vocoder import LAST_SLOPE, HiFTResBlock, MeanOfBlocks
 from models.kokoro import generator
 from models.layers import residual_blocks
 from models.layers import vocoder as vocoders
@@ -41,7 +41,7 @@ def blocks(taps: Sequence[int] = TAPS, width: int = WIDTH) -> MeanOfBlocks:
     draw = np.random.default_rng(0)
     made = []
     for each in taps:
-        block = ResBlock(width, each, (1, 3, 5))
+        block = HiFTResBlock(width, each, (1, 3, 5))
         for conv in (*block.convs1, *block.convs2):
             conv.weight = mx.array(draw.standard_normal(conv.weight.shape, dtype=np.float32) / np.sqrt(each * width))
             conv.bias = mx.array(draw.standard_normal(width, dtype=np.float32))
@@ -116,7 +116,7 @@ def test_others_are_left_to_plain_operations(gpu: Callable[..., Launched], monke
     gpu()
     assert blocks().uses_kernels
     assert not blocks(width=48).uses_kernels  # no whole runs of 64 terms
-    other = ResBlock(WIDTH, 3, (1, 3, 7))
+    other = HiFTResBlock(WIDTH, 3, (1, 3, 7))
     other.lower()
     same = blocks((3,))
     assert residual_blocks.fits([block.units for block in same._blocks])
@@ -151,10 +151,10 @@ def test_a_vocoder_prepares_its_blocks(gpu: Callable[..., Launched]) -> None:
     assert len(launched) == 12
 
 
-def styled_blocks(taps: Sequence[int] = TAPS, width: int = WIDTH) -> tuple[list[generator.ResBlock], StyleBank]:
+def styled_blocks(taps: Sequence[int] = TAPS, width: int = WIDTH) -> tuple[list[generator.AdaINResBlock], StyleBank]:
     """Kokoro's blocks with every array such that it matters, lowered, and the bank of their styles."""
     draw = np.random.default_rng(1)
-    made = [generator.ResBlock(width, each, (1, 3, 5), STYLE) for each in taps]
+    made = [generator.AdaINResBlock(width, each, (1, 3, 5), STYLE) for each in taps]
     for each, block in zip(taps, made, strict=True):
         for conv in (*block.convs1, *block.convs2):
             conv.weight = mx.array(draw.standard_normal(conv.weight.shape, dtype=np.float32) / np.sqrt(each * width))

@@ -20,7 +20,7 @@ import pytest
 from models.backend import on_cpu
 from models.native import build, kernels
 from models.native import process as native_process
-from models.native.build import Unit
+from models.native.build import CompilationUnit
 from tests.processes import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or not on_cpu(), reason="no native kernels on this device")
@@ -83,7 +83,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Small:
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(build, "SOURCES", source.parent)
     monkeypatch.setattr(build, "_TRIAL", "0")
-    monkeypatch.setattr(build, "_units", lambda: [Unit(source, "small", ())])
+    monkeypatch.setattr(build, "_units", lambda: [CompilationUnit(source, "small", ())])
     return made
 
 
@@ -276,7 +276,7 @@ def test_trial_refuses_what_is_no_module(small: Small, monkeypatch: pytest.Monke
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(small.cache))
     monkeypatch.setattr(build, "SOURCES", small.source.parent)
-    monkeypatch.setattr(build, "_units", lambda: [Unit(small.source, "small", ())])
+    monkeypatch.setattr(build, "_units", lambda: [CompilationUnit(small.source, "small", ())])
     with pytest.raises(OSError, match="ImportError: dynamic module does not define"):
         build.library()
 

@@ -16,7 +16,7 @@ from models.chatterbox.s3gen import vocoder
 from models.kokoro import generator, source
 from models.kokoro.albert import AlbertEncoder
 from models.kokoro.config import AlbertConfig
-from models.kokoro.generator import ResBlock
+from models.kokoro.generator import AdaINResBlock
 from models.kokoro.network import AdainResBlock
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.lstm import bilstm_reference
@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def test_narrow_convolutions_stay_with_mlx() -> None:
-    assert kernels.pack_conv(mx.zeros((3, kernels.LEAST_INPUTS - 1, 64))) is None
+    assert kernels.pack_conv(mx.zeros((3, kernels.MIN_INPUTS - 1, 64))) is None
     assert kernels.pack_conv(mx.zeros((3, 64, 64), dtype=mx.bfloat16)) is None
 
 
@@ -147,7 +147,7 @@ def test_layer_of_transposed_convolution(stride: int, kernel: int, padding: int)
 def test_residual_blocks(batch: int, rows: int, counts: Sequence[int] | None, kernels_of: Sequence[int]) -> None:
     def made() -> nn.Module:
         holder = nn.Module()
-        holder.blocks = [ResBlock(32, kernel, (1, 3, 5), 8) for kernel in kernels_of]
+        holder.blocks = [AdaINResBlock(32, kernel, (1, 3, 5), 8) for kernel in kernels_of]
         return holder
 
     native, other = made(), made()
@@ -176,7 +176,7 @@ def test_residual_blocks(batch: int, rows: int, counts: Sequence[int] | None, ke
     assert apart(found, expected) < (CLOSE if rows > 1 and (counts is None or min(counts) > 1) else 1e-3)
 
 
-def mean_of(blocks: Sequence[vocoder.ResBlock]) -> vocoder.MeanOfBlocks:
+def mean_of(blocks: Sequence[vocoder.HiFTResBlock]) -> vocoder.MeanOfBlocks:
     mean = vocoder.MeanOfBlocks(blocks)
     mean.lower()
     return mean
@@ -186,7 +186,7 @@ def mean_of(blocks: Sequence[vocoder.ResBlock]) -> vocoder.MeanOfBlocks:
 @pytest.mark.parametrize("kernels_of", [(3,), (3, 7, 11)])
 def test_residual_blocks_without_norm(rows: int, count: int | None, kernels_of: Sequence[int]) -> None:
     """Those of S3Gen's vocoder: each convolution's bias is added before the next Snake."""
-    native, other = ([vocoder.ResBlock(32, kernel, (1, 3, 5)) for kernel in kernels_of] for _ in range(2))
+    native, other = ([vocoder.HiFTResBlock(32, kernel, (1, 3, 5)) for kernel in kernels_of] for _ in range(2))
     for block, twin in zip(native, other, strict=True):
         random_layer(block)
         for snake in (*block.activations1, *block.activations2):

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from models.native import build
-from models.native.build import FLAGS, INSTRUCTIONS, SOURCES, Unit
+from models.native.build import FLAGS, INSTRUCTIONS, SOURCES, CompilationUnit
 from models.native.programs import run_all
 
 pytestmark = [
@@ -31,10 +31,10 @@ pytestmark = [
 BFLOAT16 = " and bfloat16"
 # A busy machine of two cores needs minutes for what is compiled with sanitizers.
 COMPILE_SECONDS = 1_500
-PROGRAM = Unit(Path(__file__).with_name("standalone.cpp"), "standalone", (f"-I{SOURCES}",))
+PROGRAM = CompilationUnit(Path(__file__).with_name("standalone.cpp"), "standalone", (f"-I{SOURCES}",))
 
 
-def objects_of(folder: Path, units: Sequence[Unit], *flags: str, compiler: str | None = None) -> list[str]:
+def objects_of(folder: Path, units: Sequence[CompilationUnit], *flags: str, compiler: str | None = None) -> list[str]:
     """Compile the units; return the objects, each named as its unit."""
     compiler = compiler or shutil.which("g++")
     assert compiler is not None
@@ -49,7 +49,7 @@ def objects_of(folder: Path, units: Sequence[Unit], *flags: str, compiler: str |
 
 def compiled(
     folder: Path,
-    units: Sequence[Unit],
+    units: Sequence[CompilationUnit],
     *flags: str,
     compiler: str | None = None,
     link: Sequence[str] = (),
@@ -134,7 +134,7 @@ def test_flags_of_the_module(tmp_path: Path, module_objects: dict[str, str]) -> 
 def test_matrix_tiles(tmp_path: Path, module_objects: dict[str, str]) -> None:
     """Emulate the instructions of AMX, which few processors have."""
     tiles = ("-include", str(Path(__file__).with_name("tiles.h")), *INSTRUCTIONS["x86_64"]["vnni"], "-g", "-O1")
-    units = [Unit(SOURCES / "kernels.cpp", "amx", (*tiles, "-DNIGHTINGALE_ISA=amx", "-fsanitize=address"))]
+    units = [CompilationUnit(SOURCES / "kernels.cpp", "amx", (*tiles, "-DNIGHTINGALE_ISA=amx", "-fsanitize=address"))]
     ready = [made for name, made in module_objects.items() if name != "amx"]
     program = compiled(tmp_path, units, "-DEMULATED_TILES", "-DWITHOUT_FORK", link=("-fsanitize=address",), ready=ready)
     done = run((str(program),), "vnni")

@@ -100,7 +100,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def test_narrow_blocks_stay_with_mlx() -> None:
-    block = block_of(CONFIGS["wide"], kernels.LEAST_INPUTS - 1)
+    block = block_of(CONFIGS["wide"], kernels.MIN_INPUTS - 1)
     assert unet.pack(block.resnet, block.transformers) is None
 
 

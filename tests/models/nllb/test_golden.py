@@ -11,9 +11,9 @@ from models.backend import mx
 from models.nllb import search, steps
 from models.nllb.config import load_config
 from models.nllb.network import Nllb
-from models.nllb.search import SearchTask, TokenHypothesis
-from models.nllb.steps import CompiledNetwork
-from models.nllb.vocabulary import Head, logits
+from models.nllb.search import TranslationHypothesis, TranslationTask
+from models.nllb.steps import CompiledM2M100
+from models.nllb.vocabulary import OutputProjection, logits
 from tests.golden.nllb_cases import BEAMS, LIMIT, LOUDNESS, SEED, inputs
 from tests.models.nllb.builder import network, write_config
 
@@ -35,16 +35,16 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Nllb:
 
 
 @pytest.fixture(scope="module")
-def head(net: Nllb) -> Head:
+def head(net: Nllb) -> OutputProjection:
     return net.shared.head()
 
 
 def run(
-    net: Nllb, head: Head, chosen: list[int], beams: int, *, padded: bool, ngram: int = 0
-) -> list[list[TokenHypothesis]]:
+    net: Nllb, head: OutputProjection, chosen: list[int], beams: int, *, padded: bool, ngram: int = 0
+) -> list[list[TranslationHypothesis]]:
     """Search for these inputs in one group."""
-    stages = CompiledNetwork(net, padded=padded)
-    sentences = [SearchTask(*INPUTS[k], limit=LIMIT) for k in chosen]
+    stages = CompiledM2M100(net, padded=padded)
+    sentences = [TranslationTask(*INPUTS[k], limit=LIMIT) for k in chosen]
     group = stages.encode([sentence.source for sentence in sentences], head, LIMIT, beams)
     if beams > 1:
         items = search.beam(stages, group, sentences, beams, lambda: False, ngram=ngram)
@@ -71,7 +71,7 @@ def test_encoder(net: Nllb, golden: dict[str, np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3])
-def test_logits(net: Nllb, head: Head, golden: dict[str, np.ndarray], cut: int) -> None:
+def test_logits(net: Nllb, head: OutputProjection, golden: dict[str, np.ndarray], cut: int) -> None:
     """Four decoded tokens in one pass, and in two: the first `cut`, then the others."""
     for k, (source, target) in enumerate(INPUTS):
         hidden, bias = net.encode(mx.array([source]), mx.array([len(source)]))
@@ -89,7 +89,9 @@ def test_logits(net: Nllb, head: Head, golden: dict[str, np.ndarray], cut: int) 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("kind", ["greedy", "unrepeated"])
-def test_greedy(net: Nllb, head: Head, golden: dict[str, np.ndarray], together: bool, padded: bool, kind: str) -> None:
+def test_greedy(
+    net: Nllb, head: OutputProjection, golden: dict[str, np.ndarray], together: bool, padded: bool, kind: str
+) -> None:
     groups = [list(range(len(INPUTS)))] if together else [[k] for k in range(len(INPUTS))]
     ngram = 3 if kind == "unrepeated" else 0
     found = [one for group in groups for one in run(net, head, group, 1, padded=padded, ngram=ngram)]
@@ -99,7 +101,7 @@ def test_greedy(net: Nllb, head: Head, golden: dict[str, np.ndarray], together: 
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("together", [False, True])
-def test_beams(net: Nllb, head: Head, golden: dict[str, np.ndarray], together: bool, padded: bool) -> None:
+def test_beams(net: Nllb, head: OutputProjection, golden: dict[str, np.ndarray], together: bool, padded: bool) -> None:
     """All hypotheses in their order, and their scores."""
     groups = [list(range(len(INPUTS)))] if together else [[k] for k in range(len(INPUTS))]
     found = [one for group in groups for one in run(net, head, group, BEAMS, padded=padded)]
@@ -112,11 +114,11 @@ def test_beams(net: Nllb, head: Head, golden: dict[str, np.ndarray], together: b
 
 @pytest.mark.parametrize("beams", [1, BEAMS])
 def test_as_on_a_gpu(
-    net: Nllb, head: Head, golden: dict[str, np.ndarray], beams: int, monkeypatch: pytest.MonkeyPatch
+    net: Nllb, head: OutputProjection, golden: dict[str, np.ndarray], beams: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every part compiled, shapes padded, and each step sent before the host reads the last one's tokens."""
     monkeypatch.setattr(steps, "on_cpu", lambda: False)
-    assert CompiledNetwork(net, padded=True).ahead
+    assert CompiledM2M100(net, padded=True).ahead
     found = run(net, head, list(range(len(INPUTS))), beams, padded=True)
     for k, mine in enumerate(found):
         wanted = golden[f"{k}/greedy"] if beams == 1 else golden[f"{k}/beams"][0]

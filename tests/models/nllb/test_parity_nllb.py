@@ -23,9 +23,9 @@ from models.checkpoint import read_arrays
 from models.nllb import search
 from models.nllb.config import load_config
 from models.nllb.network import Nllb
-from models.nllb.search import SearchTask, TokenHypothesis
-from models.nllb.steps import CompiledNetwork
-from models.nllb.vocabulary import Head, logits
+from models.nllb.search import TranslationHypothesis, TranslationTask
+from models.nllb.steps import CompiledM2M100
+from models.nllb.vocabulary import OutputProjection, logits
 from models.nllb.weights import load_weights
 from tests.parity import sample_or_all
 
@@ -85,12 +85,12 @@ class Ours:
         self.network = Nllb(config)
         load_weights(self.network, read_arrays(folder / "model.safetensors"), "reference")
         self.network.lower()
-        self.head: Head = self.network.shared.head()
+        self.head: OutputProjection = self.network.shared.head()
 
-    def search(self, inputs: Sequence[Input], beams: int, *, padded: bool = False) -> list[list[TokenHypothesis]]:
+    def search(self, inputs: Sequence[Input], beams: int, *, padded: bool = False) -> list[list[TranslationHypothesis]]:
         """All of `inputs` in one group."""
-        stages = CompiledNetwork(self.network, padded=padded)
-        sentences = [SearchTask(source, target, LIMIT) for source, target in inputs]
+        stages = CompiledM2M100(self.network, padded=padded)
+        sentences = [TranslationTask(source, target, LIMIT) for source, target in inputs]
         group = stages.encode([source for source, _ in inputs], self.head, LIMIT, beams)
         if beams == 1:
             items = search.greedy(stages, group, sentences, lambda: False)
@@ -170,7 +170,7 @@ def test_encoder_in_a_padded_batch(reference: Reference, ours: Ours, inputs: lis
         assert distance(np.array(hidden)[row, : len(wanted)], wanted) < RELATIVE
 
 
-def _compare(found: list[list[TokenHypothesis]], wanted: list[tuple[list[list[int]], list[float]]]) -> None:
+def _compare(found: list[list[TranslationHypothesis]], wanted: list[tuple[list[list[int]], list[float]]]) -> None:
     for mine, (tokens, scores) in zip(found, wanted, strict=True):
         assert [one.tokens for one in mine] == tokens
         if len(tokens) > 1:

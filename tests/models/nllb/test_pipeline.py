@@ -23,8 +23,8 @@ from models.contract import (
 from models.native import kernels
 from models.nllb import repair, steps, vocabulary
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
-from models.nllb.search import TokenHypothesis
-from models.nllb.steps import CompiledNetwork
+from models.nllb.search import TranslationHypothesis
+from models.nllb.steps import CompiledM2M100
 from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, files, translator
 
@@ -198,7 +198,7 @@ class Scripted:
             for work in works:
                 self.asked.append((work.text, ngram))
                 tokens, ended = outcomes[work.text, ngram]
-                yield work, [TokenHypothesis(list(tokens), ended=ended, stopped=repair.loops(tokens))]
+                yield work, [TranslationHypothesis(list(tokens), ended=ended, stopped=repair.loops(tokens))]
 
         monkeypatch.setattr(model, "_search", search)
 
@@ -350,7 +350,7 @@ def batches(count: int) -> list[list[TranslationRequest]]:
 class Shapes:
     """Recorder of the shapes that the network gets; on a GPU each new one is compiled."""
 
-    def __init__(self, stages: CompiledNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, stages: CompiledM2M100, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: set[tuple[Any, ...]] = set()
         for name in ("_encode", "_step", "_verify", "_best"):
             monkeypatch.setattr(stages, name, self._noting(name, getattr(stages, name)))

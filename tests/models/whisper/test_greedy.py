@@ -14,7 +14,7 @@ from models.whisper.decoding import DecodingOptions, decode
 from models.whisper.device_rules import DeviceRules
 from models.whisper.greedy import greedy
 from models.whisper.rules import TimestampRules, TokenRules, log_sum_exp
-from models.whisper.search import Sampled, SearchTask
+from models.whisper.search import Sampled, WindowTask
 from models.whisper.steps import Steps
 from models.whisper.text import WhisperTokenizer
 from tests.models.whisper.builder import config, drain, network, ranks_file
@@ -98,7 +98,7 @@ def test_windows_end_each_at_its_place() -> None:
     steps = Steps(network(config(n_vocab=2000), seed=2))
     memory = drain(steps.encode(np.random.RandomState(0).standard_normal((2, 40, 80)).astype(np.float32)))
     states = [Sampled(1, 7, 0.0, np.random.default_rng(0)) for _ in range(2)]
-    tasks = [SearchTask([1, 2], 0, limit) for limit in (3, 8)]
+    tasks = [WindowTask([1, 2], 0, limit) for limit in (3, 8)]
     drain(greedy(steps, memory, tasks, states, TokenRules((), (), None), lambda: False))
     assert [len(state.sampled[0]) for state in states] == [3, 8]
 
@@ -109,6 +109,6 @@ def test_cancelled_between_steps() -> None:
     state, asked = Sampled(1, 7, 0.0, np.random.default_rng(0)), iter([False, False, True])
     with pytest.raises(Cancelled):
         drain(
-            greedy(steps, memory, [SearchTask([1, 2], 0, 50)], [state], TokenRules([7], (), None), lambda: next(asked))
+            greedy(steps, memory, [WindowTask([1, 2], 0, 50)], [state], TokenRules([7], (), None), lambda: next(asked))
         )
     assert len(state.sampled[0]) == 3

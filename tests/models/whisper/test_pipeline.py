@@ -18,7 +18,7 @@ from models.contract import (
     WarmupStep,
     WeightsError,
 )
-from models.layers.transformer.cuda import MOST_ROWS
+from models.layers.transformer.cuda import MAX_ROWS
 from models.timeline import Timeline
 from models.whisper import features, pipeline, steps
 from models.whisper.decoding import DecodingOptions, decode
@@ -153,7 +153,7 @@ def test_a_gpu_runs_all_that_is_served_at_once(changes: dict[str, int], monkeypa
     assert {one.beams for windows, one in decoded if windows == 1} == {*range(1, MAX_BEAMS + 1)}
     assert (found.max_batch, MAX_BEAMS) in {(windows, one.beams) for windows, one in decoded}
     assert SAMPLES in {one.best_of for _, one in decoded if one.temperature}
-    assert max(len(one.prompt) for _, one in decoded) > MOST_ROWS
+    assert max(len(one.prompt) for _, one in decoded) > MAX_ROWS
 
 
 def test_load_refuses(tmp_path: Path) -> None:

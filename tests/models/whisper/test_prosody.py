@@ -12,7 +12,7 @@ from models.contract import RecognitionRequest
 from models.layers.mel import Floats
 from models.timeline import Timeline
 from models.whisper import features
-from models.whisper.alignment import WordTiming
+from models.whisper.alignment import AlignedWord
 from models.whisper.decoding import Decoded, DecodingOptions, prompt_tokens
 from models.whisper.pipeline import WhisperRecognizer, _Window
 from models.whisper.prosody import FEATURES, MARKS, clause_end, mark_model, tune
@@ -69,11 +69,11 @@ def test_a_pause_ends_the_clause() -> None:
     assert found.features[FEATURES.index("pitch_slope")] > 2
 
 
-def timed(text: str, gap: float = 0.5) -> list[WordTiming]:
+def timed(text: str, gap: float = 0.5) -> list[AlignedWord]:
     """Words of a token a letter, marks apart."""
     parts = "".join(f"\n{one}" if one in ' .,?!"' else one for one in text).split("\n")
     return [
-        WordTiming(part, list(part.encode()), gap * at, gap * at + 0.2, 1.0)
+        AlignedWord(part, list(part.encode()), gap * at, gap * at + 0.2, 1.0)
         for at, part in enumerate(filter(None, parts))
     ]
 

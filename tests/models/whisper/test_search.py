@@ -12,8 +12,8 @@ from models.backend import mx
 from models.contract import Cancelled
 from models.native import kernels
 from models.whisper.rules import Floats, TokenRules, log_sum_exp
-from models.whisper.search import Beam, Sampled, SearchState, SearchTask, TokenHypothesis, likeliest, search
-from models.whisper.steps import Group, Steps
+from models.whisper.search import Beam, Sampled, SearchState, TranscriptHypothesis, WindowTask, likeliest, search
+from models.whisper.steps import Steps, WindowBatch
 from tests.models.whisper.builder import config, drain, network
 
 END, SIZE = 5, 6
@@ -37,9 +37,9 @@ class Script:
 
     def begin(
         self, prompts: Sequence[Sequence[int]], memory: object, rows: int, room: int, start: int
-    ) -> tuple[Group, Floats, Floats]:
+    ) -> tuple[WindowBatch, Floats, Floats]:
         self.rows = [[] for _ in range(len(prompts) * rows)]
-        return cast(Group, self), np.array([self.logits([])] * len(self.rows)), np.zeros((len(prompts), SIZE))
+        return cast(WindowBatch, self), np.array([self.logits([])] * len(self.rows)), np.zeros((len(prompts), SIZE))
 
     def select(self, windows: Sequence[int], rows: Sequence[int]) -> None:
         self.rows = [list(self.rows[row]) for row in rows]
@@ -51,8 +51,8 @@ class Script:
         return np.array([self.logits(row) for row in self.rows])
 
 
-def run(state: SearchState, seed: int, limit: int) -> list[TokenHypothesis]:
-    task = SearchTask([0], 0, limit)
+def run(state: SearchState, seed: int, limit: int) -> list[TranscriptHypothesis]:
+    task = WindowTask([0], 0, limit)
     drain(search(cast(Steps, Script(seed)), [], [task], [state], NO_RULES, lambda: False))
     return state.hypotheses()
 
@@ -143,9 +143,9 @@ def test_too_few_finished_ones_are_filled_up() -> None:
 
 
 def test_scores() -> None:
-    assert TokenHypothesis([1, 2], sum_logprob=-3).score(None) == -1.5
-    assert TokenHypothesis([1] * 7, sum_logprob=-3).score(1.0) == -1.5
-    assert TokenHypothesis([], sum_logprob=-3).score(None) == -3  # the reference divides by zero here
+    assert TranscriptHypothesis([1, 2], sum_logprob=-3).score(None) == -1.5
+    assert TranscriptHypothesis([1] * 7, sum_logprob=-3).score(1.0) == -1.5
+    assert TranscriptHypothesis([], sum_logprob=-3).score(None) == -3  # the reference divides by zero here
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -163,7 +163,7 @@ def test_windows_together_and_alone(rows: int) -> None:
     def found(windows: Sequence[int]) -> list[list[list[int]]]:
         states = [state() for _ in windows]
         part = [mx.take(each, mx.array(list(windows)), axis=0) for each in memory]
-        drain(search(steps, part, [SearchTask([1, 2], 0, limits[k]) for k in windows], states, NO_RULES, lambda: False))
+        drain(search(steps, part, [WindowTask([1, 2], 0, limits[k]) for k in windows], states, NO_RULES, lambda: False))
         return [[one.tokens for one in each.hypotheses()] for each in states]
 
     together = found([0, 1, 2])
@@ -195,7 +195,7 @@ def test_cancelled_between_steps() -> None:
     with pytest.raises(Cancelled):
         drain(
             search(
-                cast(Steps, Script(0)), [], [SearchTask([0], 0, 50)], [state], TokenRules([END], (), None), cancelled
+                cast(Steps, Script(0)), [], [WindowTask([0], 0, 50)], [state], TokenRules([END], (), None), cancelled
             )
         )
     assert len(state.sampled[0]) == 3

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 import pytest
 
-from models.whisper.alignment import WordTiming
+from models.whisper.alignment import AlignedWord
 from models.whisper.decoding import Decoded, DecodingOptions, Thresholds
 from models.whisper.transcribe import Transcriber, TranscriptionOptions, WindowTranscript, cut_segments
 from tests.models.whisper.builder import tokenizer
@@ -62,7 +62,7 @@ def test_segments(tokens: list[int], segments: Expected, advance: int) -> None:
 class Scripted:
     """Model that answers with one transcript after the other, or with one for each temperature."""
 
-    def __init__(self, *answers: Decoded, words: Sequence[Sequence[WordTiming]] = ()) -> None:
+    def __init__(self, *answers: Decoded, words: Sequence[Sequence[AlignedWord]] = ()) -> None:
         self.answers, self.words = list(answers), list(words)
         self.heard: list[tuple[int, int]] = []
         self.prompts: list[tuple[int, ...]] = []
@@ -78,7 +78,7 @@ class Scripted:
         self.temperatures.append(options.temperature)
         return self.answers.pop(0)
 
-    def align(self, tokens: Sequence[int], size: int) -> list[WordTiming]:
+    def align(self, tokens: Sequence[int], size: int) -> list[AlignedWord]:
         return list(self.words.pop(0))
 
 
@@ -143,8 +143,8 @@ def test_a_window_that_ends_where_it_begins_is_left() -> None:
     assert model.heard == [(0, 3000), (3000, 1000)]
 
 
-def word(text: str, token: int, start: float, end: float, probability: float = 0.9) -> WordTiming:
-    return WordTiming(text, [token], start, end, probability)
+def word(text: str, token: int, start: float, end: float, probability: float = 0.9) -> AlignedWord:
+    return AlignedWord(text, [token], start, end, probability)
 
 
 def test_with_word_times_the_next_window_begins_after_the_last_word() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.whisper.alignment import WordTiming
+from models.whisper.alignment import AlignedWord
 from models.whisper.voices import VoiceSpans
-from models.whisper.words import Segment
+from models.whisper.words import WindowSegment
 
 
 def voices(*spans: tuple[float, float], content: int = 10_000) -> VoiceSpans:
@@ -58,16 +58,16 @@ def test_a_window_ends_before_a_long_pause(spans: list[tuple[float, float]], fra
     ],
 )
 def test_words_begin_with_a_voice(words: list[tuple[float, float]], expected: list[tuple[float, float]]) -> None:
-    timed = [WordTiming("a", [1], start, end, 1.0) for start, end in words]
-    segment = Segment(words[0][0], words[-1][1], [1], words=timed)
-    plain = Segment(*words[0], [1])
+    timed = [AlignedWord("a", [1], start, end, 1.0) for start, end in words]
+    segment = WindowSegment(words[0][0], words[-1][1], [1], words=timed)
+    plain = WindowSegment(*words[0], [1])
     known = voices((1.03, 2), (5, 6))
     known.place([segment], 0, 3_000)
     known.place([plain], 0, 3_000)
     assert [(word.start, word.end) for word in timed] == expected
     assert (segment.start, segment.end) == (expected[0][0], expected[-1][1])
     assert plain.start == expected[0][0]
-    voices().place([unplaced := Segment(0, 2, [1])], 0, 3_000)
+    voices().place([unplaced := WindowSegment(0, 2, [1])], 0, 3_000)
     assert unplaced.start == 0
 
 

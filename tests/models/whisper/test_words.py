@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.whisper.alignment import WordTiming
+from models.whisper.alignment import AlignedWord
 from models.whisper.words import (
-    Segment,
+    WindowSegment,
     WindowTimes,
     add_words,
     is_anomalous,
@@ -18,8 +18,8 @@ from models.whisper.words import (
 END = 1000
 
 
-def words(*given: tuple[str, float, float]) -> list[WordTiming]:
-    return [WordTiming(word, [k], start, end, 0.9) for k, (word, start, end) in enumerate(given)]
+def words(*given: tuple[str, float, float]) -> list[AlignedWord]:
+    return [AlignedWord(word, [k], start, end, 0.9) for k, (word, start, end) in enumerate(given)]
 
 
 def test_punctuation_joins_its_word() -> None:
@@ -32,7 +32,7 @@ def test_punctuation_joins_its_word() -> None:
 
 
 def test_words_are_shared_out_by_their_tokens() -> None:
-    segments = [Segment(10, 11, [0, 1, END]), Segment(11, 12, [2, 3])]
+    segments = [WindowSegment(10, 11, [0, 1, END]), WindowSegment(11, 12, [2, 3])]
     found = words((" one", 0.1, 0.3), (" two", 0.3, 0.6), (" three", 1.1, 1.3), (".", 1.3, 1.4))
     add_words(segments, found, 10.0, 9.9, END)
     assert [[word.word for word in segment.words] for segment in segments] == [[" one", " two"], [" three."]]
@@ -43,44 +43,44 @@ def test_words_are_shared_out_by_their_tokens() -> None:
 
 def test_a_long_mark_is_cut_and_so_is_a_long_word_after_it() -> None:
     found = words((" a", 0, 0.2), (" b", 0.2, 0.4), (".", 0.4, 3), (" c", 3, 6), (" d", 6, 6.2))
-    segments = [Segment(0, 6.2, [0, 1, 2, 3, 4])]
+    segments = [WindowSegment(0, 6.2, [0, 1, 2, 3, 4])]
     add_words(segments, found, 0.0, 0.0, END)
     assert found[2].end == pytest.approx(0.8)
     assert found[3].start == pytest.approx(5.6)
 
 
 def test_the_first_word_after_a_pause_is_not_long() -> None:
-    segments = [Segment(5.0, 6.0, [0, 1, 2])]
+    segments = [WindowSegment(5.0, 6.0, [0, 1, 2])]
     add_words(segments, words((" a", 1, 5.4), (" b", 5.4, 5.6), (" c", 5.6, 5.8)), 0.0, 0.5, END)
     assert segments[0].words[0].start == pytest.approx(5.0)
     assert segments[0].start == pytest.approx(5.0)
 
 
 def test_the_last_word_ends_with_its_segment() -> None:
-    segments = [Segment(0.0, 1.0, [0, 1])]
+    segments = [WindowSegment(0.0, 1.0, [0, 1])]
     add_words(segments, words((" a", 0, 0.4), (" b", 0.4, 3)), 0.0, 0.0, END)
     assert segments[0].words[-1].end == pytest.approx(1.1)
     assert segments[0].end == 1.0
 
 
 def test_no_words() -> None:
-    segments = [Segment(0.0, 1.0, [END])]
+    segments = [WindowSegment(0.0, 1.0, [END])]
     add_words(segments, [], 0.0, 0.0, END)
     assert segments[0].words == []
     assert last_word_end(segments) == 1.0
     assert last_word_end([]) is None
 
 
-def segment(start: float, end: float, probability: float = 0.9) -> Segment:
+def segment(start: float, end: float, probability: float = 0.9) -> WindowSegment:
     """Two words that share the time."""
     middle = (start + end) / 2
-    timings = [WordTiming(" a", [1], start, middle, probability), WordTiming(" b", [2], middle, end, probability)]
-    return Segment(start, end, [1, 2], words=timings)
+    timings = [AlignedWord(" a", [1], start, middle, probability), AlignedWord(" b", [2], middle, end, probability)]
+    return WindowSegment(start, end, [1, 2], words=timings)
 
 
 def test_anomalies() -> None:
     assert not is_anomalous(None)
-    assert not is_anomalous(Segment(0, 1, []))
+    assert not is_anomalous(WindowSegment(0, 1, []))
     assert not is_anomalous(segment(0, 1))
     assert is_anomalous(segment(0, 1, probability=0.1))  # both words are unlikely
     assert is_anomalous(segment(0, 0.02))  # 0.01 s a word

@@ -58,7 +58,7 @@ def test_pieces_are_one_run(tmp_path: Path) -> None:
 
 def test_what_cannot_be_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer, run = tokenizer_file(tmp_path / "tokenizer.json"), a_run(tmp_path / "run")
-    monkeypatch.setattr("training.ear.export.MOST_BYTES", 1000)
+    monkeypatch.setattr("training.ear.export.MAX_BYTES", 1000)
     with pytest.raises(ValueError, match="above 1000"):
         export(run, tokenizer, tmp_path / "model")
     broken = arrays()

@@ -128,11 +128,11 @@ def test_strength_is_the_share_of_rows_that_change() -> None:
 def test_a_corpus_leaves_out_what_is_too_long() -> None:
     import torch
 
-    from training.ear.data import MOST_SAMPLES, single
+    from training.ear.data import MAX_SAMPLES, single
 
     _, corpus = trainer_and_corpus()
     before = len(corpus)
-    samples = np.array([5000, MOST_SAMPLES + 1, 3, 6000])
+    samples = np.array([5000, MAX_SAMPLES + 1, 3, 6000])
     audio = torch.from_numpy(np.concatenate([np.full(count, at, np.int16) for at, count in enumerate(samples, 1)]))
     corpus.add(audio, samples, ["One.", "Two.", "Three.", "Four."], list("abcd"))
     assert (corpus.texts[before:], corpus.speakers[before:]) == (["One.", "Four."], ["a", "d"])
@@ -197,7 +197,7 @@ def test_it_learns_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_batches_hold_rows_of_like_length() -> None:
-    from training.ear.data import MOST_SAMPLES, batches
+    from training.ear.data import MAX_SAMPLES, batches
 
     _, corpus = trainer_and_corpus()
     drawn = [next(batches(corpus, 4.0, 1, number)) for number in range(60)]
@@ -208,7 +208,7 @@ def test_batches_hold_rows_of_like_length() -> None:
     for rows in drawn[:6]:
         batch = corpus.batch(rows)
         assert batch.audio.shape[1] % 8000 == 0
-        assert batch.audio.shape[1] <= MOST_SAMPLES
+        assert batch.audio.shape[1] <= MAX_SAMPLES
         assert (batch.tokens >= 0).sum(1).tolist() == batch.lengths.tolist()
 
 

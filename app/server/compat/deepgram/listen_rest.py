@@ -45,7 +45,7 @@ router = APIRouter()
 _PAUSE = 0.8
 
 
-class WordEntry(BaseModel):
+class DeepgramWord(BaseModel):
     """Word in lower case, and as it is written. Times in seconds."""
 
     word: str
@@ -55,22 +55,22 @@ class WordEntry(BaseModel):
     punctuated_word: str
 
 
-class Alternative(BaseModel):
+class DeepgramAlternative(BaseModel):
     """The text of the recording."""
 
     transcript: str
     confidence: float
-    words: list[WordEntry]
+    words: list[DeepgramWord]
 
 
-class Channel(BaseModel):
+class DeepgramChannel(BaseModel):
     """The one channel: channels are mixed. `detected_language` is there if it was asked for."""
 
-    alternatives: list[Alternative]
+    alternatives: list[DeepgramAlternative]
     detected_language: str | None = None
 
 
-class UtteranceEntry(Alternative):
+class UtteranceEntry(DeepgramAlternative):
     """Words between two pauses."""
 
     start: float
@@ -79,10 +79,10 @@ class UtteranceEntry(Alternative):
     id: str
 
 
-class Results(BaseModel):
+class DeepgramResults(BaseModel):
     """Texts of a recording. `utterances` are there if they were asked for."""
 
-    channels: list[Channel]
+    channels: list[DeepgramChannel]
     utterances: list[UtteranceEntry] | None = None
 
 
@@ -90,7 +90,7 @@ class ListenReply(BaseModel):
     """`POST /v1/listen`."""
 
     metadata: dict[str, Any]
-    results: Results
+    results: DeepgramResults
 
 
 _QUERY = {

@@ -25,12 +25,12 @@ from app.engine.catalog import Catalog
 from app.errors import BodyTooLargeError, ProtocolError, ServiceError
 from app.observability import metrics
 from app.recognition.events import (
-    Hypothesis,
     LiveEvent,
+    LiveHypothesis,
     LiveOptions,
+    LiveUtterance,
     SpeechStarted,
     SpeechStopped,
-    Utterance,
     UtteranceFailed,
 )
 from app.recognition.live import LiveRecognition
@@ -54,11 +54,11 @@ from models.contract import RecognizedSegment, RecognizedWord
 router = APIRouter()
 
 # Seconds of silence that end an utterance, at least: recognizers read phrases, not words.
-LEAST_ENDPOINTING: Final = 0.3
+MIN_ENDPOINTING_SECONDS: Final = 0.3
 _KEYTERMS: Final = 500
 
 
-class Command(BaseModel):
+class ListenCommand(BaseModel):
     """Order without anything more. `KeepAlive` only says that the client is there."""
 
     type: Literal["Finalize", "CloseStream", "KeepAlive"]
@@ -72,8 +72,8 @@ class Configure(BaseModel):
     features: dict[str, bool] | None = None
 
 
-_Incoming = Annotated[Command | Configure, Field(discriminator="type")]
-_INCOMING: TypeAdapter[Command | Configure] = TypeAdapter(_Incoming)
+_Incoming = Annotated[ListenCommand | Configure, Field(discriminator="type")]
+_INCOMING: TypeAdapter[ListenCommand | Configure] = TypeAdapter(_Incoming)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ def parse_stream(query: QueryParams, catalog: Catalog) -> StreamOptions:
         raise RuntimeError("a stream has no container")
     endpoints = query.get("endpointing", "").lower() not in ("false", "0")
     pause = parse_milliseconds(query, "endpointing") if endpoints and query.get("endpointing") != "true" else None
-    silence = SPEECH.min_silence if pause is None else max(LEAST_ENDPOINTING, pause)
+    silence = SPEECH.min_silence if pause is None else max(MIN_ENDPOINTING_SECONDS, pause)
     options = LiveOptions(
         model=given.model,
         language=given.language,
@@ -241,16 +241,16 @@ class ListenSocket(LiveSocket):
                     await self._send("SpeechStarted", {"channel": [0], "timestamp": round(event.start, 3)})
             case SpeechStopped():
                 self._speaking = False
-            case Hypothesis():
+            case LiveHypothesis():
                 text = (event.committed + event.pending).strip()
                 if text:
                     await self._send_results(event.start, event.end, text, event.words, (), final=False)
             case UtteranceFailed():
                 raise event.error
-            case Utterance():
+            case LiveUtterance():
                 await self._tell_utterance(event)
 
-    async def _tell_utterance(self, event: Utterance) -> None:
+    async def _tell_utterance(self, event: LiveUtterance) -> None:
         self._final = event.item
         finalized = self._finalized == event.item
         words = form.all_words(event.segments)

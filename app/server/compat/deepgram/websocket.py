@@ -35,21 +35,21 @@ from app.speech.service import SpeechOptions
 router = APIRouter()
 
 
-class Speak(BaseModel):
+class SpeakText(BaseModel):
     """Some text, cut anywhere."""
 
     type: Literal["Speak"]
     text: UnicodeText
 
 
-class Command(BaseModel):
+class SpeakCommand(BaseModel):
     """Order about the text that came before. `KeepAlive` only says that the client is there."""
 
     type: Literal["Flush", "Clear", "Close", "KeepAlive"]
 
 
-_Incoming = Annotated[Speak | Command, Field(discriminator="type")]
-_INCOMING: TypeAdapter[Speak | Command] = TypeAdapter(_Incoming)
+_Incoming = Annotated[SpeakText | SpeakCommand, Field(discriminator="type")]
+_INCOMING: TypeAdapter[SpeakText | SpeakCommand] = TypeAdapter(_Incoming)
 
 
 @router.websocket(SPEAK_PATH)
@@ -94,7 +94,7 @@ class DeepgramAdapter(Adapter):
             message = _INCOMING.validate_json(frame)
         except ValidationError as error:
             return session.fail(ProtocolError(events.explain(error, _Incoming)))
-        if isinstance(message, Speak):
+        if isinstance(message, SpeakText):
             return session.accept(events.Text(type="text", text=message.text), now)
         match message.type:
             case "Flush":

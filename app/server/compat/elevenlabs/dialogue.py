@@ -24,7 +24,7 @@ from app.server.compat.elevenlabs.schemas import (
     DEFAULT_OUTPUT,
     CharacterAlignment,
     DialogueInput,
-    Output,
+    ElevenLabsOutput,
     TextToDialogueBody,
     TimedDialogue,
     VoiceSegment,
@@ -33,7 +33,7 @@ from app.server.compat.elevenlabs.schemas import (
 )
 from app.server.routes.dialogue import DialogueResponse, spoken_body
 from app.server.state import services
-from app.speech.document import Document, Line
+from app.speech.document import Line, SpeechDocument
 from app.speech.instructions import Instructions
 from app.speech.service import PreparedSpeech
 from app.speech.stream import SpeechStream
@@ -109,7 +109,7 @@ class _Response(DialogueResponse):
     voice_field = "voice_id"
     most_voices = 10  # ElevenLabs' number
 
-    def __init__(self, request: Request, body: TextToDialogueBody, output: Output) -> None:
+    def __init__(self, request: Request, body: TextToDialogueBody, output: ElevenLabsOutput) -> None:
         app = services(request)
         lines, self._tags = _lines(body.inputs, body.language_code, app.settings.max_input_characters)
         spoken = spoken_body(
@@ -132,13 +132,13 @@ class _Response(DialogueResponse):
     def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
         return Reply(stream, send, replace(form, bit_rate=self._output.bit_rate))
 
-    async def read(self, speech: PreparedSpeech) -> Document:
+    async def read(self, speech: PreparedSpeech) -> SpeechDocument:
         found = await super().read(speech)
         return replace(found, ignored=(*found.ignored, *self._tags))
 
 
 class _TimedResponse(_Response):
-    def __init__(self, request: Request, body: TextToDialogueBody, output: Output, *, in_lines: bool) -> None:
+    def __init__(self, request: Request, body: TextToDialogueBody, output: ElevenLabsOutput, *, in_lines: bool) -> None:
         super().__init__(request, body, output)
         self._in_lines = in_lines
 

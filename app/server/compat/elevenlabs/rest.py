@@ -22,10 +22,10 @@ from app.server.compat.elevenlabs.alignment import Aligner, Alignment
 from app.server.compat.elevenlabs.schemas import (
     DEFAULT_OUTPUT,
     CharacterAlignment,
+    ElevenLabsOutput,
     ElevenVoice,
     ElevenVoicePage,
     ElevenVoices,
-    Output,
     OutputName,
     TextToSpeechBody,
     TimedAudio,
@@ -138,7 +138,7 @@ def _entry(known: VoiceEntry) -> ElevenVoice:
     )
 
 
-def _translated(voice_id: str, body: TextToSpeechBody, output: Output) -> SpeechBody:
+def _translated(voice_id: str, body: TextToSpeechBody, output: ElevenLabsOutput) -> SpeechBody:
     """Return the request of `/v1/audio/speech`, which has no bit rate."""
     return SpeechBody(
         input=body.text,
@@ -159,7 +159,7 @@ class _SpeechResponse(SpeechResponse):
     text_field = "text"
     voice_marks = False
 
-    def __init__(self, app: Services, body: SpeechBody, output: Output, path: str) -> None:
+    def __init__(self, app: Services, body: SpeechBody, output: ElevenLabsOutput, path: str) -> None:
         super().__init__(app, body, "elevenlabs")
         self._output = output
         self._path = path
@@ -172,7 +172,7 @@ class _SpeechResponse(SpeechResponse):
 
 
 class _TimedResponse(_SpeechResponse):
-    def __init__(self, app: Services, body: SpeechBody, output: Output, path: str, *, in_lines: bool) -> None:
+    def __init__(self, app: Services, body: SpeechBody, output: ElevenLabsOutput, path: str, *, in_lines: bool) -> None:
         super().__init__(app, body, output, path)
         self._in_lines = in_lines
 

@@ -34,7 +34,7 @@ OutputName = Annotated[str, Field(max_length=40)]
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ElevenLabsOutput:
     """An `output_format`: encoding, sample rate in Hz, and bit rate in bit/s; None: the encoder's default."""
 
     format: Format
@@ -42,7 +42,7 @@ class Output:
     bit_rate: int | None = None
 
 
-def parse_output(name: str) -> Output:
+def parse_output(name: str) -> ElevenLabsOutput:
     """Read a name such as `mp3_44100_128`: codec, Hz, and for MP3 and Opus the bit rate in kbit/s.
 
     Raises UnsupportedFormatError, whose message names the accepted forms.
@@ -55,7 +55,7 @@ def parse_output(name: str) -> Output:
         raise UnsupportedFormatError(f"Unknown output_format '{name[:40]}'; it is {_SHAPES}.", param="output_format")
     try:
         rate = check_rate(known, int(numbers[0]))
-        return Output(known, rate, check_bit_rate(known, rate, int(numbers[1])) if len(numbers) > 1 else None)
+        return ElevenLabsOutput(known, rate, check_bit_rate(known, rate, int(numbers[1])) if len(numbers) > 1 else None)
     except UnsupportedFormatError as error:
         raise UnsupportedFormatError(error.message, param="output_format") from None
 

@@ -16,14 +16,14 @@ from app.server.audio_response import encode_chunk
 from app.server.compat.elevenlabs.alignment import Alignment
 from app.server.compat.elevenlabs.context import Context, TextSet
 from app.server.compat.elevenlabs.rest import as_eleven
-from app.server.compat.elevenlabs.schemas import Output, SocketAlignment, SocketError, SocketOutput
+from app.server.compat.elevenlabs.schemas import ElevenLabsOutput, SocketAlignment, SocketError, SocketOutput
 from app.server.error_responses import note_error
 from app.server.exchange import recorded
 from app.speech.stream import SpeechStream
 from models.contract import Cancelled
 
 # Bytes of audio in one message. In base64 they are well below the mebibyte at which many clients refuse a message.
-PIECE = 98_304
+CHUNK_BYTES = 98_304
 
 
 class ContextSpeaker:
@@ -32,7 +32,7 @@ class ContextSpeaker:
     `multi`: messages name their context, and an error ends its context alone.
     """
 
-    def __init__(self, send: Callable[[str], Awaitable[None]], output: Output, *, multi: bool) -> None:
+    def __init__(self, send: Callable[[str], Awaitable[None]], output: ElevenLabsOutput, *, multi: bool) -> None:
         self._send = send
         self._output = output
         self._multi = multi
@@ -82,7 +82,7 @@ class ContextSpeaker:
 
     async def _send_audio(self, context: Context, data: bytes, alignment: Alignment, since: float) -> None:
         times = _in_milliseconds(alignment, since) if alignment.text else None
-        for piece in list(frames(data, PIECE)) or [b""]:
+        for piece in list(frames(data, CHUNK_BYTES)) or [b""]:
             audio = base64.b64encode(piece).decode("ascii")
             await self._send_message(
                 SocketOutput(audio=audio, alignment=times, normalizedAlignment=times, contextId=context.name)

@@ -40,7 +40,7 @@ router = APIRouter()
 MODEL_PREFIX: Final = "scribe_"
 MAX_FIELDS: Final = 1_200
 MAX_FIELD_BYTES: Final = 65_536
-_MOST_KEYTERMS: Final = 1_000
+_MAX_KEYTERMS: Final = 1_000
 _LISTS: Final = frozenset({"keyterms", "secondary_language_codes"})
 _REFUSED: Final = {
     "source_url": "this server sends no requests: send the recording as 'file'",
@@ -85,7 +85,7 @@ class SpeechToTextForm(BaseModel):
         Literal["none", "word", "character"], Field(description="what has times; those of characters are estimated")
     ] = "word"
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False, description="above 1 it is 1")] = 0.0
-    keyterms: Annotated[list[UnicodeText], Field(description="words to expect", max_length=_MOST_KEYTERMS)] = Field(
+    keyterms: Annotated[list[UnicodeText], Field(description="words to expect", max_length=_MAX_KEYTERMS)] = Field(
         default_factory=list
     )
     file_format: Annotated[
@@ -116,7 +116,7 @@ class CharacterEntry(BaseModel):
     end: float
 
 
-class WordEntry(BaseModel):
+class ElevenLabsWord(BaseModel):
     """Word, or the space before the next one. Times in seconds, if they were asked for."""
 
     text: str
@@ -143,7 +143,7 @@ class SpeechToTextReply(BaseModel):
     language_code: str
     language_probability: float
     text: str
-    words: list[WordEntry]
+    words: list[ElevenLabsWord]
     transcription_id: str
     audio_duration_secs: float
     additional_formats: list[ExportEntry] | None = None
@@ -227,23 +227,23 @@ def read_fields(form: FormData) -> SpeechToTextForm:
     return found
 
 
-def word_entries(segments: Sequence[RecognizedSegment], granularity: str = "word") -> Iterator[WordEntry]:
+def word_entries(segments: Sequence[RecognizedSegment], granularity: str = "word") -> Iterator[ElevenLabsWord]:
     """Yield the words of segments, and the spaces between them. `granularity`: "none", "word" or "character"."""
     words = [word for segment in segments for word in segment.words if word.text.strip()]
     for number, word in enumerate(words):
         if number and (word.text[0].isspace() or words[number - 1].text[-1].isspace()):
             before = words[number - 1]
-            yield _timed(WordEntry(text=" ", type="spacing", logprob=0.0), before.end, word.start, granularity)
+            yield _timed(ElevenLabsWord(text=" ", type="spacing", logprob=0.0), before.end, word.start, granularity)
         logprob = round(math.log(max(word.probability, 1e-9)), 4)
         entry = _timed(
-            WordEntry(text=word.text.strip(), type="word", logprob=logprob), word.start, word.end, granularity
+            ElevenLabsWord(text=word.text.strip(), type="word", logprob=logprob), word.start, word.end, granularity
         )
         if granularity == "character":
             entry.characters = _characters(replace(word, text=word.text.strip()))
         yield entry
 
 
-def _timed(entry: WordEntry, start: float, end: float, granularity: str) -> WordEntry:
+def _timed(entry: ElevenLabsWord, start: float, end: float, granularity: str) -> ElevenLabsWord:
     if granularity != "none":
         entry.start, entry.end = round(start, _DIGITS), round(max(start, end), _DIGITS)
     return entry

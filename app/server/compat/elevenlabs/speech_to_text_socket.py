@@ -19,7 +19,7 @@ from app.audio.samples import SampleCoding, SampleReader
 from app.audio.vad import SAMPLE_RATE, SPEECH, VoiceOptions
 from app.errors import InvalidRequestError, ProtocolError, ServiceError
 from app.observability import metrics
-from app.recognition.events import Hypothesis, LiveEvent, LiveOptions, Utterance, UtteranceFailed
+from app.recognition.events import LiveEvent, LiveHypothesis, LiveOptions, LiveUtterance, UtteranceFailed
 from app.server.compat.elevenlabs.speech_to_text import MODEL_PREFIX, word_entries
 from app.server.error_responses import SPEECH_TO_TEXT_PATH, error_response, note_error
 from app.server.exception_handlers import explain
@@ -35,7 +35,7 @@ router = APIRouter()
 
 PATH: Final = SPEECH_TO_TEXT_PATH + "/realtime"
 # Seconds of audio that the client does not commit, after which they are committed for it.
-LONGEST: Final = 90.0
+MAX_UNCOMMITTED_SECONDS: Final = 90.0
 _LISTS: Final = frozenset({"keyterms", "secondary_languages"})
 _REFUSED: Final = {
     "entity_detection": "entities are not detected",
@@ -107,7 +107,7 @@ class RealtimeQuery(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class InputAudioChunk:
     """Message of the client: audio, the text before the first audio, and whether the segment ends with it."""
 
     audio: bytes
@@ -131,7 +131,7 @@ def parse_query(query: QueryParams) -> RealtimeQuery:
         raise explain(first_error(error)) from None
 
 
-def parse_chunk(frame: str | bytes, most: int, rate: int) -> Chunk:
+def parse_chunk(frame: str | bytes, most: int, rate: int) -> InputAudioChunk:
     """Return a message of at most `most` bytes, with audio at `rate` Hz. Raises BodyTooLargeError, ProtocolError."""
     message = read_json(frame, most)
     if not isinstance(message, dict) or message.get("message_type") != "input_audio_chunk":
@@ -142,7 +142,7 @@ def parse_chunk(frame: str | bytes, most: int, rate: int) -> Chunk:
     previous = message.get("previous_text") or ""
     if not isinstance(commit, bool) or not isinstance(previous, str):
         raise ProtocolError("'commit' must be true or false, and 'previous_text' a text.")
-    return Chunk(read_audio(message, "audio_base_64"), previous, commit)
+    return InputAudioChunk(read_audio(message, "audio_base_64"), previous, commit)
 
 
 @router.websocket(PATH)
@@ -189,19 +189,19 @@ class SpeechToTextSocket(LiveSocket):
             await self._listen(chunk.previous)
             self._bytes += len(chunk.audio)
             await self.take(chunk.audio)
-        if chunk.commit or (self._manual and self._bytes / self._frame / self._rate > LONGEST):
+        if chunk.commit or (self._manual and self._bytes / self._frame / self._rate > MAX_UNCOMMITTED_SECONDS):
             await self._commit()
 
     async def tell(self, event: LiveEvent) -> None:
         """Tell an event."""
         match event:
-            case Hypothesis():
+            case LiveHypothesis():
                 text = (event.committed + event.pending).strip()
                 if text:
                     await self._send("partial_transcript", text=text)
             case UtteranceFailed():
                 raise event.error
-            case Utterance():
+            case LiveUtterance():
                 await self._tell_segment(event)
             case _:  # ElevenLabs does not tell where voices begin and end.
                 pass
@@ -226,7 +226,7 @@ class SpeechToTextSocket(LiveSocket):
             message = "There is no audio to commit; send some before."
             await self._send("insufficient_audio_activity", error=message)
 
-    async def _tell_segment(self, event: Utterance) -> None:
+    async def _tell_segment(self, event: LiveUtterance) -> None:
         text = event.text.strip()
         warning = {} if event.warning is None else {"warning": event.warning}
         if not text and not self._manual and not warning:

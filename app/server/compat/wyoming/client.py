@@ -28,7 +28,7 @@ from app.server.streaming.inbox import SocketClosedError
 from app.server.streaming.session_socket import SessionSocket
 
 # Seconds between two looks at a client that sends nothing more.
-SIGN_EVERY: Final = 0.25
+HEARTBEAT_SECONDS: Final = 0.25
 
 
 class _Voice(BaseModel):
@@ -51,7 +51,7 @@ class _Ping(BaseModel):
     text: UnicodeText | None = None
 
 
-class Client:
+class WyomingClient:
     """TCP connection of one client, with one synthesis or recognition at a time.
 
     An `error` event ends the connection: clients that wait for audio or a transcript look for nothing else.
@@ -178,7 +178,7 @@ class Client:
             return
         peer = ShutPeer(self._writer.transport, time.monotonic())
         while not self._work.done():
-            await asyncio.wait({self._work}, timeout=SIGN_EVERY)
+            await asyncio.wait({self._work}, timeout=HEARTBEAT_SECONDS)
             if peer.is_gone():
                 raise SocketClosedError
             if peer.is_due(time.monotonic()):

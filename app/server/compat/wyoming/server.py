@@ -19,7 +19,7 @@ import uuid
 
 from app import request_context
 from app.errors import OverloadedError
-from app.server.compat.wyoming.client import Client
+from app.server.compat.wyoming.client import WyomingClient
 from app.server.state import Services
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class WyomingServer:
             return
         self._clients.add(task)
         try:
-            client = Client(reader, writer, self._app)
+            client = WyomingClient(reader, writer, self._app)
             if full:
                 await client.refuse(OverloadedError("Too many clients are connected already; try again shortly."))
             else:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from app.audio.decoder_process import MAX_CHANNELS, MAX_RATE, MIN_RATE
 from app.audio.pcm import Coding, frame_bytes, wav_header
-from app.engine.spool import Place
+from app.engine.spool import UploadReservation
 from app.errors import ProtocolError, ServiceError, UnusableRecordingError
 from app.observability import metrics
 from app.recognition.service import RecognitionOptions
@@ -24,10 +24,10 @@ from models.timeline import Timeline
 
 # By the bytes of a sample. Of one byte nobody says whether it has a sign.
 CODINGS: Final[dict[int, Coding]] = {2: "pcm", 3: "pcm24", 4: "pcm32"}
-_MOST_WORDS: Final = 1_000
+_MAX_WORDS: Final = 1_000
 
 Write = Callable[[str, dict[str, Any]], Awaitable[None]]
-_Words = Annotated[list[UnicodeText] | None, Field(max_length=_MOST_WORDS)]
+_Words = Annotated[list[UnicodeText] | None, Field(max_length=_MAX_WORDS)]
 
 
 class Transcribe(BaseModel):
@@ -56,7 +56,7 @@ class AudioFormat(BaseModel):
 class Transcription:
     """Audio of one recording as it comes, which takes `place`, then its transcript. `close` it in the end."""
 
-    def __init__(self, app: Services, request: Transcribe, form: AudioFormat, place: Place) -> None:
+    def __init__(self, app: Services, request: Transcribe, form: AudioFormat, place: UploadReservation) -> None:
         settings = app.settings
         self._app = app
         self._request = request

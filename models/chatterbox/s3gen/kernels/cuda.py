@@ -24,7 +24,7 @@ from models.chatterbox.s3gen.blocks import Pieces, ResnetBlock, TransformerBlock
 from models.layers.kernels import agreement
 from models.layers.kernels.agreement import relative_difference
 from models.layers.kernels.device import THREADS, Kernel, build, gpu, read
-from models.layers.kernels.tensor_product import COPIES, MOST_SHARED, PRODUCT, RING_BYTES, ROOM, pieces
+from models.layers.kernels.tensor_product import COPIES, MAX_SHARED_BYTES, PRODUCT, RING_BYTES, ROOM, pieces
 from models.native import nvidia
 
 HEAD = 64
@@ -92,7 +92,7 @@ def available(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
 def fits(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
     """True if the kernels are written for blocks of these `sizes`; `size` is that of a head."""
     whole = size == HEAD and sizes[0] % 64 == 0 and sizes[2] % 64 == 0 and dtype == mx.bfloat16
-    return whole and _even(sizes[1]) and max(shared_bytes(name, 2, sizes) for name in _INPUTS) <= MOST_SHARED
+    return whole and _even(sizes[1]) and max(shared_bytes(name, 2, sizes) for name in _INPUTS) <= MAX_SHARED_BYTES
 
 
 def fits_rows(frames: int) -> bool:
@@ -160,7 +160,7 @@ def sizes_of(block: TransformerBlock) -> Sizes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class UNetWeights:
     """Weights of a U-Net block's launches.
 
     Two for the resnet block, or none if it is computed otherwise, and one more than there are transformer blocks.
@@ -171,7 +171,7 @@ class Prepared:
     blocks: Sequence[mx.array]
 
 
-def prepare(resnet: ResnetBlock | None, blocks: Blocks) -> Prepared:
+def prepare(resnet: ResnetBlock | None, blocks: Blocks) -> UNetWeights:
     """Bring a U-Net block's arrays into the kernels' order: copies, evaluated."""
     ahead = [[block.norm1.weight, block.norm1.bias, pieces(block.to_qkv.weight)] for block in blocks]
     own = [
@@ -189,7 +189,7 @@ def prepare(resnet: ResnetBlock | None, blocks: Blocks) -> Prepared:
             conv = pieces(each.conv.weight), each.conv.bias, each.norm.weight, each.norm.bias
             halves.append(_joined(*conv, *res, *ahead[0]))
     mx.eval(halves, launches)
-    return Prepared(sizes_of(blocks[0]), halves, launches)
+    return UNetWeights(sizes_of(blocks[0]), halves, launches)
 
 
 def _joined(*arrays: mx.array) -> mx.array:
@@ -199,7 +199,7 @@ def _joined(*arrays: mx.array) -> mx.array:
 class _Run:
     """The launches for sequences of a shape [B, F, ..]. Each makes the state: stream, queries, keys and values."""
 
-    def __init__(self, prepared: Prepared, batch: int, frames: int) -> None:
+    def __init__(self, prepared: UNetWeights, batch: int, frames: int) -> None:
         self._sizes = channels, heads, _ = prepared.sizes
         self._share = share(heads)
         self._tiles = tiles(batch * frames, self._share)
@@ -217,7 +217,7 @@ class _Run:
         return state[: math.prod(self._shape)].reshape(self._shape)
 
 
-def attend(prepared: Prepared, x: mx.array, mask: mx.array, state: mx.array | None = None) -> mx.array:
+def attend(prepared: UNetWeights, x: mx.array, mask: mx.array, state: mx.array | None = None) -> mx.array:
     """Pass x [B, F, C] bfloat16 through the transformer blocks; `mask` [1, 1, 1, F] is added to the logits.
 
     `state` is the first block's, if `convolve` has made it of x.
@@ -231,7 +231,7 @@ def attend(prepared: Prepared, x: mx.array, mask: mx.array, state: mx.array | No
     return run.stream(state)
 
 
-def convolve(prepared: Prepared, x: mx.array, shift: mx.array) -> mx.array:
+def convolve(prepared: UNetWeights, x: mx.array, shift: mx.array) -> mx.array:
     """Pass x [B, F, I] bfloat16 through the resnet block, I at most 2C and a multiple of 64; `shift` [C] is the time's.
 
     Returns the state: [B, F, C], and the first transformer block's queries, keys and values.
@@ -242,7 +242,7 @@ def convolve(prepared: Prepared, x: mx.array, shift: mx.array) -> mx.array:
     return run("resnet", between, x, shift, second, _mode(True))
 
 
-def unet_block_cuda(prepared: Prepared, x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
+def unet_block_cuda(prepared: UNetWeights, x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
     """Compute a whole U-Net block by kernels: x [B, F, I] -> [B, F, C]."""
     return attend(prepared, x, mask, convolve(prepared, x, shift))
 
@@ -277,7 +277,7 @@ def unet_block_ops(
 
 
 def unet_block(
-    prepared: Prepared | None,
+    prepared: UNetWeights | None,
     resnet: ResnetBlock,
     transformers: Blocks,
     xs: Pieces,
@@ -294,7 +294,7 @@ def unet_block(
     return [attend(prepared, resnet(xs, shift, streams, starts)[0], bias)]
 
 
-def difference(prepared: Prepared, plain: Plain, inputs: int, frames: int) -> float:
+def difference(prepared: UNetWeights, plain: Plain, inputs: int, frames: int) -> float:
     """Return the norm of the kernels' difference from `plain` on random rows [2, frames, inputs], over `plain`'s."""
     channels = prepared.sizes[0]
     x = mx.random.normal((2, frames, inputs), key=mx.random.key(0)).astype(mx.bfloat16)
@@ -304,7 +304,7 @@ def difference(prepared: Prepared, plain: Plain, inputs: int, frames: int) -> fl
     return relative_difference(unet_block_cuda(prepared, x, shift, mask)[:, real], plain(x, shift, mask)[:, real])
 
 
-def agree(prepared: Prepared, plain: Plain, inputs: int) -> bool:
+def agree(prepared: UNetWeights, plain: Plain, inputs: int) -> bool:
     """True if the kernels build here and agree with `plain` on rows [.., inputs]. A warning tells if not."""
     return agreement.agree(
         "the flow's kernels", lambda: [difference(prepared, plain, inputs, frames) for frames in _CHECKED]

@@ -9,11 +9,11 @@ import numpy as np
 from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import backbone, sampling
-from models.chatterbox.t3.backbone import Attend, Reading, rope_wavelengths
+from models.chatterbox.t3.backbone import Attend, ForwardPass, rope_wavelengths
 from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.kernels import draw, prefill
-from models.chatterbox.t3.kernels.cuda import CudaStep
-from models.chatterbox.t3.kernels.metal import MetalStep
+from models.chatterbox.t3.kernels.cuda import T3CudaStep
+from models.chatterbox.t3.kernels.metal import T3MetalStep
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import NextToken, Rules
 from models.contract import Sampling
@@ -33,7 +33,7 @@ def choose_step(network: T3, positions: int = 8192) -> Step | None:
 
     Compiles its kernels (seconds each). A warning tells if they do not build or do not agree.
     """
-    kind = next((kind for kind in (CudaStep, MetalStep) if kind.available(network)), None)
+    kind = next((kind for kind in (T3CudaStep, T3MetalStep) if kind.available(network)), None)
     if kind is None:
         return None
     step = kind(network, positions)
@@ -112,7 +112,7 @@ def attend_differences(attend: Attend, network: T3, length: int = 300, room: int
     config = network.config
     wavelengths = mx.array(rope_wavelengths(config)) if config.backbone == "llama" else None
     place = mx.zeros(1, dtype=mx.int32)
-    reading = Reading(place, backbone.causal(place, length, room, network.dtype), attend, wavelengths)
+    reading = ForwardPass(place, backbone.causal(place, length, room, network.dtype), attend, wavelengths)
     found = []
     for rows in (1, 2) if config.guided else (1,):
         qkv = mx.random.normal((rows, length, 3 * config.hidden), key=mx.random.key(rows)).astype(network.dtype)

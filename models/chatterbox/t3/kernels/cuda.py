@@ -25,7 +25,7 @@ from models.chatterbox.t3.network import T3
 from models.layers.kernels.device import LANES, Kernel, counters, launch, launches_directly, processors
 
 
-class CudaStep:
+class T3CudaStep:
     """`T3.advance` for one token, as one kernel; a `step` for `Decoder`. Make it only if `available`."""
 
     def __init__(self, network: T3, positions: int = 8192, blocks: int = 0, warps: int = WARPS) -> None:

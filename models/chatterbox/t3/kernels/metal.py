@@ -102,7 +102,7 @@ PHASES = (PROJECT, ATTEND, OUT, GATE, DOWN, LOGITS)
 
 # Variables of a phase; Llama has no terms.
 LOCALS = """
-  uint4 w[MOST_READS];
+  uint4 w[MAX_READS];
   Terms of_pair;
   float4 gain[ROW_READS];
   float bias;
@@ -148,7 +148,7 @@ def pieces(config: T3Config, rows: int) -> int:
     return count
 
 
-class MetalStep:
+class T3MetalStep:
     """`T3.advance` for one token, a kernel a phase; a `step` for `Decoder`. Make it only if `available`."""
 
     def __init__(self, network: T3, positions: int = 8192) -> None:

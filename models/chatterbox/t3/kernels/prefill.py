@@ -9,11 +9,11 @@ from pathlib import Path
 
 from models.backend import mx
 from models.chatterbox.t3 import backbone
-from models.chatterbox.t3.backbone import Reading
+from models.chatterbox.t3.backbone import ForwardPass
 from models.chatterbox.t3.cache import Layer
 from models.layers.kernels.device import LANES, Kernel, launch, read
 
-MOST_PLACES = 1024  # a block reads all places before its own: longer prompts are MLX's
+MAX_POSITIONS = 1024  # a block reads all places before its own: longer prompts are MLX's
 WARPS = 4
 _TILE = 16 * WARPS
 
@@ -42,11 +42,11 @@ KERNEL = Kernel(
 )
 
 
-def attend(reading: Reading, qkv: mx.array, layer: Layer, heads: int) -> tuple[mx.array, Layer]:
+def attend(reading: ForwardPass, qkv: mx.array, layer: Layer, heads: int) -> tuple[mx.array, Layer]:
     """Compute `backbone.attend` for an empty cache and `place` 0; by plain operations where the kernel does not fit."""
     (empty, *others), (rows, count, width) = layer, qkv.shape
     room, turns = empty.shape[2], reading.wavelengths
-    if others or empty.dtype != mx.bfloat16 or empty.shape[3] != 64 or room % _TILE or count > MOST_PLACES:
+    if others or empty.dtype != mx.bfloat16 or empty.shape[3] != 64 or room % _TILE or count > MAX_POSITIONS:
         return backbone.attend(reading, qkv, layer, heads)
     (made,) = launch(
         KERNEL,

@@ -29,7 +29,7 @@
 #define WIDEST (WIDE > HIDDEN ? WIDE : HIDDEN)
 #define SPREAD(e) (((e) & ~255) | (((e) & 4) << 5) | (((e) & 248) >> 1) | ((e) & 3))
 
-#define MOST_READS (PAIR > WIDE / 512 ? PAIR : WIDE / 512)  // that a warp holds
+#define MAX_READS (PAIR > WIDE / 512 ? PAIR : WIDE / 512)  // that a warp holds
 
 // Shared memory, in floats: the spread vectors, a norm's sums a warp and row, then (twice) two sums a warp and row.
 #define SUMS (BATCH * WIDEST)

@@ -11,7 +11,7 @@ HEAD = 64
 PHASES = ("rows.h", "phases.h", "attention.h")
 WARPS = 16  # a block
 AHEAD = (6, 5, 8, 8)  # of eight reads each: see loadtest/results/chatterbox.md
-_MOST_SPLITS = 8
+_MAX_SPLITS = 8
 _SHARED_BYTES = 48 << 10  # of a block, without asking the driver for more
 
 
@@ -32,7 +32,7 @@ def fits(config: T3Config, batch: int) -> bool:
 
 def splits(config: T3Config, batch: int, blocks: int) -> int:
     """Return the number of parts in which the cache is attended, so that heads and rows keep `blocks` blocks busy."""
-    return max(1, min(_MOST_SPLITS, blocks // (batch * config.heads)))
+    return max(1, min(_MAX_SPLITS, blocks // (batch * config.heads)))
 
 
 def constants(

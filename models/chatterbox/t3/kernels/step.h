@@ -23,7 +23,7 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
                  GLOBAL int *counters, GLOBAL float *x, GLOBAL float *logits, SHARED float *shared) {
   GLOBAL float *words = x + AT_WORDS, *weights = x + AT_WEIGHTS;
   GLOBAL ushort *parts = (GLOBAL ushort *)(x + AT_PARTS), *inner = (GLOBAL ushort *)(x + AT_INNER);
-  uint4 w[MOST_READS], kv[2];
+  uint4 w[MAX_READS], kv[2];
   Terms of_pair;
   float4 gain[ROW_READS];
   float bias;

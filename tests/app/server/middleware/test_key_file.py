@@ -65,7 +65,7 @@ def test_every_key_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    monkeypatch.setattr(key_file, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(key_file, "POLL_SECONDS", 0.0)
     path = tmp_path / "keys.toml"
     path.write_text(f'ada = "{ADA}"')
     file = KeyFile(path)
@@ -87,7 +87,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_file_is_not_looked_at_for_every_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_file, "LOOK_EVERY", 3_600.0)
+    monkeypatch.setattr(key_file, "POLL_SECONDS", 3_600.0)
     path = tmp_path / "keys.toml"
     path.write_text(FILE)
     file = KeyFile(path)

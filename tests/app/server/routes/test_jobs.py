@@ -367,8 +367,8 @@ def test_a_damaged_document_fails_the_job(client: Client, shared: Running, folde
 
 
 def test_results_expire(start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.jobs.runner._SWEEP_EVERY", 0.0)
-    monkeypatch.setattr("app.jobs.runner._LOOK_EVERY", 0.1)
+    monkeypatch.setattr("app.jobs.runner._SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr("app.jobs.runner._POLL_SECONDS", 0.1)
     running = start_server(data_dir=tmp_path, jobs_seconds=1)
     client = Client(running.url)
     job = client.make()

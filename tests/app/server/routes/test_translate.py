@@ -12,7 +12,7 @@ import pytest
 
 from app.translation import service
 from app.translation.plan import PlannedText
-from app.translation.text.document import Document
+from app.translation.text.document import SegmentedDocument
 from app.translation.text.inline import InlineToken
 
 TRANSLATE = "/v1/translate"
@@ -86,7 +86,7 @@ def test_what_is_refused_is_freed_without_the_collector(
     monkeypatch.setattr(gc, "collect", lambda: 0)
     try:
         assert post(translating, text="Hello <b>there</b>. " * 50 + "A quark.", **given).status_code == 400
-        kinds = (Document, InlineToken, PlannedText)
+        kinds = (SegmentedDocument, InlineToken, PlannedText)
         assert wait_until(lambda: not any(isinstance(each, kinds) for each in gc.get_objects()), seconds=3)
     finally:
         gc.enable()

@@ -182,7 +182,7 @@ def replace(path: Path, text: str) -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_file, "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(key_file, "POLL_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("quick")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.errors import ModelFailedError, NothingToSpeakError
 from app.server.streaming import events
 from app.server.streaming.effects import Close, Drop, Effect, Finish, Prepare, Send, Speak
-from app.server.streaming.session import MAX_SETS, State, StreamSession
+from app.server.streaming.session import MAX_SETS, SessionState, StreamSession
 from app.speech.sentence import SpokenChunk, Word
 from models.timeline import Stage, Timeline
 
@@ -139,7 +139,7 @@ def test_end_speaks_the_rest_then_closes() -> None:
     assert closed(effects) is None
     effects = session.finished(Timeline())
     assert closed(effects) == 1000
-    assert session.state is State.CLOSED
+    assert session.state is SessionState.CLOSED
     assert say(session, type="text", text="too late") == []
 
 
@@ -170,7 +170,7 @@ def test_flush_of_nothing_is_an_error_that_is_not_fatal() -> None:
     effects = say(session, type="flush")
     assert error_code(effects) == "empty_input"
     assert closed(effects) is None
-    assert session.state is State.OPEN
+    assert session.state is SessionState.OPEN
 
 
 def test_a_set_that_fails_leaves_the_session_open() -> None:
@@ -179,7 +179,7 @@ def test_a_set_that_fails_leaves_the_session_open() -> None:
     say(session, type="flush")
     effects = session.set_failed(NothingToSpeakError("nothing"))
     assert error_code(effects) == "nothing_to_speak"
-    assert session.state is State.OPEN
+    assert session.state is SessionState.OPEN
     assert not session.busy
 
 
@@ -209,7 +209,7 @@ def test_malformed_messages_end_the_session_with_an_error(frame: str | bytes, ex
     assert message.fatal
     assert expected in message.error.message
     assert closed(effects) == 1008
-    assert session.state is State.CLOSED
+    assert session.state is SessionState.CLOSED
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_whatever_is_sent_every_flush_is_answered_and_a_closed_session_is_silent
     session = opened()
     waiting = 0
     for frame in frames:
-        was_closed = session.state is State.CLOSED
+        was_closed = session.state is SessionState.CLOSED
         if frame is None:
             if not session.busy:
                 continue
@@ -322,7 +322,7 @@ def test_whatever_is_sent_every_flush_is_answered_and_a_closed_session_is_silent
                 answers = [effect for effect in effects if isinstance(effect, (Send, Finish))]
                 assert answers
         assert waiting >= 0
-        assert session.busy == (waiting > 0) or session.state is State.CLOSED
+        assert session.busy == (waiting > 0) or session.state is SessionState.CLOSED
         closes = [effect for effect in effects if isinstance(effect, Close)]
-        assert bool(closes) == (session.state is State.CLOSED and not was_closed)
+        assert bool(closes) == (session.state is SessionState.CLOSED and not was_closed)
         assert not closes or effects[-1] is closes[0]

@@ -20,7 +20,7 @@ from app.text.english.g2p import EnglishG2P
 from app.text.english.lexicon import get_lexicon
 from app.text.english.tagger import tags
 from app.text.planner import get_phonemizer
-from app.text.types import Utterance
+from app.text.types import PhonemizedSentence
 
 ROOT = Path(__file__).parents[4]
 REFERENCE = Path(__file__).parent / "reference_en_us.tsv"
@@ -29,7 +29,7 @@ TABLE = Path(__file__).parent / "phonemes.tsv"
 
 
 def say(text: str, language: str = "en-us") -> str:
-    utterances = [item for item in get_phonemizer(language).segments(text) if isinstance(item, Utterance)]
+    utterances = [item for item in get_phonemizer(language).segments(text) if isinstance(item, PhonemizedSentence)]
     return " ".join(item.phonemes for item in utterances)
 
 
@@ -43,7 +43,7 @@ def test_plain_sentences_are_as_misaki_says_them(line: str) -> None:
 @pytest.mark.parametrize("row", HOMOGRAPHS.read_text(encoding="utf-8").splitlines()[1:])
 def test_homographs(row: str) -> None:
     text, word, phonemes = row.split("\t")
-    (utterance,) = (item for item in get_phonemizer("en").segments(text) if isinstance(item, Utterance))
+    (utterance,) = (item for item in get_phonemizer("en").segments(text) if isinstance(item, PhonemizedSentence))
     (span,) = (span for span in utterance.words if span.text == word)
     assert utterance.phonemes[span.phoneme_start : span.phoneme_end] == phonemes
 

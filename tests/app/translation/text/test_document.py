@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.translation.text.document import Document, Format
+from app.translation.text.document import Format, SegmentedDocument
 
 FORMATS: list[Format] = ["text", "markdown", "html"]
 LANGUAGES = ["eng_Latn", "zho_Hans", "jpn_Jpan", "tha_Thai", "arb_Arab", "heb_Hebr", "hin_Deva", "kor_Hang", "ell_Grek"]
 
 
 def texts(source: str, language: str = "eng_Latn", form: Format = "text") -> list[str]:
-    return [segment.text for segment in Document.parse(source, language, form).segments]
+    return [segment.text for segment in SegmentedDocument.parse(source, language, form).segments]
 
 
 def same(source: str, language: str, form: Format) -> None:
     """Assert that sentences and parts join to the source, and that every sentence can be translated."""
-    document = Document.parse(source, language, form)
+    document = SegmentedDocument.parse(source, language, form)
     own = [segment.text for segment in document.segments]
     assert document.join(own) == source
     assert document.join(own, target=language) == source
@@ -97,7 +97,7 @@ _NODES = st.recursive(
 @given(st.lists(_NODES, max_size=5).map("".join), st.sampled_from(["upper", "lost", "reversed", "parts", "<evil>"]))
 @settings(max_examples=300, deadline=None)
 def test_tags_survive_any_translation(source: str, way: str) -> None:
-    document = Document.parse(source, "eng_Latn", "html")
+    document = SegmentedDocument.parse(source, "eng_Latn", "html")
     translations: list[str | list[str]] = []
     for segment in document.segments:
         if way == "parts" and segment.parts:
@@ -163,7 +163,7 @@ def test_lines_that_a_program_wrapped_are_one_sentence() -> None:
 )  # fmt: skip
 def test_branches_of_messages_are_translated(source: str, sentences: list[str], form: Format) -> None:
     same(source, "eng_Latn", form)
-    document = Document.parse(source, "eng_Latn", form)
+    document = SegmentedDocument.parse(source, "eng_Latn", form)
     assert [segment.text for segment in document.segments] == sentences
     joined = document.join([segment.text.replace("file", "FILE") for segment in document.segments])
     assert joined == source.replace("file", "FILE")
@@ -174,11 +174,11 @@ def test_references_to_characters_stay_in_plain_text() -> None:
 
 
 def test_a_space_is_set_between_sentences_where_the_source_has_none() -> None:
-    document = Document.parse("你好。今天天气很好！\n我们去公园。", "zho_Hans", "text")
+    document = SegmentedDocument.parse("你好。今天天气很好！\n我们去公园。", "zho_Hans", "text")
     english = ["Hello.", "The weather is nice!", "We go to the park."]
     assert document.join(english, target="eng_Latn") == "Hello. The weather is nice!\nWe go to the park."
     assert document.join(english, target="jpn_Jpan") == "Hello.The weather is nice!\nWe go to the park."
-    bold = Document.parse("<b>你好。</b>再见。", "zho_Hans", "html")
+    bold = SegmentedDocument.parse("<b>你好。</b>再见。", "zho_Hans", "html")
     assert bold.join(["Hello.", "Bye."], target="eng_Latn") == "<b>Hello.</b> Bye."
     own = [segment.text for segment in bold.segments]
     assert bold.join(own, target="zho_Hant") == "<b>你好。</b>再见。"
@@ -193,7 +193,7 @@ HTML = (
 
 
 def test_html() -> None:
-    document = Document.parse(HTML, "eng_Latn", "html")
+    document = SegmentedDocument.parse(HTML, "eng_Latn", "html")
     assert [segment.text for segment in document.segments] == [
         "A title", "Hello ZX1 big ZX2 world & ZX3 all ZX4.", "Second one.", "One", "Té", "First line", "next line.",
         "ZX1 is kept.",
@@ -230,11 +230,11 @@ def test_what_is_text(form: Format, source: str, sentences: list[str] | None) ->
 
 
 def test_a_translation_is_escaped() -> None:
-    document = Document.parse("<p>Tom &amp; <b>Ann</b></p>", "eng_Latn", "html")
+    document = SegmentedDocument.parse("<p>Tom &amp; <b>Ann</b></p>", "eng_Latn", "html")
     assert document.join(["a <script> & ZX1 b ZX2"]) == "<p>a &lt;script&gt; &amp; <b>b</b></p>"
-    markdown = Document.parse("A star and *more*.", "eng_Latn", "markdown")
+    markdown = SegmentedDocument.parse("A star and *more*.", "eng_Latn", "markdown")
     assert markdown.join(["# a * b_c [d] ZX1 e ZX2."]) == r"\# a \* b\_c \[d\] *e*."
-    assert Document.parse("First of May\n", "eng_Latn", "markdown").join(["1. Mai"]) == "1\\. Mai\n"
+    assert SegmentedDocument.parse("First of May\n", "eng_Latn", "markdown").join(["1. Mai"]) == "1\\. Mai\n"
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_translation_is_escaped() -> None:
     ],
 )
 def test_markup_may_move(translation: str, joined: str) -> None:
-    document = Document.parse("<p>The <b>big</b> world <i>no</i>.</p>", "eng_Latn", "html")
+    document = SegmentedDocument.parse("<p>The <b>big</b> world <i>no</i>.</p>", "eng_Latn", "html")
     assert document.lost([translation]) == []
     expected = joined.replace(" !", "!") if translation.endswith(" !") else joined
     assert document.join([translation]) == expected
@@ -258,7 +258,7 @@ def test_markup_may_move(translation: str, joined: str) -> None:
 )
 def test_lost_markup_is_reported_and_parts_take_its_place(translation: str) -> None:
     source = "<p>The <b>big</b> world <i>no</i>.</p>"
-    document = Document.parse(source, "eng_Latn", "html")
+    document = SegmentedDocument.parse(source, "eng_Latn", "html")
     assert document.lost([translation]) == [0]
     assert tags(document.join([translation])) == tags(source)
     parts = [part.upper() for part in document.segments[0].parts]
@@ -269,7 +269,7 @@ def test_lost_markup_is_reported_and_parts_take_its_place(translation: str) -> N
 
 def test_a_placeholder_is_never_mistaken() -> None:
     source = "Room ZX1 and <b>QJ2</b> are free."
-    document = Document.parse(source, "eng_Latn", "html")
+    document = SegmentedDocument.parse(source, "eng_Latn", "html")
     assert document.segments[0].text == "Room ZX1 and XQ1 QJ2 XQ2 are free."
     assert document.join(["La salle ZX1 et XQ1 QJ2 XQ2."]) == "La salle ZX1 et <b>QJ2</b>."
 
@@ -313,7 +313,7 @@ Setext
 
 
 def test_markdown() -> None:
-    document = Document.parse(MARKDOWN, "eng_Latn", "markdown")
+    document = SegmentedDocument.parse(MARKDOWN, "eng_Latn", "markdown")
     assert [segment.text for segment in document.segments] == [
         "A title",
         "Some ZX1 emphasis ZX2, ZX3 bold ZX4 link ZX5, ZX6 and ZX7.",
@@ -390,7 +390,7 @@ def test_bombs_take_linear_work_and_end(form: Format, unit: str) -> None:
         source = unit * times
         sys.setprofile(count)
         try:
-            document = Document.parse(source, "eng_Latn", form)
+            document = SegmentedDocument.parse(source, "eng_Latn", form)
             joined = document.join([segment.text for segment in document.segments])
         finally:
             sys.setprofile(None)
@@ -404,7 +404,7 @@ def test_bombs_take_linear_work_and_end(form: Format, unit: str) -> None:
 def test_a_long_attribute_is_not_copied() -> None:
     source = '<p title="' + "y" * 10_000_000 + '">Hello there.</p>'
     tracemalloc.start()
-    document = Document.parse(source, "eng_Latn", "html")
+    document = SegmentedDocument.parse(source, "eng_Latn", "html")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert [segment.text for segment in document.segments] == ["Hello there."]
@@ -414,7 +414,7 @@ def test_a_long_attribute_is_not_copied() -> None:
 def test_a_bomb_of_tags_takes_bounded_memory() -> None:
     source = "<b>" * 40_000 + "x" + "</b>" * 40_000
     tracemalloc.start()
-    document = Document.parse(source, "eng_Latn", "html")
+    document = SegmentedDocument.parse(source, "eng_Latn", "html")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert document.join(["y"]) == source.replace("x", "y")
@@ -429,13 +429,13 @@ def test_long_text_is_split_as_short_text_is() -> None:
 
 
 def test_what_cannot_be_seen_keeps_placeholders_apart() -> None:
-    document = Document.parse("Go <code>a</code>&shy;<code>b</code> now", "eng_Latn", "html")
+    document = SegmentedDocument.parse("Go <code>a</code>&shy;<code>b</code> now", "eng_Latn", "html")
     assert document.segments[0].text == "Go ZX1 ZX2 now"
     assert document.lost(["ZX1 ZX2"]) == []
 
 
 def test_misuse_is_refused() -> None:
     with pytest.raises(ValueError, match="format 'rtf' is unknown; accepted are text, markdown, html"):
-        Document.parse("x", "eng_Latn", "rtf")  # type: ignore[arg-type]
+        SegmentedDocument.parse("x", "eng_Latn", "rtf")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="2 translations are needed; 1 were given"):
-        Document.parse("One. Two.", "eng_Latn", "text").join(["x"])
+        SegmentedDocument.parse("One. Two.", "eng_Latn", "text").join(["x"])

@@ -11,7 +11,7 @@ from models.backend import mx
 from models.chatterbox.s3gen import relative_attention
 from models.chatterbox.s3gen.relative_attention import (
     KERNEL,
-    MOST_ROWS,
+    MAX_ROWS,
     SIZE,
     RelativeAttention,
     relative_attention_kernel,
@@ -84,7 +84,7 @@ def test_it_is_chosen_where_it_agrees_and_fits(monkeypatch: pytest.MonkeyPatch) 
     assert len(seen) == 2  # the comparison, too
     np.testing.assert_allclose(np.array(layer(x, None)), wanted, rtol=1e-4, atol=1e-4)
     assert len(seen) == 2
-    assert not relative_attention.fits(MOST_ROWS + 1, layer._table)
+    assert not relative_attention.fits(MAX_ROWS + 1, layer._table)
     assert not relative_attention.fits(9, mx.zeros((2, 17, 32)))
     monkeypatch.setattr(agreement, "_found", {})
     monkeypatch.setattr(relative_attention, "launch", launcher("cuda", change=("/ sums[i]", ""), seen=seen))

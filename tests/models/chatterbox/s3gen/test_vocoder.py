@@ -33,7 +33,7 @@ def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     mel, network = narrow.mel(40), narrow.lowered()
     monkeypatch.setattr(module, "_PART_BYTES", 1 << 14)
     cut = speak(Vocoder(network, padded=False), mel)
-    monkeypatch.setattr("models.layers.vocoder.LEAST_ROWS", 1 << 30)
+    monkeypatch.setattr("models.layers.vocoder.MIN_ROWS", 1 << 30)
     assert distance(cut.pcm, np.array(speak(Vocoder(network, padded=False), mel).pcm)) < TOLERANCE
 
 

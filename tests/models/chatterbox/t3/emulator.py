@@ -16,8 +16,8 @@ from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3.cache import Layer, write
 from models.chatterbox.t3.kernels import cuda, metal
-from models.chatterbox.t3.kernels.cuda import CudaStep
-from models.chatterbox.t3.kernels.metal import MetalStep
+from models.chatterbox.t3.kernels.cuda import T3CudaStep
+from models.chatterbox.t3.kernels.metal import T3MetalStep
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights
 from models.layers.kernels.device import Device
@@ -61,12 +61,12 @@ def kernel_step(kind: ModuleType, fused: Callable[..., Any], device: Device, *, 
 
 def emulated(model: T3, *, blocks: int, warps: int, backward: bool = False) -> Step:
     """The step as one CUDA kernel of `blocks` of `warps`."""
-    return kernel_step(cuda, CudaStep(model, 512, blocks, warps), "cuda", backward=backward)
+    return kernel_step(cuda, T3CudaStep(model, 512, blocks, warps), "cuda", backward=backward)
 
 
 def phased(model: T3, *, backward: bool = False) -> Step:
     """The step as Metal's kernels."""
-    return kernel_step(metal, MetalStep(model, 512), "metal", backward=backward)
+    return kernel_step(metal, T3MetalStep(model, 512), "metal", backward=backward)
 
 
 @cache

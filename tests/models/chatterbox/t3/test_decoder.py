@@ -13,7 +13,7 @@ from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import decoder as decode
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.cache import Cache, rows
-from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.decoder import T3Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Lookup
 from models.chatterbox.t3.network import T3
@@ -37,7 +37,7 @@ def request(config: T3Config, *, seed: int = 0, limit: int = 40, exact: bool = T
     return DecodeRequest(TEXT, voice(config), chosen, seed, limit)
 
 
-def tokens(decoder: Decoder, wanted: DecodeRequest, timeline: Timeline | None = None) -> list[int]:
+def tokens(decoder: T3Decoder, wanted: DecodeRequest, timeline: Timeline | None = None) -> list[int]:
     items = decoder.decode(wanted, timeline or Timeline(), lambda: False)
     return [item for item in items if item is not None]
 
@@ -73,7 +73,7 @@ def by_hand(model: T3, wanted: DecodeRequest) -> list[int]:
 def test_as_by_hand(model: T3, sampled: dict[str, float]) -> None:
     """Guidance on, off (batch 1: the reference crashes there), greedy, cut: the same as without cache and pipeline."""
     wanted = request(model.config, limit=12, **sampled)
-    found = tokens(Decoder(model), wanted)
+    found = tokens(T3Decoder(model), wanted)
     assert len(found) == 12 and len(set(found)) > 3
     assert found == by_hand(model, wanted)
 
@@ -89,8 +89,8 @@ def test_nothing_that_makes_it_fast_changes_what_is_said(
     monkeypatch.setattr(decode, "ROOM_BUCKETS", (32, 64, 128))
     monkeypatch.setattr(decode, "PROMPT_BUCKETS", (16, 32))
     wanted = request(model.config, limit=50)
-    expected = tokens(Decoder(model, padded=False, compiled=False), wanted)
-    decoder = Decoder(model, padded=options.get("padded", False), compiled=options.get("compiled", False))
+    expected = tokens(T3Decoder(model, padded=False, compiled=False), wanted)
+    decoder = T3Decoder(model, padded=options.get("padded", False), compiled=options.get("compiled", False))
     decoder._early = options.get("early", False)
     assert tokens(decoder, wanted) == expected
     assert tokens(decoder, wanted) == expected  # again, on what was compiled
@@ -100,7 +100,7 @@ def test_nothing_that_makes_it_fast_changes_what_is_said(
 def test_ends_where_the_model_ends(config: T3Config) -> None:
     """The end is not spoken; with `exact` it does not come; the limit holds in either case."""
     model = network(config, seed=2, loudness=4.0)
-    decoder, lengths = Decoder(model), set()
+    decoder, lengths = T3Decoder(model), set()
     for seed in range(6):
         wanted = request(config, seed=seed, limit=30, exact=False)
         found = tokens(decoder, wanted)
@@ -112,7 +112,7 @@ def test_ends_where_the_model_ends(config: T3Config) -> None:
 
 def test_the_next_step_is_sent_before_a_token_is_read(monkeypatch: pytest.MonkeyPatch, model: T3) -> None:
     """One read a token, of an array whose successor is on its way; nothing else waits for the device."""
-    decoder, log = Decoder(model), list[str]()
+    decoder, log = T3Decoder(model), list[str]()
     decoder._early = True
     read, send = decode._number, decoder.advance
 
@@ -138,15 +138,15 @@ def test_only_speech_is_given_out(name: str) -> None:
     model = network(config, seed=2)
     wanted = request(config, limit=40, exact=False)
     timeline = Timeline()
-    found = tokens(Decoder(model), wanted, timeline)
+    found = tokens(T3Decoder(model), wanted, timeline)
     assert 0 < len(found) < timeline.tokens and max(found) < 40
     assert found == by_hand(model, wanted)
-    found = tokens(Decoder(model), request(config, limit=40))
+    found = tokens(T3Decoder(model), request(config, limit=40))
     assert len(found) == 40 and max(found) < 40
 
 
 def test_limits(model: T3) -> None:
-    decoder, config = Decoder(model), model.config
+    decoder, config = T3Decoder(model), model.config
     longest = replace(request(config, limit=3), text=[1] * config.max_text)
     assert len(tokens(decoder, longest)) == 3
     for bad in (replace(longest, text=[1] * (config.max_text + 1)), replace(longest, limit=config.max_speech + 1)):
@@ -158,8 +158,8 @@ def test_warming_leaves_nothing_behind(model: T3) -> None:
     """Every room that is served, with and without guesses; what is said afterwards is what would have been."""
     wanted = request(model.config, limit=12)
     for draft in (None, Lookup(), SmallT3(model)):
-        decoder = Decoder(model, draft=draft, padded=True)
-        expected = tokens(Decoder(model, draft=draft, padded=True), wanted)
+        decoder = T3Decoder(model, draft=draft, padded=True)
+        expected = tokens(T3Decoder(model, draft=draft, padded=True), wanted)
         shapes = decoder.warm_shapes()
         assert [rows for _, rows in shapes] == sorted((rows for _, rows in shapes), reverse=True)
         for room, _ in shapes[:2]:
@@ -176,8 +176,8 @@ def test_another_step(model: T3) -> None:
         return model.advance(token, place, cache)
 
     wanted = request(model.config, limit=10)
-    expected = tokens(Decoder(model), wanted)
-    assert tokens(Decoder(model, step=counted), wanted) == expected
+    expected = tokens(T3Decoder(model), wanted)
+    assert tokens(T3Decoder(model, step=counted), wanted) == expected
     assert calls and set(calls) == {((1,), (2,))}
 
     def constant(token: mx.array, _place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
@@ -185,7 +185,7 @@ def test_another_step(model: T3) -> None:
         return mx.broadcast_to(100.0 * (mx.arange(size) == 7), (rows(cache), 1, size)), cache
 
     for compiled in (False, True):  # a cache that comes back as it went in, as from a kernel that writes in place
-        assert tokens(Decoder(model, step=constant, compiled=compiled), wanted)[1:] == [7] * 9
+        assert tokens(T3Decoder(model, step=constant, compiled=compiled), wanted)[1:] == [7] * 9
 
 
 def test_another_draw(model: T3) -> None:
@@ -200,7 +200,7 @@ def test_another_draw(model: T3) -> None:
         return token, sampling.placed(place[:2] + 1, token), seen
 
     for compiled in (False, True):
-        found = tokens(Decoder(model, next_token=next_one, compiled=compiled), request(model.config, limit=6))
+        found = tokens(T3Decoder(model, next_token=next_one, compiled=compiled), request(model.config, limit=6))
         assert found[1:] == [21, 22, 23, 24, 25]
     assert set(calls) == {(2 if model.config.guided else 1, 1, model.config.speech_vocabulary)}
 
@@ -215,13 +215,13 @@ def test_a_step_without_a_result(model: T3, early: bool, exact: bool, sampled: d
         logits, cache = model.advance(token, place, cache)
         return mx.where(place[1] == 4, mx.nan, logits), cache
 
-    decoder, heard = Decoder(model, step=spoilt), list[int]()
+    decoder, heard = T3Decoder(model, step=spoilt), list[int]()
     decoder._early = early
     wanted = request(model.config, seed=1, limit=12, exact=exact, **sampled)
     with pytest.raises(RuntimeError, match="given up"):
         for item in decoder.decode(wanted, Timeline(), lambda: False):
             heard += [] if item is None else [item]
-    assert heard == tokens(Decoder(model), replace(wanted, limit=4))
+    assert heard == tokens(T3Decoder(model), replace(wanted, limit=4))
 
 
 @pytest.mark.parametrize("draft", [None, Lookup()])
@@ -240,14 +240,14 @@ def test_a_network_without_results(
 
         monkeypatch.setattr(model, name, spoilt)
         with pytest.raises(RuntimeError, match="given up"):
-            tokens(Decoder(model, draft=draft), wanted)
+            tokens(T3Decoder(model, draft=draft), wanted)
 
 
 @pytest.mark.parametrize("bits", [8, 4])
 def test_rounded_caches_speak_too(model: T3, bits: int) -> None:
     wanted = request(model.config, limit=30)
-    assert len(tokens(Decoder(model, cache_bits=bits), wanted)) == 30
+    assert len(tokens(T3Decoder(model, cache_bits=bits), wanted)) == 30
     if bits == 8:
         greedy = request(model.config, limit=30, temperature=0.0)
-        whole, rounded = tokens(Decoder(model), greedy), tokens(Decoder(model, cache_bits=bits), greedy)
+        whole, rounded = tokens(T3Decoder(model), greedy), tokens(T3Decoder(model, cache_bits=bits), greedy)
         assert whole[:2] == rounded[:2]

@@ -15,7 +15,7 @@ import pytest
 from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import sampling
-from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.decoder import T3Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Guess, Lookup
 from models.chatterbox.t3.network import T3
@@ -69,9 +69,9 @@ def test_greedy_is_identical(name: str, draft: str, ahead: int) -> None:
     for weight in (0.5, 0.0):
         rules = sampling.rules(model.config, Sampling(temperature=0.0, cfg_weight=weight), exact=True)
         wanted = DecodeRequest(TEXT, voice(model.config), rules, limit=41)
-        expected = tokens(Decoder(model), wanted)
+        expected = tokens(T3Decoder(model), wanted)
         timeline = Timeline()
-        decoder = Decoder(model, draft=DRAFTS[draft](model, expected), ahead=ahead)
+        decoder = T3Decoder(model, draft=DRAFTS[draft](model, expected), ahead=ahead)
         assert tokens(decoder, wanted, timeline) == expected
         assert timeline.tokens == 41 and 0 <= timeline.accepted <= timeline.drafted
         if draft == "itself":
@@ -89,8 +89,8 @@ def test_end_and_limit_within_a_round(name: str) -> None:
         for start in range(4):
             rules = sampling.rules(model.config, Sampling(temperature=0.0, exaggeration=0.3 * start))
             wanted = DecodeRequest([start + 1, 9], voice(model.config, start), rules, limit=limit)
-            expected = tokens(Decoder(model), wanted)
-            found = tokens(Decoder(model, draft=SmallT3(model)), wanted)
+            expected = tokens(T3Decoder(model), wanted)
+            found = tokens(T3Decoder(model, draft=SmallT3(model)), wanted)
             assert found == expected
             lengths.add((limit, len(found)))
     assert any(length < limit for limit, length in lengths)
@@ -108,7 +108,7 @@ def test_without_guesses_nothing_changes() -> None:
 
     model = network(LLAMA, seed=2)
     wanted = DecodeRequest(TEXT, voice(LLAMA), sampling.rules(LLAMA, Sampling(), exact=True), seed=5, limit=30)
-    assert tokens(Decoder(model, draft=Silent()), wanted) == tokens(Decoder(model), wanted)
+    assert tokens(T3Decoder(model, draft=Silent()), wanted) == tokens(T3Decoder(model), wanted)
 
 
 def test_lookup() -> None:
@@ -173,7 +173,7 @@ def sample(draft: Draft | None, model: T3, draws: int = 200) -> tuple[np.ndarray
     """Return counts of each second and third token [V, V], their expectations, and the timeline."""
     size = model.config.speech_vocabulary
     base = DecodeRequest(TEXT, voice(SMALL), RULES, limit=3)
-    decoder = Decoder(model, draft=draft, ahead=2, padded=False, compiled=False)
+    decoder = T3Decoder(model, draft=draft, ahead=2, padded=False, compiled=False)
     counts, firsts, timeline = np.zeros((size, size)), np.zeros(size), Timeline()
     for seed in range(draws):
         first, second, third = tokens(decoder, replace(base, seed=seed), timeline)
@@ -215,7 +215,7 @@ def test_a_guess_is_drawn_with_the_chances_it_reports() -> None:
 
 def test_utterances_in_turns_keep_their_guesses_apart() -> None:
     """The model thread takes turns between requests, whose guesses must not mix. (Lookup: the contract suite.)"""
-    decoder = Decoder(network(LLAMA, seed=2), draft=SmallT3(smaller(LLAMA), compiled=False))
+    decoder = T3Decoder(network(LLAMA, seed=2), draft=SmallT3(smaller(LLAMA), compiled=False))
     rules = sampling.rules(LLAMA, Sampling(temperature=0.7), exact=True)
     wanted = [DecodeRequest(TEXT, voice(LLAMA, seed), rules, seed=seed, limit=30) for seed in (1, 2)]
     alone = [tokens(decoder, each) for each in wanted]

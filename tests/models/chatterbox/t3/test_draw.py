@@ -224,4 +224,4 @@ def test_it_is_chosen_where_it_agrees(
     assert choice.choose_draw(config) is None
     assert [each.used for each in agreement.report()] == [False]
     found = choice.draw_differences(emulated(change=("score / penalty", "score")), config)
-    assert max(found) > agreement.MOST_APART
+    assert max(found) > agreement.MAX_RELATIVE_ERROR

@@ -12,8 +12,8 @@ from models.backend import mx, on_cpu
 from models.chatterbox.config import ENGLISH, TURBO, T3Config
 from models.chatterbox.t3 import backbone
 from models.chatterbox.t3.kernels import choice, cuda, metal, source
-from models.chatterbox.t3.kernels.cuda import CudaStep
-from models.chatterbox.t3.kernels.metal import MetalStep
+from models.chatterbox.t3.kernels.cuda import T3CudaStep
+from models.chatterbox.t3.kernels.metal import T3MetalStep
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
 from models.layers.kernels import agreement
@@ -119,7 +119,7 @@ def test_phases_are_metal(program: Callable[[str], str], rows: int, monkeypatch:
     model, seen = whole_bfloats(replace(SMALL, inner=4096)), list[str]()
     cache = [(mx.zeros((rows, 32, 16, 64), dtype=mx.bfloat16),) for _ in range(model.config.layers)]
     monkeypatch.setattr(metal, "launch", checker(program("clang"), seen))
-    MetalStep(model, 96)(mx.array([3]), mx.array([4, 1]), cache)
+    T3MetalStep(model, 96)(mx.array([3]), mx.array([4, 1]), cache)
     assert set(seen) == {f"nightingale_t3_{phase.name}_{rows}" for phase in metal.PHASES}
 
 
@@ -145,15 +145,15 @@ def test_which_networks_have_it_on_a_gpu(config: T3Config, monkeypatch: pytest.M
     monkeypatch.setattr(cuda, "processors", lambda: 132)
     monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "0")
     model = T3(config)
-    assert not CudaStep.available(model)
+    assert not T3CudaStep.available(model)
     model.speech_emb.weight = model.speech_emb.weight.astype(mx.bfloat16)
     found = []
     for model.bits in (0, 8, 4):
-        found.append(CudaStep.available(model))
+        found.append(T3CudaStep.available(model))
     assert found == [True, True, False]
     monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "1")
     model.bits = 0
-    assert not CudaStep.available(model)
+    assert not T3CudaStep.available(model)
 
 
 @pytest.mark.parametrize("config", [SMALL, SMALL_GPT2])
@@ -176,18 +176,18 @@ def test_weights_are_held_once(config: T3Config) -> None:
 
 def test_positions_end_with_gpt2s_table() -> None:
     model = whole_bfloats(SMALL_GPT2)
-    assert CudaStep(model, 8192).positions == SMALL_GPT2.positions == 320
-    assert CudaStep(model, 96).positions == 96
+    assert T3CudaStep(model, 8192).positions == SMALL_GPT2.positions == 320
+    assert T3CudaStep(model, 96).positions == 96
 
 
 def test_phases_are_llamas() -> None:
     with pytest.raises(ValueError, match="Llama"):
-        MetalStep(whole_bfloats(SMALL_GPT2), 96)
+        T3MetalStep(whole_bfloats(SMALL_GPT2), 96)
 
 
 def test_step_refuses_other_caches() -> None:
     model = whole_bfloats(replace(SMALL, layers=1))
-    step = CudaStep(model, 16)
+    step = T3CudaStep(model, 16)
     place = mx.array([3, 1])
     for tokens, cache in (
         (mx.array([1, 2]), mx.zeros((1, 32, 16, 64), dtype=mx.bfloat16)),
@@ -212,12 +212,12 @@ def test_a_step_is_chosen_where_it_agrees(monkeypatch: pytest.MonkeyPatch) -> No
     """CUDA's, or Metal's; a plain step stands in for them."""
     model = whole_bfloats(replace(SMALL, layers=1))
     monkeypatch.setattr(agreement, "_found", {})
-    for kind in (CudaStep, MetalStep):
+    for kind in (T3CudaStep, T3MetalStep):
         monkeypatch.setattr(kind, "available", staticmethod(lambda _, own=kind: own is kinds[0]))
         monkeypatch.setattr(kind, "__call__", lambda _, *given: model.advance(*given))
-    for kinds in ((CudaStep, MetalStep), (MetalStep, CudaStep)):
+    for kinds in ((T3CudaStep, T3MetalStep), (T3MetalStep, T3CudaStep)):
         assert isinstance(choice.choose_step(model, 96), kinds[0])
     assert [each.used for each in agreement.report()] == [True]
-    monkeypatch.setattr(MetalStep, "__call__", lambda _, *given: (mx.zeros((1, 1, 105)), given[2]))
+    monkeypatch.setattr(T3MetalStep, "__call__", lambda _, *given: (mx.zeros((1, 1, 105)), given[2]))
     assert choice.choose_step(model, 96) is None
     assert [each.used for each in agreement.report()] == [False]

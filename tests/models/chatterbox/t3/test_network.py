@@ -90,7 +90,7 @@ def test_rounded_cache(model: T3, bits: int, most: float) -> None:
 @pytest.mark.parametrize(("bits", "most"), [(8, 0.1), (4, 0.8)])
 @pytest.mark.parametrize("kind", list(CONFIGS))
 def test_rounded_weights(monkeypatch: pytest.MonkeyPatch, kind: str, bits: int, most: float) -> None:
-    monkeypatch.setattr("models.layers.linear._LEAST_WEIGHTS", 1)
+    monkeypatch.setattr("models.layers.linear._MIN_WEIGHTS", 1)
     whole, rounded = run(network(CONFIGS[kind], seed=1)), run(network(CONFIGS[kind], seed=1, bits=bits))
     assert 1e-5 < np.abs(whole - rounded).max() / np.abs(whole).max() < most
 

@@ -12,8 +12,8 @@ import pytest
 from models.backend import mx
 from models.chatterbox.config import ENGLISH, TURBO, T3Config
 from models.chatterbox.t3 import backbone, cache
-from models.chatterbox.t3.backbone import Attend, Reading
-from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.backbone import Attend, ForwardPass
+from models.chatterbox.t3.decoder import T3Decoder
 from models.chatterbox.t3.kernels import choice, prefill
 from models.layers.kernels import agreement
 from models.layers.kernels.device import Device
@@ -43,10 +43,10 @@ def by_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backbone, "fits", lambda *_: False)
 
 
-def reading(attend: Attend, length: int, room: int, rotary: bool) -> Reading:
+def reading(attend: Attend, length: int, room: int, rotary: bool) -> ForwardPass:
     place = mx.zeros(1, dtype=mx.int32)
     turns = mx.array(np.geomspace(1, 2000, 32).astype(np.float32)) if rotary else None
-    return Reading(place, backbone.causal(place, length, room, mx.bfloat16), attend, turns)
+    return ForwardPass(place, backbone.causal(place, length, room, mx.bfloat16), attend, turns)
 
 
 def results(attend: Attend, sizes: tuple[int, ...], rotary: bool) -> Iterator[np.ndarray]:
@@ -111,9 +111,9 @@ def test_the_decoder_says_the_same(emulated: Callable[..., Attend], kind: str) -
     config = replace(CONFIGS[kind], hidden=128, heads=2)
     model, seen = network(config, seed=2, dtype=mx.bfloat16), list[str]()
     wanted = request(model.config, limit=12)
-    expected = tokens(Decoder(model, padded=True), wanted)
+    expected = tokens(T3Decoder(model, padded=True), wanted)
     model.attend = emulated(seen=seen)
-    assert tokens(Decoder(model, padded=True), wanted) == expected
+    assert tokens(T3Decoder(model, padded=True), wanted) == expected
     assert seen == [prefill.KERNEL.name] * model.config.layers
 
 
@@ -122,9 +122,9 @@ def test_the_decoder_says_the_same(emulated: Callable[..., Attend], kind: str) -
 def test_rounded_caches_take_plain_operations(emulated: Callable[..., Attend], bits: int) -> None:
     model, seen = network(LLAMA, seed=2), list[str]()
     wanted = request(model.config, limit=6)
-    expected = tokens(Decoder(model, cache_bits=bits), wanted)
+    expected = tokens(T3Decoder(model, cache_bits=bits), wanted)
     model.attend = emulated(seen=seen)
-    assert tokens(Decoder(model, cache_bits=bits), wanted) == expected
+    assert tokens(T3Decoder(model, cache_bits=bits), wanted) == expected
     assert seen == []
 
 
@@ -132,7 +132,7 @@ def test_rounded_caches_take_plain_operations(emulated: Callable[..., Attend], b
 @pytest.mark.parametrize(
     ("count", "room", "size", "dtype"),
     [
-        (prefill.MOST_PLACES + 1, 1088, 64, mx.bfloat16),
+        (prefill.MAX_POSITIONS + 1, 1088, 64, mx.bfloat16),
         (5, 80, 64, mx.bfloat16),
         (5, 64, 32, mx.bfloat16),
         (5, 64, 64, mx.float32),
@@ -144,7 +144,7 @@ def test_what_it_does_not_fit_takes_plain_operations(
     seen = list[str]()
     attend = emulated(seen=seen)
     qkv, place = mx.ones((1, count, 3 * size), dtype=dtype), mx.zeros(1, dtype=mx.int32)
-    given = Reading(place, backbone.causal(place, count, room, dtype), attend)
+    given = ForwardPass(place, backbone.causal(place, count, room, dtype), attend)
     found, _ = attend(given, qkv, (mx.zeros((1, 2, room, size), dtype=dtype),), 1)
     np.testing.assert_allclose(np.array(found.astype(mx.float32)), 1, rtol=1e-2)
     assert seen == []

@@ -14,7 +14,7 @@ from models.layers.kernels.host_memory import downloaded, upload
 from models.native import nvidia
 from tests.models.emulator import launcher
 
-MANY = host_memory._LEAST_WORDS + 5
+MANY = host_memory._MIN_WORDS + 5
 
 
 @pytest.fixture

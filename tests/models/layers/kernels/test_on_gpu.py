@@ -13,7 +13,7 @@ from models.kokoro.albert import AlbertEncoder
 from models.kokoro.config import AlbertConfig
 from models.layers import adain, lstm
 from models.layers.kernels import host_memory
-from models.layers.kernels.agreement import MOST_APART, MOST_APART_SINGLE, relative_difference
+from models.layers.kernels.agreement import MAX_RELATIVE_ERROR, MAX_RELATIVE_ERROR_FLOAT32, relative_difference
 from models.layers.kernels.device import gpu
 
 pytestmark = pytest.mark.skipif(gpu() is None, reason="needs a GPU")
@@ -21,10 +21,12 @@ pytestmark = pytest.mark.skipif(gpu() is None, reason="needs a GPU")
 
 def test_bilstm() -> None:
     assert lstm.fits(256)
-    assert lstm._difference(256) < MOST_APART_SINGLE
+    assert lstm._difference(256) < MAX_RELATIVE_ERROR_FLOAT32
 
 
-@pytest.mark.parametrize(("dtype", "most"), [(mx.float32, MOST_APART_SINGLE), (mx.bfloat16, MOST_APART)])
+@pytest.mark.parametrize(
+    ("dtype", "most"), [(mx.float32, MAX_RELATIVE_ERROR_FLOAT32), (mx.bfloat16, MAX_RELATIVE_ERROR)]
+)
 def test_adain(dtype: mx.Dtype, most: float) -> None:
     assert max(adain._differences(dtype)) < most
 
@@ -34,11 +36,11 @@ def test_albert() -> None:
     encoder = AlbertEncoder(AlbertConfig(768, 12, 2048, 512, 12))
     encoder.apply(lambda array: mx.random.normal(array.shape) / max(array.shape[-1], 16) ** 0.5)
     encoder.lower()
-    assert max(encoder._differences()) < MOST_APART_SINGLE
+    assert max(encoder._differences()) < MAX_RELATIVE_ERROR_FLOAT32
 
 
 def test_harmonic_source() -> None:
-    assert source._difference(300) < MOST_APART_SINGLE
+    assert source._difference(300) < MAX_RELATIVE_ERROR_FLOAT32
 
 
 @pytest.mark.skipif(gpu() != "cuda", reason="Metal has no such kernel")
@@ -62,4 +64,4 @@ def test_curves_and_generator_blocks() -> None:
         kokoro_kernels.stage_case(600, 256),
         kokoro_kernels.stage_case(3601, 128),
     ):
-        assert relative_difference(case.kernel(), case.plain()) < MOST_APART_SINGLE
+        assert relative_difference(case.kernel(), case.plain()) < MAX_RELATIVE_ERROR_FLOAT32

@@ -20,8 +20,8 @@ from models.nllb import steps
 from models.nllb.kernels import choice
 from models.nllb.kernels.choice import FAMILY, decoder_weights, differences, output_rows, shape
 from models.nllb.network import Nllb
-from models.nllb.search import SearchTask, TokenHypothesis, beam, greedy, greedy_no_repeat
-from models.nllb.steps import CompiledNetwork
+from models.nllb.search import TranslationHypothesis, TranslationTask, beam, greedy, greedy_no_repeat
+from models.nllb.steps import CompiledM2M100
 from models.nllb.vocabulary import argmax
 from tests.models.metal import checker
 from tests.models.nllb.kernels.emulated import SMALL, TOLERANCE, Case, PlainStep, cuda_step, error, gpu, network
@@ -185,12 +185,12 @@ def test_a_layer_at_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Searches:
-    """The real `CompiledNetwork` in bfloat16, with the emulated kernel (or another step) and without."""
+    """The real `CompiledM2M100` in bfloat16, with the emulated kernel (or another step) and without."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, make: Callable[[Nllb], Step] = cuda_step) -> None:
         self.model = network.__wrapped__()
         half(self.model)
-        self.plain, self.kernel = (CompiledNetwork(self.model, padded=True) for _ in range(2))
+        self.plain, self.kernel = (CompiledM2M100(self.model, padded=True) for _ in range(2))
         gpu(monkeypatch)
         self.kernel.kernel = make(self.model)
         self.plain.ahead = self.kernel.ahead = True  # as on a GPU
@@ -198,11 +198,11 @@ class Searches:
 
     def run(self, search: Callable[..., object], *more: object, beams: int = 1) -> list[list[list[int]]]:
         """Tokens of each sentence's hypotheses, by both."""
-        tasks = [SearchTask([5, 6, 7, 8, 2], 150, 9), SearchTask([9, 4, 11, 30, 31, 32, 2], 150, 5)]
+        tasks = [TranslationTask([5, 6, 7, 8, 2], 150, 9), TranslationTask([9, 4, 11, 30, 31, 32, 2], 150, 5)]
         both = []
         for compiled in (self.plain, self.kernel):
             group = compiled.encode([task.source for task in tasks], self.head, 12, beams)
-            found: dict[int, list[TokenHypothesis]] = dict(
+            found: dict[int, list[TranslationHypothesis]] = dict(
                 each for each in search(compiled, group, tasks, *more) if each is not None
             )
             both.append([[one.tokens for one in found[which]] for which in (0, 1)])
@@ -234,7 +234,7 @@ def test_a_draft_is_followed_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> N
     searches = Searches(monkeypatch)
     for compiled in (searches.plain, searches.kernel):
         group = compiled.encode([[5, 6, 7, 8, 2]], searches.head, 12)
-        task = SearchTask([5, 6, 7, 8, 2], 150, 9, draft=[17, 20])
+        task = TranslationTask([5, 6, 7, 8, 2], 150, 9, draft=[17, 20])
         both += [found[1][0].tokens for found in greedy(compiled, group, [task], lambda: False) if found is not None]
     assert both[0] == both[1]
 
@@ -264,14 +264,14 @@ def test_a_step_that_was_given_up_is_an_error(
     searches = Searches(monkeypatch, lambda model: LostStep(model, good))
     group = searches.kernel.encode([[5, 6, 2]], searches.head, 12, beams)
     with pytest.raises(RuntimeError, match="given up"):
-        list(search(searches.kernel, group, [SearchTask([5, 6, 2], 150, 9)], *more, lambda: False))
+        list(search(searches.kernel, group, [TranslationTask([5, 6, 2], 150, 9)], *more, lambda: False))
 
 
 def test_a_draft_whose_step_was_given_up_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     searches = Searches(monkeypatch, lambda model: LostStep(model, 0))
     group = searches.kernel.encode([[5, 6, 2]], searches.head, 12)
     with pytest.raises(RuntimeError, match="given up"):
-        list(greedy(searches.kernel, group, [SearchTask([5, 6, 2], 150, 9, draft=[17, 20])], lambda: False))
+        list(greedy(searches.kernel, group, [TranslationTask([5, 6, 2], 150, 9, draft=[17, 20])], lambda: False))
 
 
 def test_differences_tell_a_wrong_step() -> None:
@@ -315,10 +315,10 @@ def test_kernels_of_layers_are_compared_too(wrong: bool, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(model, "advance", fused)
     model.fused = True
-    assert CompiledNetwork(model, padded=True).network.fused != wrong
+    assert CompiledM2M100(model, padded=True).network.fused != wrong
     assert [found.used for found in agreement.report()] == [not wrong]
     model.fused = True
-    assert not CompiledNetwork(model, padded=True, kernels=False).network.fused
+    assert not CompiledM2M100(model, padded=True, kernels=False).network.fused
     assert len(agreement.report()) == 1
 
 

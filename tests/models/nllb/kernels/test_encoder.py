@@ -11,7 +11,7 @@ from models.backend import mx
 from models.layers.transformer.encoder import CudaEncoder
 from models.nllb.kernels.choice import FAMILY, encoder_difference, encoder_weights
 from models.nllb.network import Nllb
-from models.nllb.steps import CompiledNetwork
+from models.nllb.steps import CompiledM2M100
 from tests.models.nllb.kernels.emulated import ENCODER, cuda_step, error, gpu, network
 from tests.models.nllb.kernels.test_step import half
 
@@ -67,10 +67,10 @@ def test_more_rows_than_a_kernel_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_short_sentences_take_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real `CompiledNetwork`: what a group's steps read is the plain encoder's; longer ones have no kernel."""
+    """The real `CompiledM2M100`: what a group's steps read is the plain encoder's; longer ones have no kernel."""
     model = network.__wrapped__(ENCODER)
     half(model)
-    plain, fused = (CompiledNetwork(model, padded=True) for _ in range(2))
+    plain, fused = (CompiledM2M100(model, padded=True) for _ in range(2))
     launched = gpu(monkeypatch)
     fused.kernel, fused.encoder = cuda_step(model), cuda_encoder(model)
     head = model.shared.head()

@@ -13,7 +13,7 @@ from models.native import kernels as native
 from models.nllb.kernels import source as cuda
 from models.nllb.kernels import step
 from models.nllb.network import Nllb
-from models.nllb.steps import CompiledNetwork
+from models.nllb.steps import CompiledM2M100
 from models.nllb.vocabulary import argmax, logits
 from tests.models.emulator import Launch, Outputs, emulate
 from tests.models.nllb.builder import network, tiny_config
@@ -186,12 +186,12 @@ def test_of_equal_tokens_the_first_comes_out(gpu: Callable[..., Emulator]) -> No
 
 @proof
 def test_greedy_steps_give_the_plain_tokens(gpu: Callable[..., Emulator]) -> None:
-    """The whole step as the search calls it, over the real `CompiledNetwork`."""
+    """The whole step as the search calls it, over the real `CompiledM2M100`."""
     model = network(CONFIGS["tiny"])
     head = model.shared.head()
 
     def run() -> list[list[int]]:
-        stages = CompiledNetwork(model, padded=True)
+        stages = CompiledM2M100(model, padded=True)
         group = stages.encode([[5, 6, 7, 8, 2]], head, 12)
         said, place = stages.step(mx.array([[2, 150]], dtype=mx.int32), mx.array([0]), group)
         found = []

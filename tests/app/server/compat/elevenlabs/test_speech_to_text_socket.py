@@ -148,7 +148,7 @@ def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, 
 def test_what_is_never_committed_is_committed_in_time(
     hearing: Any, voice: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.server.compat.elevenlabs.speech_to_text_socket.LONGEST", 3.0)
+    monkeypatch.setattr("app.server.compat.elevenlabs.speech_to_text_socket.MAX_UNCOMMITTED_SECONDS", 3.0)
     with listening(hearing) as socket:
         say(socket, int16(voice[: 4 * RATE]))
         assert until(socket, "committed_transcript")[-1]["text"].startswith("en second 0. en second 1. en second 2.")

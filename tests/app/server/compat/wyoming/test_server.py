@@ -11,7 +11,7 @@ import uvloop
 
 from app.config import Settings
 from app.errors import ProtocolError
-from app.server.compat.wyoming.client import Client
+from app.server.compat.wyoming.client import WyomingClient
 from tests.app.server.compat.wyoming.clients import Event, connected, error_of
 from tests.app.server.streams import reference
 
@@ -180,7 +180,7 @@ def test_a_refusal_of_a_client_that_left_is_an_os_error() -> None:
         with theirs, pytest.raises(OSError, match="left"):
             writer.transport.abort()
             await asyncio.sleep(0)  # the loop closes the socket
-            await Client(reader, writer, app).refuse(ProtocolError("no"))
+            await WyomingClient(reader, writer, app).refuse(ProtocolError("no"))
 
     uvloop.run(run())
 
