@@ -30,7 +30,7 @@ MAX_CUE_SECONDS: Final = 7.0
 MIN_CUE_SECONDS: Final = 0.8
 
 _CLAUSE_END: Final = re.compile(r"[,;:、，；：—–]\W*$")
-_BLANK: Final = re.compile(r"\s*\n\s*| {2,}")
+_BLANK: Final = re.compile(r"\s{2,}|\n")
 
 
 class TimedWord(Protocol):

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -53,6 +54,13 @@ def test_marks_of_a_text_are_not_shown() -> None:
     long = replace(piece(f"{LONG} {words}"), text=f"{LONG} {text}")
     assert " ".join(cue.text.replace("\n", " ") for cue in cues([long])).endswith("Then Ioan said it again and again.")
     assert cues([piece("A [pause:x] b.")])[0].text == "A [pause:x] b."
+
+
+def test_a_word_of_very_much_white_space_takes_no_time() -> None:
+    begun = time.process_time()
+    found = cues([piece(f"[a{chr(9) * 20_000}b](/a/) and more.")])
+    assert [cue.text for cue in found] == ["a b and more."]
+    assert time.process_time() - begun < 0.5
 
 
 def test_a_long_sentence_is_cut_at_a_clause() -> None:
