@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from app import errors
 from app.audio.loudness import Leveller
@@ -62,6 +62,9 @@ from models.contract import (
 from models.timeline import Stage, Timeline
 
 log = logging.getLogger(__name__)
+
+# Voices that a style may name, of which the first known one speaks: each is looked for in every model.
+MAX_VOICE_NAMES: Final = 8
 
 T = TypeVar("T")
 
@@ -336,7 +339,7 @@ class SpeechService:
             return speech
         model, voice = speech.model, speech.options.voice
         if style.voice:
-            model, voice = self._find_voice(style.voice.split(), speech)
+            model, voice = self._find_voice(style.voice.split(maxsplit=MAX_VOICE_NAMES)[:MAX_VOICE_NAMES], speech)
         elif style.voice is not None:
             voice = voice_of(language or speech.language, style.gender, speech.synthesizer)
         options = replace(speech.options, model=model, voice=voice, lang=language or None)

@@ -5,12 +5,14 @@ import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import numpy as np
 import pytest
 import soundfile
 
+from tests.app.conftest import ToneCatalog
 from tests.app.server.cloning import cloned
 from tests.app.server.streams import send, session
 from tests.app.standins import Parrot
@@ -188,6 +190,13 @@ def test_every_character_belongs_to_one_voice_and_has_its_time(server: Any) -> N
     assert [voice for voice, _ in voices] == ["steady", "steady", "silky"]
     assert [time for _, time in voices] == sorted(time for _, time in voices)
     assert voices[-1][1] == pytest.approx(segments[1]["start_time_seconds"], abs=1e-3)
+
+
+def test_of_very_many_names_of_a_voice_few_are_looked_for(server: Any) -> None:
+    with patch.object(ToneCatalog, "models", autospec=True, side_effect=ToneCatalog.models) as models:
+        reply = post(server, inputs=[line("Hi.", "nobody " * 2_000)])
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "inputs[0].voice")
+    assert models.call_count < 50
 
 
 def test_a_mark_that_names_no_voice_is_text(server: Any) -> None:
