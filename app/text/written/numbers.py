@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
 from num2words import num2words
 
-from app.text.written.tables import WORDS
-from app.text.written.words import Gender
+Gender = Literal["m", "f"]
 
 _ROMAN: Final = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,3})")
 _ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-# Letters after the digits of an ordinal.
-_ENDINGS: Final = {
-    "es": ("º", "ª", "er", "o", "a", "ro", "ra", "do", "da", "to", "ta", "mo", "ma", "vo", "va", "no", "na"),
-    "fr-fr": ("er", "ers", "re", "ère", "nd", "nde", "e", "ème", "es", "èmes"),
-    "it": ("º", "ª", "°"),
-    "pt-br": ("º", "ª", "o", "a"),
-    "de": ("te", "ter", "tes", "ten"),
-}
 
 
 class Numbers:
-    """Words of the numbers of one language. Methods are safe on any thread."""
+    """Words of the numbers of one language. Methods are safe on any thread.
 
-    def __init__(self, tag: str) -> None:
-        self._tag = tag
-        self._language = WORDS[tag].number
-        self.endings = _ENDINGS[tag]
+    `name` is the language's name in num2words. `parts` names halves, thirds and so on, in the singular and plural.
+    """
+
+    def __init__(self, tag: str, name: str, parts: dict[int, tuple[str, str]]) -> None:
+        self._tag, self._language, self._named_parts = tag, name, parts
         self._said = lru_cache(maxsize=4096)(self._cardinal)
 
     def cardinal(self, value: int, gender: Gender | None = None) -> str:
@@ -95,7 +87,7 @@ class Numbers:
 
     def part(self, top: int, bottom: int) -> str:
         """Return the words of a fraction: three quarters. `bottom` is from 2 on."""
-        one, many = WORDS[self._tag].parts.get(bottom) or self._parts(bottom)
+        one, many = self._named_parts.get(bottom) or self._parts(bottom)
         return f"{self.cardinal(top, 'm')} {one if top == 1 else many}"
 
     def _parts(self, bottom: int) -> tuple[str, str]:
@@ -108,13 +100,6 @@ class Numbers:
             return name, f"{name}s"
         name = self.ordinal(bottom)
         return name, f"{name[:-1]}i" if self._tag == "it" else f"{name}s"
-
-    def ends_so(self, ending: str, value: int) -> bool:
-        """Return whether `ending` is written after the digits of an ordinal, and this one is."""
-        if ending == "er":
-            return value == 1 or self._tag == "es"
-        # "5 a" and "5o" mean other things unless the letters belong to the number.
-        return ending not in ("o", "a") or value < 100
 
 
 def roman(text: str) -> int | None:
