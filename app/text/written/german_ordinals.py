@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import Final
 
-from app.text.written.language import Language, get_language
+from app.text.written.language import LanguageWords, get_language
 from app.text.written.numbers import roman
 from app.text.written.rules import Match, Spoken
 
@@ -26,14 +26,14 @@ _SPAN: Final = re.compile(r"[–-](?=\w)")
 
 
 @cache
-def articles(language: Language) -> frozenset[str]:
+def articles(language: LanguageWords) -> frozenset[str]:
     """Return words before an ordinal that make a number at the end of a sentence one."""
     sets = language.sets
     return ((sets["weak"] | sets["strong"]) - sets["no_articles"]) | sets["other_articles"]
 
 
 @cache
-def _counted_words(language: Language) -> frozenset[str]:
+def _counted_words(language: LanguageWords) -> frozenset[str]:
     """Return words that go on after an ordinal that begins a new word in capitals."""
     return language.sets["ordered"] | {name.lower() for name in (*language.months, *language.tables["month"])}
 
@@ -58,18 +58,18 @@ def last_word(match: Match) -> str:
     return words[-1].lower() if words else ""
 
 
-def is_feminine(noun: str, language: Language) -> bool:
+def is_feminine(noun: str, language: LanguageWords) -> bool:
     """Return whether a noun is feminine."""
     noun = noun.capitalize() if noun.isupper() else noun
     return noun in language.sets["feminine"] or _FEMININE.search(noun) is not None
 
 
-def is_neuter(noun: str, language: Language) -> bool:
+def is_neuter(noun: str, language: LanguageWords) -> bool:
     """Return whether a noun is neuter."""
     return noun.lower() in language.sets["neuter"] or _NEUTER_ENDING.search(noun) is not None
 
 
-def ordinal(match: Match, language: Language, value: int, *, day: bool = False) -> str:
+def ordinal(match: Match, language: LanguageWords, value: int, *, day: bool = False) -> str:
     """Return an ordinal with the ending of its place. `day`: it is the day of a month."""
     stem, sets = language.ordinal(value), language.sets
     # "am 2. und 3. Mai": the word before the first one decides.
@@ -86,7 +86,7 @@ def ordinal(match: Match, language: Language, value: int, *, day: bool = False) 
     return stem if noun[:1].isupper() and is_feminine(noun, language) else f"{stem}r"
 
 
-def read_ordinal(match: Match, language: Language) -> Spoken:
+def read_ordinal(match: Match, language: LanguageWords) -> Spoken:
     """Read an ordinal, `der 3. Versuch`, or at the end of a text without an article a number."""
     last = not match.string[match.end :].strip(" )")
     before, number = match.word_before.lower(), match["number"]
@@ -95,18 +95,18 @@ def read_ordinal(match: Match, language: Language) -> Spoken:
     return match.start, match.end - last, ordinal(match, language, int(number))
 
 
-def year_words(language: Language, value: int) -> str:
+def year_words(language: LanguageWords, value: int) -> str:
     """Return the words of a year."""
     return language.year(value) if 1100 <= value < 2000 else language.cardinal(value)
 
 
-def read_roman_ordinal(match: Match, language: Language) -> str | None:
+def read_roman_ordinal(match: Match, language: LanguageWords) -> str | None:
     """Read an ordinal in Roman numerals: `der II. Weltkrieg`."""
     value = roman(match["numeral"])
     return ordinal(match, language, value) if value else None
 
 
-def read_monarch(match: Match, language: Language) -> Spoken | None:
+def read_monarch(match: Match, language: LanguageWords) -> Spoken | None:
     """Read the numeral of a monarch in its case: `von Ludwig XIV.`, "dem Vierzehnten"."""
     name, sets = match["name"] or match["king"], language.sets
     value = roman(match["numeral"] or match["numeral_of_king"])

@@ -1,7 +1,11 @@
 """Words of each language for units, money, months, abbreviations and signs, from the tables beside this module.
 
-A line of a table's file is the name of the table, a tab, and the columns of one row. Longer rows of `set`, which holds
-words between spaces, are written as several lines.
+A line of a file is the name of a table, and the columns of one row; tabs separate them. The columns of `set` are a name
+and words between spaces; several rows of one name belong together. Those of `unit`, `scale` and `noun` are a symbol,
+the singular, the plural and the gender; of `money` also the noun of the hundredths, and its singular and plural where
+it is said alone; of `part` the number below the line of a fraction, the singular and the plural. `after` has
+expressions of the place behind some words, see `_places`. All other tables have two columns, such as an abbreviation
+and its words.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from app.text.pieces import RATE
 from app.text.written.numbers import Gender, Numbers
 
 Rows = list[list[str]]
@@ -25,7 +30,9 @@ FILES: Final = {
     "it": ("shared", "romance", "italian"),
     "pt-br": ("shared", "romance", "portuguese"),
 }
-"""Language tag -> the files of its tables. A later file replaces words and patterns of an earlier one."""
+"""Tag of a language -> the files of its tables. A later file replaces words and patterns of an earlier one."""
+_OPTIONAL: Final = ("before_number", "bible", "letter_alone", "rate")
+"""Tables that some language lacks."""
 _HEADLINE: Final = re.compile(r"[a-zà-ÿ]{2,6}\.")
 _HEADLINE_UNITS: Final = ("km", "kg", "cm", "m²", "km²", "m2", "min")
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
@@ -52,7 +59,7 @@ class Money:
     hundredth: Noun | None = None
 
 
-class Language:
+class LanguageWords:
     """Words of one language, a tag of `FILES`, and its numbers in words. Safe on any thread.
 
     `words` are single words by name, "" where a table has "-". `sets` are sets of words, `patterns` are parts of
@@ -64,8 +71,8 @@ class Language:
         rows = _read_rows(FILES[tag])
         self.tag = tag
         self.gendered = tag in ("es", "pt-br")  # numbers of two and more have a gender
-        self.tables: dict[str, dict[str, str]] = defaultdict(dict)
-        self.tables |= {name: {row[0]: row[1] for row in table if len(row) == 2} for name, table in rows.items()}
+        pairs = {name: {row[0]: row[1] for row in table if len(row) == 2} for name, table in rows.items()}
+        self.tables: dict[str, dict[str, str]] = {**{name: {} for name in _OPTIONAL}, **pairs}
         self.words, self.patterns = (
             {name: "" if text == "-" else text for name, text in self.tables[table].items()}
             for table in ("word", "pattern")
@@ -87,17 +94,45 @@ class Language:
         numbers = Numbers(tag, self.words["number_language"], parts)
         self.cardinal, self.ordinal, self.year = numbers.cardinal, numbers.ordinal, numbers.year
         self.digits, self.fraction, self.part = numbers.digits, numbers.fraction, numbers.part
+        self._parts = {**self._alternatives(), **_places(rows["after"]), **self.patterns}
 
-    def expand(self, pattern: str, parts: dict[str, str]) -> str:
+    def expand(self, pattern: str) -> str:
         """Return `pattern` with each "{name}" replaced by that part, which may have names in turn."""
-        named = {**self.patterns, **parts}
-        return _PLACEHOLDER.sub(lambda match: self.expand(named[match[1]], parts), pattern)
+        return _PLACEHOLDER.sub(lambda match: self.expand(self._parts[match[1]]), pattern)
+
+    def _alternatives(self) -> dict[str, str]:
+        """Return expressions of any of some words."""
+        symbols, stopped = self.tables["symbol"], [short[:-1] for short in self.abbreviations if short.endswith(".")]
+        words = {
+            **self.sets,
+            "units": self.units,
+            "units_with_stop": [unit for unit in self.units if re.fullmatch(r"[a-z]{2,}\.", unit)],
+            "bare_units": self.units.keys() & self.sets.get("bare_units", ()),
+            "money": self.money,
+            "money_codes": [code for code in self.money if re.fullmatch("[A-Z]{3}", code)],
+            "scales": self.scales,
+            "months": self.capital_months,
+            "month_names": self.months,
+            "days": self.capital_days,
+            "abbreviations": self.abbreviations,
+            "titles": self.sets["titles"].intersection(stopped),
+            "before_number": self.before_number,
+            "bible": self.tables["bible"],
+            "rate": self.tables["rate"],
+        }
+        return {
+            **{name: either(forms) for name, forms in words.items()},
+            "greek_letters": "".join(filter(str.isalpha, symbols)),
+            "greek_signs": "".join(symbol for symbol in symbols if not symbol.isalpha()),
+            "of": self.words["of"],
+            "rate_name": RATE,
+        }
 
 
 @cache
-def get_language(tag: str) -> Language:
+def get_language(tag: str) -> LanguageWords:
     """Return the words of a language, a tag of `FILES`."""
-    return Language(tag)
+    return LanguageWords(tag)
 
 
 def either(keys: Iterable[str]) -> str:
@@ -105,12 +140,17 @@ def either(keys: Iterable[str]) -> str:
     return "|".join(re.escape(key) for key in sorted(keys, key=lambda key: (-len(key), key)))
 
 
-def after(words: Iterable[str], gap: str = r"\s", *, any_case: bool = False) -> str:
-    """Return an expression of the place behind any of `words` and `gap`. Each look-behind has a width of its own."""
-    return "|".join(
-        rf"(?<=\b(?i:{re.escape(word)}){gap})" if any_case else rf"(?<=\b{re.escape(word)}{gap})"
-        for word in sorted(words)
-    )
+def _places(rows: Rows) -> dict[str, str]:
+    """Return expressions of the places behind some words.
+
+    A row has the name, templates of what stands before the place, which "|" separates, and the words, which take the
+    place of "*" in each template. Each look-behind has a width of its own.
+    """
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, templates, words in rows:
+        for template in templates.split("|"):
+            places[name] += [f"(?<={template.replace('*', re.escape(word))})" for word in words.split()]
+    return {name: "|".join(behind) for name, behind in places.items()}
 
 
 def _read_rows(files: Iterable[str]) -> dict[str, Rows]:

@@ -8,33 +8,13 @@ from typing import Final
 
 from app.text.written.abbreviations import LAST_TOO, pattern
 from app.text.written.german_ordinals import year_words
-from app.text.written.language import Language, Money, Noun
+from app.text.written.language import LanguageWords, Money, Noun
 from app.text.written.numbers import Gender, roman
 from app.text.written.rules import Match, Spoken
 
 MAX_DIGITS: Final = 15
 """Digits that are read as one number."""
 _MAX_ADDRESS_DIGITS: Final = 4
-_DOMAINS: Final = r"com|org|net|info|edu|gov|io|dev|app|eu|de|at|ch|es|mx|fr|it|br|pt"
-FILES: Final = (
-    r"(?i:pdf|txt|docx?|xlsx?|pptx?|csv|json|xml|html?|css|js|py|zip|exe|png|jpe?g|gif|svg|mp3|mp4|wav|md|ya?ml|toml|sh"
-    r"|log|tar|gz|7z|rar|iso|bak|mkv|avi|mov|webp|webm|heic|bmp|tiff?|od[tsp]|rtf|epub|ini|cfg|conf|sql|tsx?|cpp|java|php"
-    r"|ipynb|apk|dmg|deb|psd|ogg|flac|srt|ics|eml|dat|db|bat|ps1|jar|dll)"
-)
-"""Expression of the ends of names of files."""
-ADDRESS: Final = (
-    r"(?<!\w)https?://[^\s<>\"]+|(?<![\w.@-])www\.[^\s<>\"]+"
-    r"|(?<![\w.+-])[A-Za-z0-9_.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,6}"
-    rf"|(?<![\w@.-])(?:[A-Za-z0-9-]{{2,63}}\.){{1,4}}(?:{_DOMAINS})(?![\w-]|\.\w)(?:/[^\s<>\"]*)?"
-    rf"|(?<![\w.-])[\w-]{{1,64}}(?:\.[\w-]{{1,20}}){{0,2}}\.(?:{FILES})(?!\w)"
-)
-"""Expression of an address of the web or of mail, and of the name of a file."""
-# Thousands in groups and dates are no versions.
-VERSION: Final = (
-    r"(?<![\w.,])(?!\d{1,3}(?:\.\d{3})+(?!\d|\.\d))[vV]?\d{1,4}(?:\.\d{1,4}){2,4}(?!\w|[.,]\d)"
-    r"|(?<!\w)[vV]\d{1,4}\.\d{1,4}(?!\w|[.,]\d)"
-)
-"""Expression of the number of a version."""
 FRACTIONS: Final = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅛": (1, 8)}
 """Signs of fractions: numbers above and below the line."""
 _SEPARATORS: Final = str.maketrans("", "", " .\u00a0\u202f")
@@ -51,7 +31,7 @@ def join(*parts: str | None) -> str:
 # Numbers
 
 
-def number_words(language: Language, number: str, noun: Noun | None = None) -> str:
+def number_words(language: LanguageWords, number: str, noun: Noun | None = None) -> str:
     """Return the words of a number, and of the noun that it counts."""
     words = language.words
     if language.tag == "de" and noun is None and len(number) == 4 and number.isdecimal() and number[0] != "0":
@@ -82,19 +62,19 @@ def number_words(language: Language, number: str, noun: Noun | None = None) -> s
     return re.sub(r"(cent|vingt)s (?=mille\b)", r"\1 ", text) if language.tag == "fr-fr" else text
 
 
-def count(language: Language, number: str, gender: Gender | None) -> str:
+def count(language: LanguageWords, number: str, gender: Gender | None) -> str:
     """Return the words of a number before a noun that is not said, such as the first one of a range."""
     return language.cardinal(int(number), gender) if number.isdecimal() else number_words(language, number)
 
 
-def counted(language: Language, value: int, unit: str) -> str:
+def counted(language: LanguageWords, value: int, unit: str) -> str:
     """Return the words of a whole number of units."""
     noun = language.units[unit]
     one = value == 1 or (value == 0 and language.tag == "pt-br")
     return f"{language.cardinal(value, noun.gender)} {noun.one if one else noun.many}"
 
 
-def sum_words(language: Language, number: str, money: Money) -> str:
+def sum_words(language: LanguageWords, number: str, money: Money) -> str:
     """Return the words of an amount of money, with its hundredths."""
     cents = re.search(r"[.,](\d\d)$", number)
     if cents is None:
@@ -106,7 +86,7 @@ def sum_words(language: Language, number: str, money: Money) -> str:
     return join(whole, language.words["money_link"], language.cardinal(int(cents[1])), money.cents and small)
 
 
-def signed(match: Match, language: Language, words: str) -> str:
+def signed(match: Match, language: LanguageWords, words: str) -> str:
     """Return `words` with "minus" before them if the form has a minus sign."""
     return f"{language.words['minus']} {words}" if match["minus"] else words
 
@@ -116,18 +96,18 @@ def full_year(year: str) -> int:
     return int(year) + (0 if len(year) > 2 else 2000 if int(year) < 50 else 1900)
 
 
-def read_number(match: Match, language: Language) -> str:
+def read_number(match: Match, language: LanguageWords) -> str:
     """Read a number by itself: `1.250`."""
     return number_words(language, match["number"])
 
 
-def read_negative(match: Match, language: Language) -> str:
+def read_negative(match: Match, language: LanguageWords) -> str:
     """Read a number with a minus sign: `-5`."""
     return f"{language.words['minus']} {number_words(language, match['number'])}"
 
 
-def read_range(match: Match, language: Language, score: str = "") -> str | None:
-    """Read a range, `3-5 km`, or the score of a game: `3-2`. `score` is the word between the numbers of a score."""
+def range_words(match: Match, language: LanguageWords, score: str = "") -> str | None:
+    """Return the words of a range, `3-5 km`, or of the score of a game, `3-2`, with the word `score` in its middle."""
     first, last, unit, words = match["first"], match["last"], match["unit"], language.words
     if max(len(first), len(last)) > MAX_DIGITS:
         return None
@@ -145,8 +125,8 @@ def _value(number: str) -> float:
     return float(re.sub(r"[ .\u00a0\u202f](?=\d{3}(?:\D|$))", "", number).replace(",", "."))
 
 
-def read_unit(match: Match, language: Language) -> str:
-    """Read an amount of a unit, and what it is per: `80 km/h`."""
+def unit_words(match: Match, language: LanguageWords) -> str:
+    """Return the words of an amount of a unit, and of what it is per: `80 km/h`."""
     words = signed(match, language, number_words(language, match["amount"], language.units[match["unit"]]))
     rate = language.units.get(match["per"] or "")
     if rate is None:
@@ -155,37 +135,27 @@ def read_unit(match: Match, language: Language) -> str:
     return f"{words} à l'heure" if hourly else f"{words} {language.words['per']} {rate.one}"
 
 
-def read_rate_name(match: Match, language: Language) -> str | None:
+def read_rate_name(match: Match, language: LanguageWords) -> str | None:
     """Read a unit per another one without a number: `km/h`."""
     top, bottom = map(language.units.get, match.text.split("/"))
     return f"{top.many} {language.words['per']} {bottom.one}" if top and bottom else None
 
 
-def read_minus(match: Match, language: Language) -> str:
-    """Read the minus of a formula: `x − y`."""
-    return language.words["minus"]
-
-
-def read_divided(match: Match, language: Language) -> str:
-    """Read the colon of a division: `8 : 2 = 4`."""
-    return language.tables["sign"]["÷"]
-
-
-def read_sign(match: Match, language: Language) -> str:
+def read_sign(match: Match, language: LanguageWords) -> str:
     """Read a sign between numbers: `2 + 2 = 4`."""
     sign = match["sign"] or match["sign_before"]
     return language.tables["sign"]["×" if sign == "x" else sign]
 
 
-def read_coefficient(match: Match, language: Language) -> str:
-    """Read the number before a Greek letter: `2π`."""
-    return language.cardinal(int(match["number"]))
+def read_cardinal(match: Match, language: LanguageWords) -> str:
+    """Read a whole number, without what separates its thousands: `2` before a Greek letter, `12'000`."""
+    return language.cardinal(int(re.sub(r"\D", "", match.text)))
 
 
 # Addresses
 
 
-def address_words(language: Language, text: str, signs: Mapping[str, str] | None = None) -> str:
+def address_words(language: LanguageWords, text: str, signs: Mapping[str, str] | None = None) -> str:
     """Return the words of an address without its protocol. `signs` names signs; others are not read."""
     signs = language.tables["address"] if signs is None else signs
     words = []
@@ -198,13 +168,13 @@ def address_words(language: Language, text: str, signs: Mapping[str, str] | None
     return join(*words)
 
 
-def read_address(match: Match, language: Language) -> Spoken:
+def read_address(match: Match, language: LanguageWords) -> Spoken:
     """Read an address of the web or of mail, or the name of a file: `www.example.org`."""
     text = match.text.rstrip(".,;:!?)]")
     return match.start, match.start + len(text), address_words(language, text)
 
 
-def read_version(match: Match, language: Language) -> str:
+def read_version(match: Match, language: LanguageWords) -> str:
     """Read the number of a version: `3.11.2`."""
     return address_words(language, match.text)
 
@@ -212,8 +182,8 @@ def read_version(match: Match, language: Language) -> str:
 # Abbreviations and Roman numerals
 
 
-def read_abbreviation(match: Match, language: Language) -> Spoken:
-    """Read an abbreviation: `etc.`. The full stop of the last one ends the sentence, too."""
+def abbreviation_words(match: Match, language: LanguageWords) -> Spoken:
+    """Return the words of an abbreviation, `etc.`, without the full stop that ends the sentence, too."""
     rest = match.string[match.end :].strip()
     last = match.text.endswith(".") and (not rest or _ends_sentence(match.text, rest, language.tag))
     return match.start, match.end - last, language.abbreviations[match.text]
@@ -224,13 +194,13 @@ def _ends_sentence(short: str, rest: str, tag: str) -> bool:
     return short in LAST_TOO and rest[0].isupper() and not headline and pattern(tag).match(rest) is None
 
 
-def read_numeral(match: Match, language: Language) -> str | None:
+def read_numeral(match: Match, language: LanguageWords) -> str | None:
     """Read a Roman numeral as a number: `capítulo IV`."""
     value = roman(match["numeral"])
     return None if value is None else language.cardinal(value)
 
 
-def read_named_numeral(match: Match, language: Language) -> Spoken | None:
+def read_named_numeral(match: Match, language: LanguageWords) -> Spoken | None:
     """Read the Roman numeral after a name: `Luis XIV`. A letter alone is a numeral only after the name of a monarch."""
     name, value, sets = match["name"], roman(match["numeral"]), language.sets
     if name.isupper() and len(name) > 3 and not (language.tag == "it" and match["numeral"] == "I"):
@@ -247,7 +217,7 @@ def read_named_numeral(match: Match, language: Language) -> Spoken | None:
     return match.start_of("numeral"), match.end, words
 
 
-def century(language: Language, numeral: str) -> str | None:
+def century(language: LanguageWords, numeral: str) -> str | None:
     """Return the words of a century: an ordinal in French and Italian."""
     value = roman(numeral)
     if value is None:

@@ -6,10 +6,10 @@ import re
 from functools import cache
 from typing import Final
 
-from app.text.written.language import Language
+from app.text.written.language import LanguageWords
 from app.text.written.numbers import roman
-from app.text.written.quantities import address_words, join, read_abbreviation
-from app.text.written.rules import Match, Reading, Spoken
+from app.text.written.quantities import abbreviation_words, address_words, join
+from app.text.written.rules import Match, Spoken
 
 _RUNS: Final = re.compile(r"\d+|[^\W\d_]")
 LOWERED: Final = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
@@ -37,34 +37,34 @@ _OPEN: Final = "AEIOU"
 # Letters
 
 
-def letter_name(language: Language, letter: str) -> str:
+def letter_name(language: LanguageWords, letter: str) -> str:
     """Return the name of a letter that stands alone; espeak-ng says that of most letters."""
     letter = letter.lower()
     return language.tables["letter_alone"].get(letter, letter)
 
 
-def spell(language: Language, text: str) -> str:
+def spell(language: LanguageWords, text: str) -> str:
     """Return the names of letters, and numbers of up to four digits; longer ones digit by digit."""
     runs = _RUNS.findall(text.translate(LOWERED))
     alone = sum(not run.isdecimal() for run in runs) == 1
     return " ".join(_run_words(language, run, alone=alone) for run in runs)
 
 
-def _run_words(language: Language, run: str, *, alone: bool) -> str:
+def _run_words(language: LanguageWords, run: str, *, alone: bool) -> str:
     if run.isdecimal():
         whole = len(run) <= _MAX_DIGITS and (run[0] != "0" or run == "0")
         return language.cardinal(int(run)) if whole else language.digits(run)
     return letter_name(language, run) if alone else language.tables["letter"].get(run.lower(), run.lower())
 
 
-def _is_spelled(language: Language, text: str, *, alone: bool) -> bool:
+def _is_spelled(language: LanguageWords, text: str, *, alone: bool) -> bool:
     """Return whether capitals are said letter by letter. `alone`: no other word in capitals stands beside them."""
     sets = language.sets
     if text.lower() in sets["short_words"]:
         return False
     if len(text) == 2:
         return alone
-    spelled = text not in sets["said_acronyms"] and not _SPEAKABLE.fullmatch(text.lower())
+    spelled = text not in sets["word_acronyms"] and not _SPEAKABLE.fullmatch(text.lower())
     return spelled or text in sets["spelled_acronyms"]
 
 
@@ -75,7 +75,7 @@ def in_capitals(match: Match) -> bool:
     return any(beside is not None and _CAPITAL_WORD.fullmatch(beside[1]) for beside in (before, after))
 
 
-def read_account(match: Match, language: Language) -> str:
+def read_account(match: Match, language: LanguageWords) -> str:
     """Read the number of an account letter by letter, digit by digit: `ES91 2100 0418`."""
     return " ".join(
         language.tables["letter"][character.lower()] if character.isalpha() else language.digits(character)
@@ -84,7 +84,7 @@ def read_account(match: Match, language: Language) -> str:
     )
 
 
-def read_formula(match: Match, language: Language) -> str:
+def read_formula(match: Match, language: LanguageWords) -> str:
     """Read the formula of a substance: `H₂O`, `Na⁺`."""
     words, ion = spell(language, match["formula"] or match["in_brackets"] or match["before_brackets"]), match["ion"]
     if not ion:
@@ -94,12 +94,12 @@ def read_formula(match: Match, language: Language) -> str:
     return join(words, language.cardinal(charge) if charge else "", sign)
 
 
-def read_code(match: Match, language: Language) -> str:
+def read_code(match: Match, language: LanguageWords) -> str:
     """Read a code of letters and digits: `A4`, `B-52`."""
     return spell(language, match.text)
 
 
-def read_code_letters(match: Match, language: Language) -> str | None:
+def read_code_letters(match: Match, language: LanguageWords) -> str | None:
     """Read the letters of a code before its digits: `BMW 320`."""
     letters, sign = match.text[:-1], match.text[-1]
     if sign == " " and (roman(letters) is not None or len(letters) == 1):
@@ -109,7 +109,7 @@ def read_code_letters(match: Match, language: Language) -> str | None:
     return spell(language, letters)
 
 
-def read_word_with_number(match: Match, language: Language) -> str:
+def read_word_with_number(match: Match, language: LanguageWords) -> str:
     """Read a word with a number at its end: `SUMMER25`, `covid19`."""
     word, number = match["word"], match["number"]
     if word.isupper() and _is_spelled(language, word, alone=True):
@@ -117,12 +117,12 @@ def read_word_with_number(match: Match, language: Language) -> str:
     return f"{word} {spell(language, number)}"
 
 
-def read_dotted(match: Match, language: Language) -> Spoken:
+def read_dotted(match: Match, language: LanguageWords) -> Spoken:
     """Read letters with full stops: `U.S.`."""
     return match.but_last_stop(spell(language, match.text))
 
 
-def read_capitals(match: Match, language: Language) -> str | None:
+def read_capitals(match: Match, language: LanguageWords) -> str | None:
     """Read a word in capitals that is spelled: `BBC`, `NE` behind "from"."""
     text, beside = match["capitals"], in_capitals(match)
     wind = text in language.sets["winds"] and _FROM.search(match.string, 0, match.start) and not beside
@@ -132,14 +132,14 @@ def read_capitals(match: Match, language: Language) -> str | None:
     return f"{words}s" if match["plural"] and language.gendered else words
 
 
-def read_path(match: Match, language: Language) -> Spoken:
+def read_path(match: Match, language: LanguageWords) -> Spoken:
     """Read the path of a file or folder, or a name with underscores: `~/notas.txt`, `mi_archivo`."""
     text = match.text if match["underscored"] or match["folder"] else match.text.rstrip(".")
     signs = {**language.tables["address"], "\\": language.words["backslash"]}
     return match.start, match.start + len(text), address_words(language, text, signs)
 
 
-def read_variable(match: Match, language: Language) -> str:
+def read_variable(match: Match, language: LanguageWords) -> str:
     """Read the variable "y", which is also a word: `y = 2`."""
     return letter_name(language, "y")
 
@@ -147,14 +147,14 @@ def read_variable(match: Match, language: Language) -> str:
 # Abbreviations
 
 
-def read_initial(match: Match, language: Language) -> str:
+def read_initial(match: Match, language: LanguageWords) -> str:
     """Read the first letter of a name: `J. Pérez`."""
     return letter_name(language, match["letter"])
 
 
-def read_short(match: Match, language: Language) -> Spoken:
+def read_short(match: Match, language: LanguageWords) -> Spoken:
     """Read an abbreviation by what stands before and after it: `S. Anna`, `dr. Silva`."""
-    first, last, words = read_abbreviation(match, language)
+    first, last, words = abbreviation_words(match, language)
     short = match.text
     if language.tag == "it" and short == "S." and (name := _SAINT.match(match.string, match.end)):
         return first, name.end() if name[1][0] in _OPEN else last, _saint(name[1])
@@ -176,7 +176,7 @@ def _saint(name: str) -> str:
     return "santa" if name.endswith("a") and name not in ("Luca", "Nicola", "Mattia", "Barnaba") else "san"
 
 
-def _inflected(words: str, match: Match, language: Language) -> str:
+def _inflected(words: str, match: Match, language: LanguageWords) -> str:
     """Return the words of an abbreviation: the plural of pages, the feminine of what follows a feminine noun."""
     pages, before, tables = _RANGE.match(match.string, match.end), match.word_before, language.tables
     if words in language.sets["ranged"] and pages is not None and int(pages[1]) < int(pages[2]):
@@ -192,12 +192,12 @@ def _inflected(words: str, match: Match, language: Language) -> str:
 
 
 @cache
-def _endings(language: Language) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _endings(language: LanguageWords) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return the expressions of the ends of masculine and of feminine nouns."""
     return re.compile(language.patterns["masculine"]), re.compile(language.patterns["feminine"])
 
 
-def is_feminine(language: Language, noun: str) -> bool:
+def is_feminine(language: LanguageWords, noun: str) -> bool:
     """Return whether a noun, in the singular or plural, is feminine by its ending."""
     stems = [noun]
     if language.tag != "it":
@@ -208,12 +208,12 @@ def is_feminine(language: Language, noun: str) -> bool:
     return not any(map(masculine.search, stems)) and any(map(feminine.search, stems))
 
 
-def read_title(match: Match, language: Language) -> str:
+def read_title(match: Match, language: LanguageWords) -> str:
     """Read a title that lacks its full stop: `Dr Pérez`."""
     return language.abbreviations[f"{match.text}."]
 
 
-def read_before_number(match: Match, language: Language) -> str:
+def read_before_number(match: Match, language: LanguageWords) -> str:
     """Read an abbreviation before a number, and a Roman numeral after it: `p. 3`, `cap. IV`."""
     words = _inflected(language.before_number[match["short"]], match, language)
     value = roman(match["numeral"] or "")
@@ -223,16 +223,6 @@ def read_before_number(match: Match, language: Language) -> str:
     return f"{words} {language.ordinal(value) if ordinal else language.cardinal(value)}"
 
 
-def read_see(match: Match, language: Language) -> str:
-    """Read "see" before a reference: `v. fig. 3`."""
-    return language.words["see"]
-
-
-def read_no_house_number(match: Match, language: Language) -> Reading:
-    """Read the Italian sign of a house without a number: `s.n.c.`."""
-    return match.but_last_stop("senza numero civico")
-
-
-def read_lady(match: Match, language: Language) -> str:
+def read_lady(match: Match, language: LanguageWords) -> str:
     """Read the Portuguese title of a lady or a lord: `D. Maria`."""
     return "dona" if match["name"].endswith("a") or match["name"] in language.sets["ladies"] else "dom"

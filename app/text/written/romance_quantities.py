@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.written.language import Language, Money, Noun, either
+from app.text.written.language import LanguageWords, Money, Noun, either
 from app.text.written.quantities import (
     FRACTIONS,
     MAX_DIGITS,
@@ -13,11 +13,11 @@ from app.text.written.quantities import (
     counted,
     join,
     number_words,
-    read_range,
+    range_words,
     read_sign,
-    read_unit,
     signed,
     sum_words,
+    unit_words,
 )
 from app.text.written.romance_letters import LOWERED, is_feminine, letter_name, spell
 from app.text.written.romance_times import NUMBERED, dial_words, hyphened
@@ -46,7 +46,7 @@ _MAX_ROOMS: Final = 20  # "3 hab." are rooms, "300 hab." inhabitants
 # Numbers
 
 
-def read_number_of_noun(match: Match, language: Language) -> Reading:
+def read_number_of_noun(match: Match, language: LanguageWords) -> Reading:
     """Read a number by the gender of the noun after it: `21 personas`."""
     number = match["number"]
     plain = number.replace(".", "") if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", number) else number
@@ -68,7 +68,7 @@ def read_number_of_noun(match: Match, language: Language) -> Reading:
     return language.cardinal(value, "f" if is_feminine(language, noun) else "m")
 
 
-def _italian_one(language: Language, noun: str) -> str:
+def _italian_one(language: LanguageWords, noun: str) -> str:
     """Return the Italian "one" before a noun."""
     if noun[-1] == "i":
         return "uno"
@@ -77,13 +77,13 @@ def _italian_one(language: Language, noun: str) -> str:
     return "uno" if re.match(r"s[^aeiouàèìòù]|z|gn|ps|x|y", noun) else "un"
 
 
-def read_spaced_number(match: Match, language: Language) -> str:
+def read_spaced_number(match: Match, language: LanguageWords) -> str:
     """Read a number whose thousands spaces separate, by the gender of the noun after it: `12 000 personas`."""
     feminine = language.gendered and is_feminine(language, match["noun"])
     return language.cardinal(int(match["number"].replace(" ", "")), "f" if feminine else "m")
 
 
-def read_range_or_number(match: Match, language: Language) -> str | None:
+def read_range_or_number(match: Match, language: LanguageWords) -> str | None:
     """Read a range. The number of a law or an article with a hyphen is none: article 14-1, law 2015-29."""
     first, last, unit, rate = match["first"], match["last"], match["unit"], match["per"]
     before, french = match.before[-20:], language.tag == "fr-fr"
@@ -91,7 +91,7 @@ def read_range_or_number(match: Match, language: Language) -> str | None:
         return hyphened(language, int(first), int(last))
     if _CALLED.search(before) and unit is None:
         return dial_words(language, match.text)
-    words = read_range(match, language)
+    words = range_words(match, language)
     if words is None:
         # A score of basketball: the numbers are near each other.
         score = unit is None and re.fullmatch(r"[1-9]\d{1,2}[-–][1-9]\d{1,2}", match.text)
@@ -105,54 +105,54 @@ def read_range_or_number(match: Match, language: Language) -> str | None:
     return f"{words} {each(language, rate)}" if rate else words
 
 
-def read_percent(match: Match, language: Language) -> str:
+def read_percent(match: Match, language: LanguageWords) -> str:
     """Read a percentage, `5 %`. With a dash after it, it begins a range."""
     after = language.words["to" if match["dash"] else "percent"]
     return signed(match, language, f"{number_words(language, match['amount'])} {after}")
 
 
-def read_per_thousand(match: Match, language: Language) -> str:
+def read_per_thousand(match: Match, language: LanguageWords) -> str:
     """Read thousandths: `5 ‰`."""
     return f"{number_words(language, match['amount'])} {language.words['per_thousand']}"
 
 
-def read_ratio(match: Match, language: Language) -> str:
+def read_ratio(match: Match, language: LanguageWords) -> str:
     """Read two numbers with a colon between: `16:9`."""
     first, last = number_words(language, match["first"]), number_words(language, match["last"].replace(" ", "."))
     return f"{first} {language.words['to']} {last}"
 
 
-def read_versus(match: Match, language: Language) -> str:
+def read_versus(match: Match, language: LanguageWords) -> str:
     """Read a score, or a size, with an "x" between: `2 x 1`, `4x4`."""
     drive = match["first"] + match["last"] == "44" or _SIZED.search(match.string, 0, match.start)
     between = language.words["by" if drive and " " not in match.text else "to"]
     return f"{number_words(language, match['first'])} {between} {number_words(language, match['last'])}"
 
 
-def read_again(match: Match, language: Language) -> str:
+def read_again(match: Match, language: LanguageWords) -> str:
     """Read the number of a house with "bis": `12bis`."""
     return f"{language.cardinal(int(match['number']))} {match['word']}"
 
 
-def read_decade(match: Match, language: Language) -> str:
+def read_decade(match: Match, language: LanguageWords) -> str:
     """Read decades: `los 80s y 90s`."""
     first = language.cardinal(int(match["first"]))
     return first if match["link"] is None else first + match["link"] + language.cardinal(int(match["last"]))
 
 
-def read_aged(match: Match, language: Language) -> str:
+def read_aged(match: Match, language: LanguageWords) -> str:
     """Read an Italian age: `18enne`."""
     years = language.cardinal(int(match["years"])).replace("tré", "tre")
     return f"{years if years.endswith('tre') else years[:-1]}enn{match['ending']}"
 
 
-def read_times(match: Match, language: Language) -> str:
+def read_times(match: Match, language: LanguageWords) -> str:
     """Read how many times: `3x`."""
     value = int(match["number"])
     return language.words["one_time"] if value == 1 else f"{language.cardinal(value, 'f')} {language.words['times']}"
 
 
-def read_thousands(match: Match, language: Language) -> str:
+def read_thousands(match: Match, language: LanguageWords) -> str:
     """Read thousands or millions without a currency: `10k`, `2M vistas`."""
     if match["scale"]:
         return number_words(language, match["scaled"], language.scales[match["scale"]])
@@ -163,7 +163,7 @@ def read_thousands(match: Match, language: Language) -> str:
 # Fractions
 
 
-def read_mixed(match: Match, language: Language) -> Spoken:
+def read_mixed(match: Match, language: LanguageWords) -> Spoken:
     """Read a half before a noun, and whole numbers with a fraction, by the gender of the noun: `2 ½ horas`."""
     top, bottom = FRACTIONS[match["sign"]] if match["sign"] else (int(match["top"]), int(match["bottom"]))
     unit = language.units.get(match["unit"] or "")
@@ -191,18 +191,18 @@ def read_mixed(match: Match, language: Language) -> Spoken:
     return match.start, match.end, f"{number} {noun} {tail}".replace("' ", "'")
 
 
-def _half(language: Language, feminine: bool) -> str:
+def _half(language: LanguageWords, feminine: bool) -> str:
     return language.words["half_f" if feminine else "half_m"]
 
 
-def _and_fraction(language: Language, top: int, bottom: int, feminine: bool) -> str:
+def _and_fraction(language: LanguageWords, top: int, bottom: int, feminine: bool) -> str:
     """Return the words of a fraction behind a whole number."""
     if (top, bottom) == (1, 2):
         return language.words["and_half_f" if feminine else "and_half_m"]
     return f"{language.words['half_link']} {language.part(top, bottom)}"
 
 
-def _fraction_of_unit(match: Match, language: Language, unit: Noun, top: int, bottom: int) -> str:
+def _fraction_of_unit(match: Match, language: LanguageWords, unit: Noun, top: int, bottom: int) -> str:
     feminine = unit.gender == "f"
     if match["whole"]:
         number = int(match["whole"])
@@ -215,7 +215,7 @@ def _fraction_of_unit(match: Match, language: Language, unit: Noun, top: int, bo
     return f"{language.part(top, bottom)} {link}{unit.one}"
 
 
-def read_and_half(match: Match, language: Language) -> str:
+def read_and_half(match: Match, language: LanguageWords) -> str:
     """Read a half after what was counted: two hours and a half."""
     noun = match.word_before
     feminine = noun.endswith("e") and noun != "mese" if language.tag == "it" else is_feminine(language, noun)
@@ -225,7 +225,7 @@ def read_and_half(match: Match, language: Language) -> str:
 # Formulas
 
 
-def read_power(match: Match, language: Language) -> Spoken:
+def read_power(match: Match, language: LanguageWords) -> Spoken:
     """Read a power: `10²`, `x^n`."""
     base, words = match["base"], language.words
     exponent = match["exponent"].translate(_SUPERSCRIPTS).lstrip("^").replace("−", "-")
@@ -249,7 +249,7 @@ def read_power(match: Match, language: Language) -> Spoken:
     return match.start, match.end, f"{text} {power}"
 
 
-def read_subscript(match: Match, language: Language) -> str:
+def read_subscript(match: Match, language: LanguageWords) -> str:
     """Read a letter, or "log", with lowered digits: `x₁`, `log₂`."""
     number = language.cardinal(int(match["digits"].translate(LOWERED)))
     if match["logarithm"]:
@@ -258,17 +258,12 @@ def read_subscript(match: Match, language: Language) -> str:
     return f"{language.tables['symbol'].get(letter) or letter_name(language, letter)} {number}"
 
 
-def read_root(match: Match, language: Language) -> str:
-    """Read the sign of a root: `√2`."""
-    return language.words["root"]
-
-
-def read_symbol(match: Match, language: Language) -> str:
+def read_symbol(match: Match, language: LanguageWords) -> str:
     """Read a Greek letter or a sign of mathematics: `π`, `∞`."""
     return language.tables["symbol"][match.text]
 
 
-def read_product(match: Match, language: Language) -> str:
+def read_product(match: Match, language: LanguageWords) -> str:
     """Read a size: `3x4 m`."""
     unit = language.units.get(match["unit"] or "")
     by = language.words["by"] if unit or language.tag in ("es", "it") else language.tables["sign"]["×"]
@@ -276,12 +271,7 @@ def read_product(match: Match, language: Language) -> str:
     return f" {by} ".join([*(number_words(language, size) for size in sizes), number_words(language, last, unit)])
 
 
-def read_by(match: Match, language: Language) -> str:
-    """Read the "x" between two sizes with units: `3 m x 4 m`."""
-    return language.words["by"]
-
-
-def read_formula_sign(match: Match, language: Language) -> str:
+def read_formula_sign(match: Match, language: LanguageWords) -> str:
     """Read a sign between numbers or variables: `2 × 3`, `x ≥ y`; in a relay or a size it has another word."""
     if match["sign_of_variable"]:
         return language.tables["sign"][match["sign_of_variable"]]
@@ -299,13 +289,13 @@ def read_formula_sign(match: Match, language: Language) -> str:
 # Units
 
 
-def read_unit_or_rooms(match: Match, language: Language) -> Reading:
+def read_unit_or_rooms(match: Match, language: LanguageWords) -> Reading:
     """Read an amount of a unit; the first of two with the same unit: `3 m - 5 m`; a unit per several: `5 g/100 g`."""
     number, unit = match["amount"], match["unit"]
     if match["dash"]:
         start = count(language, number, language.units[unit].gender)
         return f"{signed(match, language, start)} {language.words['to']}"
-    words = read_unit(match, language)
+    words = unit_words(match, language)
     if language.tag == "es" and unit.lower() == "hab." and int(re.sub(r"\D.*", "", number)) < _MAX_ROOMS:
         words = number_words(language, number, language.nouns["room"])
     if match["many"]:
@@ -320,7 +310,7 @@ def read_unit_or_rooms(match: Match, language: Language) -> Reading:
     return match.but_last_stop(words)
 
 
-def each(language: Language, unit: str) -> str:
+def each(language: LanguageWords, unit: str) -> str:
     """Return the words of "per" and a unit or noun."""
     if language.tag == "it" and unit in ("h", "min", "s"):
         return {"h": "all'ora", "min": "al minuto", "s": "al secondo"}[unit]
@@ -332,29 +322,24 @@ def each(language: Language, unit: str) -> str:
     return f"alla {unit}" if is_feminine(language, unit) else f"al {unit}"
 
 
-def read_out_of(match: Match, language: Language) -> str:
-    """Read the stroke between two amounts: `24h/24`."""
-    return language.words["out_of"]
-
-
-def read_word_rate(match: Match, language: Language) -> str:
+def read_word_rate(match: Match, language: LanguageWords) -> str:
     """Read a noun after a stroke, which is "per" behind something counted: `3 veces/día`."""
     is_rate = re.search(r"\d\s[a-zà-ÿ]+$", match.string[: match.start])
     return each(language, match["noun"]) if is_rate else match["noun"]
 
 
-def read_bare_unit(match: Match, language: Language) -> str:
+def read_bare_unit(match: Match, language: LanguageWords) -> str:
     """Read a unit without a number: `en km`."""
     noun = language.units[match["unit"]]
     return noun.many if match.word_before.lower() in language.sets["many_units"] else noun.one
 
 
-def read_pages(match: Match, language: Language) -> Spoken:
+def read_pages(match: Match, language: LanguageWords) -> Spoken:
     """Read a number of pages: `120 pp.`."""
     return match.but_last_stop(number_words(language, match["number"], language.nouns["page"]))
 
 
-def read_amperes(match: Match, language: Language) -> str:
+def read_amperes(match: Match, language: LanguageWords) -> str:
     """Read amperes, `10 A`, or the number and letter of a seat: `14A`."""
     number = match["amount"]
     if match.text[-2].isdigit() and _SEATS.search(match.string, 0, match.start):
@@ -362,7 +347,7 @@ def read_amperes(match: Match, language: Language) -> str:
     return number_words(language, number, language.nouns["ampere"])
 
 
-def read_inches(match: Match, language: Language) -> str | None:
+def read_inches(match: Match, language: LanguageWords) -> str | None:
     """Read inches: `27"`."""
     if match.text[-1] == '"' and match.string[: match.start].count('"') % 2:
         return None
@@ -370,7 +355,7 @@ def read_inches(match: Match, language: Language) -> str | None:
     return f"{count(language, match['amount'], noun.gender)} {noun.many}"
 
 
-def read_height(match: Match, language: Language) -> str:
+def read_height(match: Match, language: LanguageWords) -> str:
     """Read meters or money with the hundredths after them: 1m80, 12€50."""
     money, number = language.money.get(match["unit"]), int(match["whole"])
     noun = money.noun if money else language.units["m"]
@@ -382,7 +367,7 @@ def read_height(match: Match, language: Language) -> str:
 # Money
 
 
-def _coins(language: Language, number: str, money: Money) -> str:
+def _coins(language: LanguageWords, number: str, money: Money) -> str:
     """Return the words of an amount of money; of less than one whole in its hundredths."""
     number = number.replace("'", ",")
     if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d\d)?", number):
@@ -394,7 +379,7 @@ def _coins(language: Language, number: str, money: Money) -> str:
     return f"{language.cardinal(value, noun.gender)} {noun.one if value == 1 else noun.many}"
 
 
-def read_money(match: Match, language: Language) -> Spoken:
+def read_money(match: Match, language: LanguageWords) -> Spoken:
     """Read an amount of money, and what it is per: `3,50 €/kg`."""
     money = language.money[match["currency"] or match["currency_after"]]
     words = _coins(language, match["amount"] or match["amount_before"], money)
@@ -402,12 +387,12 @@ def read_money(match: Match, language: Language) -> Spoken:
     return match.but_last_stop(signed(match, language, join(words, rate)))
 
 
-def read_money_with_code(match: Match, language: Language) -> str:
+def read_money_with_code(match: Match, language: LanguageWords) -> str:
     """Read an amount with a sign and a code: `$5 USD`."""
     return _coins(language, match["amount"], language.money[match["currency"]])
 
 
-def read_prices(match: Match, language: Language) -> str:
+def read_prices(match: Match, language: LanguageWords) -> str:
     """Read a range of prices: `10-20 €`."""
     noun = language.money[match["currency"] or match["currency_after"]].noun
     start = count(language, match["first"], noun.gender)
@@ -415,7 +400,7 @@ def read_prices(match: Match, language: Language) -> str:
     return join(start, language.words["to"], number_words(language, match["last"], noun), rate)
 
 
-def read_scaled_money(match: Match, language: Language) -> str:
+def read_scaled_money(match: Match, language: LanguageWords) -> str:
     """Read thousands or millions of a currency: `3 millones de €`."""
     scale = language.scales[match["scale"] or match["scale_before"]]
     money = language.money[match["currency"] or match["currency_after"]].noun.many

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.written.language import Language
+from app.text.written.language import LanguageWords
 from app.text.written.numbers import roman
 from app.text.written.quantities import counted, full_year, join
 from app.text.written.romance_letters import spell
@@ -23,12 +23,12 @@ _DATED: Final = ("el", "al", "del", "le", "du", "au", "il", "dal", "em")
 # Dates
 
 
-def day_words(language: Language, day: int) -> str:
+def day_words(language: LanguageWords, day: int) -> str:
     """Return the words of the day of a month."""
     return language.words["first_day"] if day == 1 else language.cardinal(day)
 
 
-def _date_words(language: Language, day: int, month: int, year: int | None = None) -> str | None:
+def _date_words(language: LanguageWords, day: int, month: int, year: int | None = None) -> str | None:
     """Return the words of a date, or None if there is no such day."""
     if not (1 <= day <= 31 and 1 <= month <= 12):
         return None
@@ -37,18 +37,18 @@ def _date_words(language: Language, day: int, month: int, year: int | None = Non
     return dated if year is None else join(dated, link, language.cardinal(year))
 
 
-def read_date(match: Match, language: Language) -> str | None:
+def read_date(match: Match, language: LanguageWords) -> str | None:
     """Read a date in digits: `3/10/2024`, `2024-10-03`. With a dash after it, it begins a span."""
     words = _date_words(language, int(match["day"]), int(match["month"]), full_year(match["year"]))
     return f"{words} {language.words['to']}" if words and match["dash"] else words
 
 
-def read_iso_date(match: Match, language: Language) -> str | None:
+def read_iso_date(match: Match, language: LanguageWords) -> str | None:
     """Read a date that begins with the year: `2024-10-03`."""
     return _date_words(language, int(match["day"]), int(match["month"]), int(match["year"]))
 
 
-def read_abbreviated_date(match: Match, language: Language) -> Spoken | None:
+def read_abbreviated_date(match: Match, language: LanguageWords) -> Spoken | None:
     """Read a day and an abbreviated month: `3 oct. 2024`, `3-5 oct.`."""
     day, link = int(match["day"]), language.words["date_link"]
     if not 1 <= day <= 31:
@@ -60,7 +60,7 @@ def read_abbreviated_date(match: Match, language: Language) -> Spoken | None:
     return match.but_last_stop(words)
 
 
-def read_roman_month(match: Match, language: Language) -> str | None:
+def read_roman_month(match: Match, language: LanguageWords) -> str | None:
     """Read a date whose month is a Roman numeral: with a year, or after an article."""
     day, month, year = int(match["day"]), roman(match["month"]), match["year"]
     if month is None or not (year or match.word_before.lower() in _DATED):
@@ -68,25 +68,25 @@ def read_roman_month(match: Match, language: Language) -> str | None:
     return _date_words(language, day, month, full_year(year) if year else None)
 
 
-def read_month(match: Match, language: Language) -> str:
+def read_month(match: Match, language: LanguageWords) -> str:
     """Read an abbreviated month before a year: `oct. 2024`."""
     return language.capital_months[match["month"]]
 
 
-def read_month_pair(match: Match, language: Language) -> Spoken:
+def read_month_pair(match: Match, language: LanguageWords) -> Spoken:
     """Read two abbreviated months: `ene.-mar.`."""
     first, last = language.capital_months[match["first"]], language.capital_months[match["last"]]
     return match.but_last_stop(f"{first} {match['link'] or language.words['to']} {last}")
 
 
-def read_month_alone(match: Match, language: Language) -> Spoken | None:
+def read_month_alone(match: Match, language: LanguageWords) -> Spoken | None:
     """Read an abbreviated month that no number follows: `desde feb.`."""
     if match["month"].lower() in language.sets["months_that_are_words"]:
         return None
     return match.but_last_stop(language.capital_months[match["month"]])
 
 
-def read_month_of_year(match: Match, language: Language) -> str:
+def read_month_of_year(match: Match, language: LanguageWords) -> str:
     """Read a month and a year in digits, `03/2024`, which after the name of a law are its number."""
     year = language.cardinal(int(match["year"]))
     before = match.before[-20:]
@@ -95,26 +95,26 @@ def read_month_of_year(match: Match, language: Language) -> str:
     return join(language.months[int(match["month"]) - 1], language.words["date_link"], year)
 
 
-def read_date_pair(match: Match, language: Language) -> str | None:
+def read_date_pair(match: Match, language: LanguageWords) -> str | None:
     """Read two days of a year: `3/10 a 5/10`."""
     first = _date_words(language, int(match["first_day"]), int(match["first_month"]))
     last = _date_words(language, int(match["last_day"]), int(match["last_month"]))
     return f"{first}{match['link']}{last}" if first and last else None
 
 
-def read_day(match: Match, language: Language) -> str | None:
+def read_day(match: Match, language: LanguageWords) -> str | None:
     """Read the day before the name of a month: `1 de mayo`."""
     return day_words(language, int(match["day"])) if 1 <= int(match["day"]) <= 31 else None
 
 
-def _day_name(match: Match, language: Language, short: str) -> str:
+def _day_name(match: Match, language: LanguageWords, short: str) -> str:
     """Return the name of an abbreviated day of the week: in the plural after an article in the plural."""
     name = language.capital_days[short]
     many = match.word_before.lower() in ("los", "les", "nos", "nas", "aos", "às")
     return f"{name}s" if many and name[-1] in "aoi" else name
 
 
-def read_day_pair(match: Match, language: Language) -> Spoken:
+def read_day_pair(match: Match, language: LanguageWords) -> Spoken:
     """Read two abbreviated days of the week: `lun.-vie.`."""
     link = match["link"].strip()
     between = language.words["to"] if link in ("-", "–", "/") else link
@@ -122,7 +122,7 @@ def read_day_pair(match: Match, language: Language) -> Spoken:
     return match.but_last_stop(f"{first} {between} {last}")
 
 
-def read_weekday(match: Match, language: Language) -> str | None:
+def read_weekday(match: Match, language: LanguageWords) -> str | None:
     """Read an abbreviated day of the week: `el lun. 3`."""
     word = (match["day_after_article"] or "").lower()
     if word == "mer" or (word in ("mar", "dom", "sex", "ter", "seg") and not match.text.endswith(".")):
@@ -130,13 +130,13 @@ def read_weekday(match: Match, language: Language) -> str | None:
     return _day_name(match, language, match["day"] or match["day_after_article"])
 
 
-def read_fraction(match: Match, language: Language) -> Spoken | None:
+def read_fraction(match: Match, language: LanguageWords) -> Spoken | None:
     """Read a day and a month, `el 3/10`; a part of a whole, `7/10`; or a fraction, `3/4`."""
     words = _part_words(match, language)
     return None if words is None else (match.start_of("top"), match.end, words)
 
 
-def _part_words(match: Match, language: Language) -> str | None:
+def _part_words(match: Match, language: LanguageWords) -> str | None:
     top, bottom = match["top"], match["bottom"]
     amount, value = int(top), int(bottom)
     top_words, bottom_words = language.cardinal(amount), language.cardinal(value)
@@ -155,7 +155,7 @@ def _part_words(match: Match, language: Language) -> str | None:
     return join(top_words, language.words["out_of"] if language.tag in ("fr-fr", "it") else "", bottom_words)
 
 
-def read_years(match: Match, language: Language) -> str | None:
+def read_years(match: Match, language: LanguageWords) -> str | None:
     """Read a span of years, `1914-18`, which after the name of a law is its number."""
     first, last = int(match["first"]), int(match["last"])
     if NUMBERED.search(match.before[-20:]):
@@ -165,12 +165,7 @@ def read_years(match: Match, language: Language) -> str | None:
     return f"{language.cardinal(first)} {language.words['to']} {language.cardinal(last)}"
 
 
-def read_to(match: Match, language: Language) -> str:
-    """Read the dash between two times: `100 a. C.-50`."""
-    return language.words["to"]
-
-
-def hyphened(language: Language, first: int, last: int) -> str:
+def hyphened(language: LanguageWords, first: int, last: int) -> str:
     """Return the words of two numbers and the hyphen between them."""
     return f"{language.cardinal(first)} {language.tables['address']['-']} {language.cardinal(last)}"
 
@@ -178,12 +173,12 @@ def hyphened(language: Language, first: int, last: int) -> str:
 # Times
 
 
-def hour_words(language: Language, hours: int) -> str:
+def hour_words(language: LanguageWords, hours: int) -> str:
     """Return the words of a number of hours."""
     return "un'ora" if language.tag == "it" and hours == 1 else counted(language, hours, "h")
 
 
-def read_clock(match: Match, language: Language) -> str:
+def read_clock(match: Match, language: LanguageWords) -> str:
     """Read a time of the day, or a length of time: `14:30`, `3 h`, `2h15`. With a dash after it, it begins a span."""
     hours, minutes, half = int(match["hours"]), int(match["minutes"] or 0), match["half"]
     alone = not minutes and (match["minutes"] is None or re.search(r"\dh(?:s|rs)?\b|\sh", match.text) is not None)
@@ -198,23 +193,23 @@ def read_clock(match: Match, language: Language) -> str:
     return join(words, minute, half and spell(language, f"{half.upper()}M"), match["dash"] and language.words["to"])
 
 
-def read_clock_with_point(match: Match, language: Language) -> str:
+def read_clock_with_point(match: Match, language: LanguageWords) -> str:
     """Read a time after "at": `alle 14.30`."""
     hours, minutes = language.cardinal(int(match["hours"]), "f"), int(match["minutes"])
     return join(hours, language.words["minutes_link"], language.cardinal(minutes)) if minutes else hours
 
 
-def read_hour(match: Match, language: Language) -> str:
+def read_hour(match: Match, language: LanguageWords) -> str:
     """Read an hour after "at", which is feminine: `a las 21`."""
     return language.cardinal(int(match["hours"]), "f")
 
 
-def read_meridiem(match: Match, language: Language) -> str:
+def read_meridiem(match: Match, language: LanguageWords) -> str:
     """Read an hour before or after noon: `3pm`."""
     return f"{language.cardinal(int(match['hours']), 'f')} {spell(language, match['half'].upper() + 'M')}"
 
 
-def read_duration(match: Match, language: Language) -> str:
+def read_duration(match: Match, language: LanguageWords) -> str:
     """Read a length of time: `2h 15min 30s`."""
     link = "" if match["gap"] or match["seconds"] else language.words["duration_link"]
     seconds = counted(language, int(match["seconds"]), "s") if match["seconds"] else ""
@@ -222,14 +217,14 @@ def read_duration(match: Match, language: Language) -> str:
     return join(hours, link, minutes, seconds)
 
 
-def read_short_duration(match: Match, language: Language) -> str:
+def read_short_duration(match: Match, language: LanguageWords) -> str:
     """Read minutes and seconds: `2 min 30 s`."""
     seconds = int(match["seconds"])
-    said = counted(language, seconds, "s") if match["second_sign"] else language.cardinal(seconds)
-    return f"{counted(language, int(match['minutes']), 'min')} {said}"
+    rest = counted(language, seconds, "s") if match["second_sign"] else language.cardinal(seconds)
+    return f"{counted(language, int(match['minutes']), 'min')} {rest}"
 
 
-def read_elapsed(match: Match, language: Language) -> str:
+def read_elapsed(match: Match, language: LanguageWords) -> str:
     """Read a time with seconds, `1:30:15`, or of more than a day's hours: `45:30`."""
     if match["long_minutes"]:
         minutes, seconds = (language.cardinal(int(match[name])) for name in ("long_minutes", "rest"))
@@ -238,7 +233,7 @@ def read_elapsed(match: Match, language: Language) -> str:
     return f"{hour_words(language, int(match['hours']))} {minutes} {seconds}"
 
 
-def read_minutes(match: Match, language: Language) -> str | None:
+def read_minutes(match: Match, language: LanguageWords) -> str | None:
     """Read minutes and seconds with their signs: `5' 30"`."""
     if "'" in match.text and re.search(r"(?:^|\s)'", match.string[: match.start]):
         return None
@@ -249,7 +244,7 @@ def read_minutes(match: Match, language: Language) -> str | None:
 # Telephone numbers
 
 
-def read_phone(match: Match, language: Language) -> str:
+def read_phone(match: Match, language: LanguageWords) -> str:
     """Read a telephone number without signs: in groups in Spanish and French, else digit by digit."""
     digits = re.sub(r"\D", "", match.text)
     if language.tag in ("it", "pt-br"):
@@ -259,7 +254,7 @@ def read_phone(match: Match, language: Language) -> str:
     return join(*(language.digits(item) if item[0] == "0" else language.cardinal(int(item)) for item in groups))
 
 
-def dial_words(language: Language, text: str) -> str:
+def dial_words(language: LanguageWords, text: str) -> str:
     """Return the words of a telephone number: short groups as numbers in Spanish and French, else digit by digit."""
     words = [language.tables["address"]["+"]] if text.startswith("+") else []
     grouped = language.tag in ("es", "fr-fr")
@@ -269,6 +264,6 @@ def dial_words(language: Language, text: str) -> str:
     return " ".join(words)
 
 
-def read_dial(match: Match, language: Language) -> str:
+def read_dial(match: Match, language: LanguageWords) -> str:
     """Read a telephone number with its code: `+34 912 345 678`."""
     return dial_words(language, match.text)

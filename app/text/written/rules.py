@@ -1,17 +1,19 @@
 """Finder of written forms: numbers, dates, times, money, units, ordinals, Roman numerals and abbreviations.
 
 A language has a list of rules in order. One regular expression joins the patterns of the list, so that a text is read
-in one pass: at each place the first rule that matches reads the form.
+in one pass: at each place the first rule that matches reads the form. The lists are the tables `german_rules.tsv` and
+`romance_rules.tsv`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from app.text.written.language import Language
+from app.text.written.language import LanguageWords
 
 _GROUP: Final = re.compile(r"\(\?(P<|P=|\()(\w+)")
 _NEARBY: Final = 40
@@ -70,7 +72,7 @@ class Match:
         return self.start, self.end - (self.text.endswith(".") and self.is_last), words
 
 
-Read = Callable[[Match, Language], Reading]
+Read = Callable[[Match, LanguageWords], Reading]
 """Function that returns the words of a form."""
 
 
@@ -78,15 +80,12 @@ Read = Callable[[Match, Language], Reading]
 class Rule:
     """A kind of written form: its name, the pattern that finds it, and the function that reads it.
 
-    Names in braces in the pattern stand for parts of the language: "{units}". A group of the pattern is named for what
-    it holds; two rules may have groups of the same name. `tags` are the languages of the rule; none means all languages
-    of its list.
+    A group of the pattern is named for what it holds; two rules may have groups of the same name.
     """
 
     name: str
     pattern: str
     read: Read
-    tags: tuple[str, ...] = ()
 
 
 class WrittenForms:
@@ -95,11 +94,10 @@ class WrittenForms:
     `start` is an expression of the places where a form may begin.
     """
 
-    def __init__(self, language: Language, rules: Iterable[Rule], parts: dict[str, str], start: str = "") -> None:
+    def __init__(self, language: LanguageWords, rules: Sequence[Rule], start: str = "") -> None:
         self._language = language
-        kept = [rule for rule in rules if not rule.tags or language.tag in rule.tags]
-        self._readers = {rule.name: rule.read for rule in kept}
-        joined = "|".join(f"(?P<{rule.name}>{_own_groups(rule, language, parts)})" for rule in kept)
+        self._readers = {rule.name: rule.read for rule in rules}
+        joined = "|".join(f"(?P<{rule.name}>{_own_groups(rule)})" for rule in rules)
         self._finder = re.compile(f"{start}(?:{joined})")
 
     def find(self, text: str) -> Iterator[Spoken]:
@@ -111,6 +109,32 @@ class WrittenForms:
                 yield reading if isinstance(reading, tuple) else (match.start(), match.end(), reading)
 
 
-def _own_groups(rule: Rule, language: Language, parts: dict[str, str]) -> str:
+def _own_groups(rule: Rule) -> str:
     """Return the pattern of a rule whose groups begin with its name, so that they are unique in a joined expression."""
-    return _GROUP.sub(rf"(?\g<1>{rule.name}__\g<2>", language.expand(rule.pattern, parts))
+    return _GROUP.sub(rf"(?\g<1>{rule.name}__\g<2>", rule.pattern)
+
+
+def load_rules(language: LanguageWords, readers: Mapping[str, Read]) -> list[Rule]:
+    """Return the rules of a language, in order, from the table beside this module.
+
+    Columns of the table are the name of the rule, its reader, the languages that have it, or "-" for all of the table,
+    and the pattern, which goes on in rows without a name. The reader is a name of `readers`, or of a word that is said
+    for the form. Names in braces in the pattern stand for parts of the language: "{units}".
+    """
+    table = "german" if language.tag == "de" else "romance"
+    lines = Path(__file__).with_name(f"{table}_rules.tsv").read_text(encoding="utf-8").splitlines()
+    rows: list[list[str]] = []
+    for name, reader, tags, pattern in (line.split("\t") for line in lines if not line.startswith("# ")):
+        if name:
+            rows.append([name, reader, tags, pattern])
+        else:
+            rows[-1][-1] += pattern
+    return [
+        Rule(name, language.expand(pattern), readers.get(reader) or _read_word(language.words[reader]))
+        for name, reader, tags, pattern in rows
+        if tags == "-" or language.tag in tags.split(",")
+    ]
+
+
+def _read_word(word: str) -> Read:
+    return lambda match, language: word
