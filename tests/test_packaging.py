@@ -41,7 +41,7 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
 def test_wheel_carries_the_code_and_the_house_model(wheel):
     names = set(wheel.namelist())
     for package in ("app", "models"):
-        sources = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
+        sources = {str(path.relative_to(ROOT)) for end in ("py", "tsv") for path in (ROOT / package).rglob(f"*.{end}")}
         assert sources <= names
     for folder in ("models/house", "models/ear", "models/phrasebook", "models/native/src", "app/server/static"):
         files = {f"{folder}/{path.name}" for path in (ROOT / folder).iterdir() if path.is_file()}

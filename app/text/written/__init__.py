@@ -1,1 +1,1 @@
-"""Written forms of Spanish, French, Italian and Brazilian Portuguese, and how they are read."""
+"""Written forms of German, Spanish, French, Italian and Brazilian Portuguese, and how they are read."""

@@ -7,9 +7,8 @@ from functools import cache
 from typing import Final
 
 from app.text.word_sets import word_set
-from app.text.written.german_words import ordinal_continues
-from app.text.written.romance_tables import ROMANCE
-from app.text.written.tables import WORDS
+from app.text.written.german_ordinals import ordinal_continues
+from app.text.written.language import FILES, either, get_language
 
 LAST_TOO: Final = word_set(
     "etc. ecc. a.C. d.C. a.m. p.m. S.A. S.p.A. EE.UU. Ltda. Cia. usw. usf. o.Ä. u.Ä. v.Chr. n.Chr. MwSt. Hbf. Jh."
@@ -31,11 +30,10 @@ LAST_TOO: Final = word_set(
 
 @cache
 def pattern(tag: str) -> re.Pattern[str]:
-    """Return the expression of a language's abbreviations, a tag of `tables.WORDS`."""
-    words = WORDS[tag]
-    stopped = [unit for unit in words.units if "." in unit]
-    forms = sorted((*words.abbreviations, *stopped), key=len, reverse=True)
-    return re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, forms))})(?!\w)")
+    """Return the expression of a language's abbreviations, a tag of `language.FILES`."""
+    language = get_language(tag)
+    stopped = [unit for unit in language.units if "." in unit]
+    return re.compile(rf"(?<![\w.])(?:{either((*language.abbreviations, *stopped))})(?!\w)")
 
 
 _INITIALS: Final = re.compile(r"(?<![\w.])[A-ZÀ-Ý]\.-[A-ZÀ-Ý]\.$")
@@ -47,12 +45,11 @@ _TITLED: Final = re.compile(r"(?:\.(?:[a-zª]{1,4})?|\b(?:de|da|do|di|del|par|po
 @cache
 def _numbered(tag: str) -> re.Pattern[str] | None:
     """Return the expression of the abbreviations that are read before a number: those of pages, months and days."""
-    more = ROMANCE.get(tag)
-    if more is None:
+    if tag == "de":
         return None
-    forms = {form.rstrip(".") for form in (*more.numbered, *more.days, *more.months)}
-    names = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
-    return re.compile(rf"(?<![\w.])(?:{names})\.$", re.IGNORECASE)
+    tables = get_language(tag).tables
+    forms = {form.rstrip(".") for name in ("before_number", "day", "month") for form in tables[name]}
+    return re.compile(rf"(?<![\w.])(?:{either(forms)})\.$", re.IGNORECASE)
 
 
 # "petit déj. en sus": a short word before small letters is more often cut short than the last of a sentence.
@@ -63,7 +60,7 @@ _BEFORE_DATE: Final = re.compile(r"(?:\d\s(?:de\s)?|\b(?:el|los|le|ce|il|lo|na|n
 
 @cache
 def _tag(language: str) -> str | None:
-    return next((tag for tag in WORDS if tag.partition("-")[0] == language), None)
+    return next((tag for tag in FILES if tag.partition("-")[0] == language), None)
 
 
 def continues_sentence(language: str, before: str, after: str) -> bool:
@@ -88,9 +85,9 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
             ends = match.group() in LAST_TOO and following[0].isupper()
             return not ends or pattern(tag).match(following) is not None
     numbered = _numbered(tag)
-    if numbered is not None and (found := numbered.search(stem)):
+    if numbered is not None and (short := numbered.search(stem)):
         # "5 de feb. a las 9": a day and its month, or "el lun. por la tarde".
-        dated = _BEFORE_DATE.search(stem[: found.start()]) is not None and following[0].islower()
+        dated = _BEFORE_DATE.search(stem[: short.start()]) is not None and following[0].islower()
         if dated or _NUMBER.match(following):
             return True
     if numbered is not None and _SHORT.search(stem) and following[0].islower():

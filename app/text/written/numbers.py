@@ -4,72 +4,62 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
-from num2words import num2words
-
-from app.text.written.tables import WORDS
-from app.text.written.words import Gender
+Gender = Literal["m", "f"]
 
 _ROMAN: Final = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,3})")
 _ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-# Letters after the digits of an ordinal.
-_ENDINGS: Final = {
-    "es": ("º", "ª", "er", "o", "a", "ro", "ra", "do", "da", "to", "ta", "mo", "ma", "vo", "va", "no", "na"),
-    "fr-fr": ("er", "ers", "re", "ère", "nd", "nde", "e", "ème", "es", "èmes"),
-    "it": ("º", "ª", "°"),
-    "pt-br": ("º", "ª", "o", "a"),
-    "de": ("te", "ter", "tes", "ten"),
-}
 
 
 class Numbers:
-    """Words of the numbers of one language. Methods are safe on any thread."""
+    """Words of the numbers of one language. Methods are safe on any thread.
 
-    def __init__(self, tag: str) -> None:
-        self._tag = tag
-        self._language = WORDS[tag].number
-        self.endings = _ENDINGS[tag]
-        self._said = lru_cache(maxsize=4096)(self._cardinal)
+    `name` is the language's name in num2words. `parts` names halves, thirds and so on, in the singular and plural.
+    """
+
+    def __init__(self, tag: str, name: str, parts: dict[int, tuple[str, str]]) -> None:
+        self._tag, self._language, self._named_parts = tag, name, parts
+        self._cached = lru_cache(maxsize=4096)(self._cardinal)
 
     def cardinal(self, value: int, gender: Gender | None = None) -> str:
         """Return the words of a whole number. `gender` is that of the noun that follows; None: there is none."""
-        return self._said(value, gender)
+        return self._cached(value, gender)
 
     def _cardinal(self, value: int, gender: Gender | None) -> str:
-        said: str = str(num2words(value, lang=self._language)).replace(",", "")
+        words = _number_words(value, self._language).replace(",", "")
         if self._tag == "fr-fr":
-            return f"{said}e" if gender == "f" and re.search(r"\bun$", said) else said
+            return f"{words}e" if gender == "f" and re.search(r"\bun$", words) else words
         if self._tag == "it":
             return (
-                {"f": "una", "m": "un", None: said}[gender]
+                {"f": "una", "m": "un", None: words}[gender]
                 if value == 1
-                else re.sub(r"(?<=\w)tre$", "tré", said.replace("dicotto", "diciotto"))
+                else re.sub(r"(?<=\w)tre$", "tré", words.replace("dicotto", "diciotto"))
             )
         if self._tag == "es":
-            return self._spanish(said, gender)
+            return self._spanish(words, gender)
         if self._tag == "de":
             if value == 1:
-                return {"f": "eine", "m": "ein", None: said}[gender]
-            return re.sub(r"(?<=hundert|tausend)eins$", "ein", said) if gender else said
+                return {"f": "eine", "m": "ein", None: words}[gender]
+            return re.sub(r"(?<=hundert|tausend)eins$", "ein", words) if gender else words
         if gender == "f":
-            said = re.sub(r"\be um mil\b", "e uma mil", said)
-            said = re.sub(r"\bum$", "uma", re.sub(r"\bdois(?=$| mil\b)", "duas", said))
-            said = re.sub(r"(du|tre)zentos|quinhentos|(\w+)centos", lambda m: f"{m[0][:-2]}as", said)
-        return said
+            words = re.sub(r"\be um mil\b", "e uma mil", words)
+            words = re.sub(r"\bum$", "uma", re.sub(r"\bdois(?=$| mil\b)", "duas", words))
+            words = re.sub(r"(du|tre)zentos|quinhentos|(\w+)centos", lambda m: f"{m[0][:-2]}as", words)
+        return words
 
     @staticmethod
-    def _spanish(said: str, gender: Gender | None) -> str:
-        said = re.sub(r"\by uno mil\b", "y un mil", said.replace("veintiuno mil", "veintiún mil"))
+    def _spanish(words: str, gender: Gender | None) -> str:
+        words = re.sub(r"\by uno mil\b", "y un mil", words.replace("veintiuno mil", "veintiún mil"))
         if gender == "f":
-            return re.sub(r"uno$", "una", re.sub(r"(c|qu)(in)?ientos", r"\1\2ientas", said))
+            return re.sub(r"uno$", "una", re.sub(r"(c|qu)(in)?ientos", r"\1\2ientas", words))
         if gender == "m":
-            return re.sub(r"\buno$", "un", re.sub(r"veintiuno$", "veintiún", said))
-        return said
+            return re.sub(r"\buno$", "un", re.sub(r"veintiuno$", "veintiún", words))
+        return words
 
     def year(self, value: int) -> str:
         """Return the words of a year."""
-        return str(num2words(value, lang=self._language, to="year"))
+        return _number_words(value, self._language, "year")
 
     def digits(self, text: str) -> str:
         """Return the words of each digit of `text`."""
@@ -84,18 +74,18 @@ class Numbers:
 
     def ordinal(self, value: int, gender: Gender = "m", *, short: bool = False) -> str:
         """Return the ordinal of a number from one on. `short` is the Spanish form before a noun: primer, tercer."""
-        said: str = str(num2words(value, lang=self._language, to="ordinal"))
+        words = _number_words(value, self._language, "ordinal")
         if self._tag == "fr-fr":
-            return "première" if value == 1 and gender == "f" else said
+            return "première" if value == 1 and gender == "f" else words
         if self._tag == "es":
-            said = said.replace("quadra", "cuadra")
+            words = words.replace("quadra", "cuadra")
         if short and self._tag == "es":
-            return re.sub(r"(primer|tercer)o$", r"\1", said)
-        return re.sub(r"o\b", "a", said) if gender == "f" else said
+            return re.sub(r"(primer|tercer)o$", r"\1", words)
+        return re.sub(r"o\b", "a", words) if gender == "f" else words
 
     def part(self, top: int, bottom: int) -> str:
         """Return the words of a fraction: three quarters. `bottom` is from 2 on."""
-        one, many = WORDS[self._tag].parts.get(bottom) or self._parts(bottom)
+        one, many = self._named_parts.get(bottom) or self._parts(bottom)
         return f"{self.cardinal(top, 'm')} {one if top == 1 else many}"
 
     def _parts(self, bottom: int) -> tuple[str, str]:
@@ -109,12 +99,11 @@ class Numbers:
         name = self.ordinal(bottom)
         return name, f"{name[:-1]}i" if self._tag == "it" else f"{name}s"
 
-    def ends_so(self, ending: str, value: int) -> bool:
-        """Return whether `ending` is written after the digits of an ordinal, and this one is."""
-        if ending == "er":
-            return value == 1 or self._tag == "es"
-        # "5 a" and "5o" mean other things unless the letters belong to the number.
-        return ending not in ("o", "a") or value < 100
+
+def _number_words(value: int, language: str, form: str = "cardinal") -> str:
+    from num2words import num2words
+
+    return str(num2words(value, lang=language, to=form))
 
 
 def roman(text: str) -> int | None:

@@ -5,58 +5,27 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.word_sets import word_set
-from app.text.written.forms import Found, either
-from app.text.written.romance_times import NUMBERED, TimeForms
-from app.text.written.words import Gender, Money, Noun
+from app.text.written.language import LanguageWords, Money, Noun, either
+from app.text.written.quantities import (
+    FRACTIONS,
+    MAX_DIGITS,
+    count,
+    counted,
+    join,
+    number_words,
+    range_words,
+    read_sign,
+    signed,
+    sum_words,
+    unit_words,
+)
+from app.text.written.romance_letters import LOWERED, is_feminine, letter_name, spell
+from app.text.written.romance_times import NUMBERED, dial_words, hyphened
+from app.text.written.rules import Match, Reading, Spoken
 
 _SUPERSCRIPTS: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
-_VULGAR: Final = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅛": (1, 8)}
-# Endings of nouns of feminine gender; French ones need a list.
-_FEMININE: Final = {
-    "es": re.compile(
-        r"(?:a|ión|dad|tud|umbre|ez|^(?:noche|parte|serie|vez|mano|calle|clase|foto|moto|radio|flor|luz|cruz"
-        r"|voz|red|pared"
-        r"|ley|mujer|llave|nube|torre|fuente|base|frase|fase|imagen|sede|tarde|nave|clave|madre|leche|sal|piel|señal"
-        r"|cárcel|sangre|muerte|gente|corte|tesis|crisis|dosis|orden))$"
-    ),
-    "pt-br": re.compile(
-        r"(?:a|ã|ção|são|dade|tude|gem|^(?:noite|parte|série|vez|mão|foto|moto|flor|luz|cruz|voz|rede|parede"
-        r"|lei|mulher|colher|cor"
-        r"|chave|nuvem|torre|fonte|base|frase|fase|ordem|sede|tarde|nave|mãe|tribo|ponte|morte|gente|dose|tese|crise))$"
-    ),
-    "it": re.compile(
-        r"(?:a|zione|sione|gione|tà|tù|trice|udine|^(?:parte|notte|serie|classe|mano|fase|sede|edizione|foto"
-        r"|moto|auto|radio"
-        r"|chiave|nave|neve|rete|legge|parete|torre|luce|voce|croce|pelle|carne|morte|fonte|gente|base|frase|tesi|crisi"
-        r"|madre|moglie|specie|superficie|vite|siepe|valle|mente|canzone|ragione|dose))$"
-    ),
-    "fr-fr": re.compile(
-        r"(?:[st]ion|[^u]ité|ée|ure|ette|esse|ine|ise|euse|trice|ude|ade|ère|onne|ance|ence|ille|elle|aison"
-        r"|sson|ie|gne|ère"
-        r"|oire|[nrtv]ue|que|nte|rte|tte|aine|^(?:heure|nuit|place|page|chambre|table|part|fois|fin|tranche|goutte"
-        r"|pomme|boîte"
-        r"|guerre|partie|rue|vie|main|photo|moto|auto|radio|vidéo|pizza|école|salle|ville|île|étoile|lettre|fenêtre"
-        r"|chaise|vache|image|plage|femme|sœur|mère|chose|rose|cause|robe|jambe|loi|clé|maison|chanson|leçon"
-        r"|façon|fleur"
-        r"|couleur|voix|croix|mer|eau|dent|pièce|dose|tasse|classe|course|réponse|année|journée|semaine|seconde"
-        r"|marche|tâche|fiche|couche|bouche|branche|douche|langue|vague|peur|erreur|gare|note|côte|pâte|faute|route))$"
-    ),
-}
-_MASCULINE: Final = re.compile(
-    r"^(?:día|dia|mapa|problema|programa|sistema|tema|clima|idioma|grama|quilograma|planeta|cometa|sofá"
-    r"|dálmata|atleta|poeta|drama|poema|diploma|síntoma|telegrama|idiota|turista|artista|siècle|tour|musée"
-    r"|lycée|jour|litre"
-    r"|magazine|verre|kilomètre|mètre|poète|papa|cinema|cinéma|domaine|moine|incendie|génie|gigue|cirque"
-    r"|chèque|masque|risque|kiosque|disque|moustique"
-    r"|élastique|territoire|laboratoire|bagne|signe|peigne|lustre|patrimoine|capitaine|silence|exercice"
-    r"|service|cosmonaute"
-    r"|mercure|murmure|futur|fromage)$"
-)
 _PLURAL: Final = re.compile(r"(?<!\bme)(?<=[aeo])s$|(?<=mes|.er)es$")
-_MAX_NUMERAL: Final = 20  # the last ordinal that is said for a Roman numeral before a noun
 _NOUN: Final = re.compile(r"\s(mil\s)?([a-zà-ÿ]{3,20})(?![\w'])")
-_MAX_DIGITS: Final = 15  # digits that are read as one number
 _CALLED: Final = re.compile(
     r"\b(?:tel|teléfono|telefono|telefone|tfno|tél|téléphone|fax|cell?|cell?ular\w*|m[óo]v|móvil|llam\w* al?"
     r"|whatsapp|fone|ligue|chiam\w*|appel\w*)[.:]*\s$",
@@ -70,328 +39,375 @@ _SEATS: Final = re.compile(
 )
 """Nouns whose number may have a letter: seat 14A."""
 _SIZED: Final = re.compile(r"\b(?:fotos?|lona|tela|placa|quadro|papel|ripa)\s$")
-_MIN_ANGLE: Final = 30
 _RELAY: Final = re.compile(r"(?:50|100|200|400)\s?m(?!\w)")
-NO_NOUNS: Final = word_set(
-    "más mais menos tras após plus moins più meno por par per para pour con com avec sin sem sans como comme come que "
-    "del della dei delle degli des sur sobre sopra entre tra fra fois además está está estão son são sont será fue foi "
-    "ogni cada chaque seul hasta desde depuis depois dopo après puis poi mais sino segundo según contra dans "
-    "nella nel hay quando "
-    "cuando donde onde según ante até sus seus tras pues antes los las dos das nos era para tous tout les "
-    "sans chez dont"
-)
+_MAX_ROOMS: Final = 20  # "3 hab." are rooms, "300 hab." inhabitants
 
 
-class QuantityForms(TimeForms):
-    """Numbers and money. Methods are safe on any thread."""
+# Numbers
 
-    def _read(self, number: str, noun: Noun | None = None) -> str | None:
-        said = super()._read(number.replace("'", ","), noun)
-        return re.sub(r"(cent|vingt)s (?=mille\b)", r"\1 ", said) if said and self._french else said
 
-    def _feminine(self, noun: str) -> bool:
-        stems = [noun]
-        if self._tag != "it":
-            stems += [noun.removesuffix("s"), noun.removesuffix("es"), re.sub("ces$", "z", noun)]
-            stems += [re.sub("ções$", "ção", noun), re.sub("ns$", "m", noun)] if self._portuguese else []
-        ends = _FEMININE[self._tag]
-        return not any(map(_MASCULINE.search, stems)) and any(map(ends.search, stems))
+def read_number_of_noun(match: Match, language: LanguageWords) -> Reading:
+    """Read a number by the gender of the noun after it: `21 personas`."""
+    number = match["number"]
+    plain = number.replace(".", "") if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", number) else number
+    words = number_words(language, number)
+    following = _NOUN.match(match.string, match.end)
+    if following is None or number[0] == "0" or not plain.isdecimal() or len(plain) > MAX_DIGITS:
+        return words
+    value, noun = int(plain), following[2]
+    if noun in language.sets["no_nouns"]:
+        return words
+    if language.tag == "it":
+        one = _italian_one(language, noun)
+        if value != 1:
+            return words
+        return (match.start, following.end(), f"un'{noun}") if one == "un'" else one
+    thousands = language.gendered and (following[1] is not None or noun == "mil")
+    if noun == "mil" or (language.gendered and not thousands and (value == 1) == noun.endswith("s")):
+        return language.cardinal(value, "m") if thousands else words
+    return language.cardinal(value, "f" if is_feminine(language, noun) else "m")
 
-    def _range(self, match: re.Match[str]) -> str | None:
-        """Read a range. The number of a law or an article with a hyphen is none: article 14-1, law 2015-29."""
-        first, last = match["r1"], match["r2"]
-        before = match.string[max(0, match.start() - 20) : match.start()]
-        if first.isdecimal() and last.isdecimal() and int(first) > int(last) and NUMBERED.search(before):
-            return self._hyphened(int(first), int(last))
-        if _CALLED.search(before) and match["ru"] is None:
-            return self._dial(match)
-        said = super()._range(match)
-        if said is None and match["ru"] is None and re.fullmatch(r"[1-9]\d{1,2}[-–][1-9]\d{1,2}", match.group()):
-            # A score of basketball: the numbers are near each other.
-            return f"{self._read(first)} {self._words.to} {self._read(last)}" if int(first) < 2 * int(last) else None
-        if said and match["re"] == "h" and match["ru"] == "km" and self._french:
-            return f"{said} à l'heure"
-        unit = self._words.units.get(match["re"] or "")
-        if said and unit is not None and match["ru"] not in self._words.money:
-            return f"{said} {self._words.per} {unit.one}"
-        return f"{said} {self._each(match['re'])}" if said and match["re"] else said
 
-    def _percent(self, match: re.Match[str]) -> str:
-        if match["pr"] is None:
-            return super()._percent(match)
-        minus = f"{self._words.minus} " if match["pm"] else ""
-        return f"{minus}{self._read(match['pn'])} {self._words.to}"
+def _italian_one(language: LanguageWords, noun: str) -> str:
+    """Return the Italian "one" before a noun."""
+    if noun[-1] == "i":
+        return "uno"
+    if is_feminine(language, noun):
+        return "un'" if noun[0] in "aeiou" else "una"
+    return "uno" if re.match(r"s[^aeiouàèìòù]|z|gn|ps|x|y", noun) else "un"
 
-    def _ordinal(self, match: re.Match[str]) -> str | Found | None:
-        """Read an ordinal. "of 60º", that no noun follows, is an angle in Spanish and Portuguese."""
-        alone = (
-            match["e"] == "º"
-            and match.group().find(".") < 0
-            and not re.match(r"\s?[^\W\d]", match.string[match.end() :])
-        )
-        before = match.string[: match.start()].split()[-1:]
-        alone = alone and (not before or before[0].lower() in ("de", "a", "en", "em", "hasta", "até", "por"))
-        if self._gendered and alone and int(match["o"]) >= _MIN_ANGLE:
-            return self._read(match["o"], self._words.units["º"])
-        return super()._ordinal(match)
 
-    def _ratio(self, match: re.Match[str]) -> str:
-        return f"{self._read(match['ra'])} {self._words.to} {self._read(match['rb'].replace(' ', '.'))}"
+def read_spaced_number(match: Match, language: LanguageWords) -> str:
+    """Read a number whose thousands spaces separate, by the gender of the noun after it: `12 000 personas`."""
+    feminine = language.gendered and is_feminine(language, match["noun"])
+    return language.cardinal(int(match["number"].replace(" ", "")), "f" if feminine else "m")
 
-    def _versus(self, match: re.Match[str]) -> str:
-        drive = match["va"] + match["vb"] == "44" or _SIZED.search(match.string, 0, match.start())
-        drive = drive and " " not in match.group()
-        return f"{self._read(match['va'])} {self._more.by if drive else self._words.to} {self._read(match['vb'])}"
 
-    def _power(self, match: re.Match[str]) -> Found:
-        base, exponent = match["pw"], match["px"].translate(_SUPERSCRIPTS).lstrip("^").replace("−", "-")
-        more = self._more
-        power = {"2": more.squared, "3": more.cubed}.get(exponent)
-        if power is None:
-            value = exponent.lstrip("-")
-            said = self._numbers.cardinal(int(value)) if value.isdecimal() else value
-            power = " ".join(filter(None, (more.power, self._words.minus if exponent != value else "", said)))
-        if base == ")":
-            return match.start("px"), match.end(), power
-        base = base.removeprefix(match["pk"] or "")
-        greek = [more.signs.get(letter) for letter in base]
-        if base[0].isdecimal():
-            read = self._read(base)
-        elif any(greek):
-            read = " ".join(name or letter for name, letter in zip(greek, base, strict=True))
-        else:
-            read = self._letters.spell(base)
-        if match["pk"]:
-            read = f"{self._numbers.cardinal(int(match['pk']))} {read}"
-        return match.start(), match.end(), f"{read} {power}"
+def read_range_or_number(match: Match, language: LanguageWords) -> str | None:
+    """Read a range. The number of a law or an article with a hyphen is none: article 14-1, law 2015-29."""
+    first, last, unit, rate = match["first"], match["last"], match["unit"], match["per"]
+    before, french = match.before[-20:], language.tag == "fr-fr"
+    if first.isdecimal() and last.isdecimal() and int(first) > int(last) and NUMBERED.search(before):
+        return hyphened(language, int(first), int(last))
+    if _CALLED.search(before) and unit is None:
+        return dial_words(language, match.text)
+    words = range_words(match, language)
+    if words is None:
+        # A score of basketball: the numbers are near each other.
+        score = unit is None and re.fullmatch(r"[1-9]\d{1,2}[-–][1-9]\d{1,2}", match.text)
+        to = f" {language.words['to']} "
+        near = score and int(first) < 2 * int(last)
+        return f"{number_words(language, first)}{to}{number_words(language, last)}" if near else None
+    if rate == "h" and unit == "km" and french:
+        return f"{words} à l'heure"
+    if rate in language.units and unit not in language.money:
+        return f"{words} {language.words['per']} {language.units[rate].one}"
+    return f"{words} {each(language, rate)}" if rate else words
 
-    def _coefficient(self, match: re.Match[str]) -> str:
-        return self._numbers.cardinal(int(match["cf"]))
 
-    def _amperes(self, match: re.Match[str]) -> str:
-        if match.group()[-2].isdigit() and _SEATS.search(match.string, 0, match.start()):
-            return f"{self._read(match['am'])} {self._more.single.get('a', 'a')}"
-        one, many = ("ampère", "ampères") if self._french else ("ampere", "ampere" if self._tag == "it" else "amperes")
-        return f"{self._read(match['am'], Noun(one, many) if self._tag != 'es' else Noun('amperio', 'amperios'))}"
+def read_percent(match: Match, language: LanguageWords) -> str:
+    """Read a percentage, `5 %`. With a dash after it, it begins a range."""
+    after = language.words["to" if match["dash"] else "percent"]
+    return signed(match, language, f"{number_words(language, match['amount'])} {after}")
 
-    def _root(self, match: re.Match[str]) -> str:
-        return self._more.root
 
-    def _greek(self, match: re.Match[str]) -> str:
-        return self._more.signs[match["gr"]]
+def read_per_thousand(match: Match, language: LanguageWords) -> str:
+    """Read thousandths: `5 ‰`."""
+    return f"{number_words(language, match['amount'])} {language.words['per_thousand']}"
 
-    def _minus(self, match: re.Match[str]) -> str:
-        return self._words.minus
 
-    def _less(self, match: re.Match[str]) -> str:
-        return self._words.minus
+def read_ratio(match: Match, language: LanguageWords) -> str:
+    """Read two numbers with a colon between: `16:9`."""
+    first, last = number_words(language, match["first"]), number_words(language, match["last"].replace(" ", "."))
+    return f"{first} {language.words['to']} {last}"
 
-    def _divided(self, match: re.Match[str]) -> str:
-        return self._words.signs["÷"]
 
-    def _mixed(self, match: re.Match[str]) -> Found | None:
-        """Read a half before a noun, and whole numbers with a fraction, by the gender of the noun."""
-        top, bottom = _VULGAR[match["mf"]] if match["mf"] else (int(match["mt"]), int(match["mb"]))
-        unit = self._words.units.get(match["mu2"] or "")
-        if unit is not None:
-            return self._mixed_unit(match, unit, top, bottom)
-        whole, noun = match["mw"], match["mx"] or ""
-        if whole == "1":
-            italian = re.sub("(?<!mes)e$", "a", re.sub("i$", "o", noun.replace("mesi", "mese")))
-            noun = italian if self._tag == "it" else _PLURAL.sub("", noun)
-        if top == bottom and not whole:
-            said = f"{self._numbers.cardinal(top)} {self._more.out_of} {self._numbers.cardinal(bottom)}"
-            return match.start(), match.end() - (len(noun) + 1 if noun else 0), said
-        counts = bool(noun) and noun not in NO_NOUNS
-        plural = self._tag == "it" and whole not in (None, "1")
-        feminine = counts and (noun[-1] == "e" if plural else self._feminine(noun))
-        if not whole:
-            if (top, bottom) == (1, 2) and counts:
-                return match.start(), match.end() - len(noun) - 1, self._more.halves[feminine]
-            return match.start(), match.end() - (len(noun) + 1 if noun else 0), self._numbers.part(top, bottom)
-        link = self._words.minutes or ("et" if self._french else "y")
-        tail = self._more.and_half[feminine] if (top, bottom) == (1, 2) else f"{link} {self._numbers.part(top, bottom)}"
-        count = self._numbers.cardinal(int(whole), "f" if feminine else "m" if counts else None)
-        if counts:
-            count = self._italian_one(noun) if self._tag == "it" and whole == "1" else count
-            return match.start(), match.end(), f"{count} {noun} {tail}".replace("' ", "'")
-        return match.start(), match.end() - (len(noun) + 1 if noun else 0), f"{count} {tail}"
+def read_versus(match: Match, language: LanguageWords) -> str:
+    """Read a score, or a size, with an "x" between: `2 x 1`, `4x4`."""
+    drive = match["first"] + match["last"] == "44" or _SIZED.search(match.string, 0, match.start)
+    between = language.words["by" if drive and " " not in match.text else "to"]
+    return f"{number_words(language, match['first'])} {between} {number_words(language, match['last'])}"
 
-    def _and_half(self, match: re.Match[str]) -> str:
-        """Read a half after what was counted: two hours and a half."""
-        before = match.string[: match.start()].split()[-1:]
-        noun = before[0] if before else ""
-        feminine = noun.endswith("e") and noun != "mese" if self._tag == "it" else self._feminine(noun)
-        return self._more.and_half[feminine]
 
-    def _mixed_unit(self, match: re.Match[str], unit: Noun, top: int, bottom: int) -> Found:
-        half, feminine, last = (top, bottom) == (1, 2), unit.gender == "f", match.end()
-        if match.group().endswith(".") and not match.string[last:].strip():
-            last -= 1
-        if not match["mw"]:
-            link = f"{self._words.of} "
-            if self._tag in ("fr-fr", "it") and unit.one[0] in "aeiouhé":
-                link = "d'"
-            said = (
-                f"{self._more.halves[feminine]} {unit.one}"
-                if half
-                else f"{self._numbers.part(top, bottom)} {link}{unit.one}"
-            )
-            return match.start(), last, said
-        count = int(match["mw"])
-        link = self._words.minutes or ("et" if self._french else "y")
-        tail = self._more.and_half[feminine] if half else f"{link} {self._numbers.part(top, bottom)}"
-        noun = unit.one if count == 1 else unit.many
-        return match.start(), last, f"{self._numbers.cardinal(count, unit.gender)} {noun} {tail}"
+def read_again(match: Match, language: LanguageWords) -> str:
+    """Read the number of a house with "bis": `12bis`."""
+    return f"{language.cardinal(int(match['number']))} {match['word']}"
 
-    def _pages(self, match: re.Match[str]) -> Found:
-        noun = {"es": Noun("página", "páginas", "f"), "fr-fr": Noun("page", "pages", "f")}.get(self._tag)
-        noun = noun or (Noun("pagina", "pagine", "f") if self._tag == "it" else Noun("página", "páginas", "f"))
-        last = not match.string[match.end() :].strip()
-        return match.start(), match.end() - last, f"{self._read(match['pgn'], noun)}"
 
-    def _unit(self, match: re.Match[str]) -> str | Found:
-        said, rate = super()._unit(match), match["up"]
-        if rate == "H" and self._french and isinstance(said, str):
-            return f"{said} à l'heure"
-        counted = isinstance(said, str) and rate and rate not in self._words.units
-        return f"{said} {self._each(rate)}" if counted else said
+def read_decade(match: Match, language: LanguageWords) -> str:
+    """Read decades: `los 80s y 90s`."""
+    first = language.cardinal(int(match["first"]))
+    return first if match["link"] is None else first + match["link"] + language.cardinal(int(match["last"]))
 
-    def _per_thousand(self, match: re.Match[str]) -> str:
-        return f"{self._read(match['pt2'])} {self._more.per_thousand}"
 
-    def _thousands(self, match: re.Match[str]) -> str:
-        if match["ks"]:
-            return f"{self._read(match['kp'], self._words.scales[match['ks']])}"
-        said = self._read(match["kn"], self._words.scales["M" if match["km"] else "k"])
-        return "mille" if said in ("uno mila", "un mila") else f"{said}"
+def read_aged(match: Match, language: LanguageWords) -> str:
+    """Read an Italian age: `18enne`."""
+    years = language.cardinal(int(match["years"])).replace("tré", "tre")
+    return f"{years if years.endswith('tre') else years[:-1]}enn{match['ending']}"
 
-    def _decade(self, match: re.Match[str]) -> str:
-        first = self._numbers.cardinal(int(match["de"]))
-        return first if match["dei"] is None else first + match["dei"] + self._numbers.cardinal(int(match["de2"]))
 
-    def _times(self, match: re.Match[str]) -> str:
-        value = int(match["t"])
-        times = self._more.times
-        if value == 1:
-            return {"es": "una vez", "fr-fr": "une fois", "it": "una volta"}.get(self._tag, "uma vez")
-        return f"{self._numbers.cardinal(value, 'f')} {times}"
+def read_times(match: Match, language: LanguageWords) -> str:
+    """Read how many times: `3x`."""
+    value = int(match["number"])
+    return language.words["one_time"] if value == 1 else f"{language.cardinal(value, 'f')} {language.words['times']}"
 
-    def _product(self, match: re.Match[str]) -> str | None:
-        unit = self._words.units.get(match["xu"] or "")
-        by = self._more.by if unit or self._tag in ("es", "it") else self._words.signs["×"]
-        numbers = [match["x1"], match["x2"], *((match["x3"],) if match["x3"] else ())]
-        said = [self._read(number) for number in numbers[:-1]] + [self._read(numbers[-1], unit)]
-        return f" {by} ".join(filter(None, said))
 
-    def _spaced(self, match: re.Match[str]) -> str:
-        value = int(match["sp"].replace(" ", ""))
-        return self._numbers.cardinal(value, "f" if self._gendered and self._feminine(match["sy"]) else "m")
+def read_thousands(match: Match, language: LanguageWords) -> str:
+    """Read thousands or millions without a currency: `10k`, `2M vistas`."""
+    if match["scale"]:
+        return number_words(language, match["scaled"], language.scales[match["scale"]])
+    words = number_words(language, match["amount"], language.scales["M" if match["millions"] else "k"])
+    return "mille" if words in ("uno mila", "un mila") else words
 
-    def _height(self, match: re.Match[str]) -> str:
-        """Read meters or money with the hundredths after them: 1m80, 12€50."""
-        money, number = self._words.money.get(match["hu"]), int(match["hm"])
-        noun = money.noun if money else self._words.units["m"]
-        small = self._numbers.cardinal(int(match["hc"]))
-        link = self._words.money_link if money else self._words.minutes
-        one = noun.one if number == 1 else noun.many
-        return " ".join(filter(None, (self._numbers.cardinal(number, noun.gender), one, link, small)))
 
-    def _inches(self, match: re.Match[str]) -> str | None:
-        if match.group()[-1] == '"' and match.string[: match.start()].count('"') % 2:
-            return None
-        noun = {"es": "pulgadas", "fr-fr": "pouces", "it": "pollici"}.get(self._tag, "polegadas")
-        gender: Gender = "f" if noun.endswith("as") else "m"
-        number = match["in"]
-        return f"{self._numbers.cardinal(int(number), gender) if number.isdecimal() else self._read(number)} {noun}"
+# Fractions
 
-    def _sign(self, match: re.Match[str]) -> str:
-        if match["g3"]:
-            return self._words.signs[match["g3"]]
-        if (
-            self._french
-            and re.search(r"\b4$", match.string[: match.start()])
-            and _RELAY.match(match.string, match.end())
-        ):
-            return self._more.times
-        if match["g"] == "x" or (match["g"] == "×" and self._is_size(match)):
-            return self._more.by if self._is_size(match) or self._tag in ("es", "it") else self._words.signs["×"]
-        return super()._sign(match)
 
-    def _is_size(self, match: re.Match[str]) -> bool:
-        tail = match.string[match.end() : match.end() + 40]
-        return re.match(rf"[\d.,]+(?:\s?[x×]\s?[\d.,]+)?\s?(?:{either(self._words.units)})(?!\w)", tail) is not None
+def read_mixed(match: Match, language: LanguageWords) -> Spoken:
+    """Read a half before a noun, and whole numbers with a fraction, by the gender of the noun: `2 ½ horas`."""
+    top, bottom = FRACTIONS[match["sign"]] if match["sign"] else (int(match["top"]), int(match["bottom"]))
+    unit = language.units.get(match["unit"] or "")
+    if unit is not None:
+        return match.but_last_stop(_fraction_of_unit(match, language, unit, top, bottom))
+    whole, noun, half = match["whole"], match["noun"] or "", (top, bottom) == (1, 2)
+    before_noun = match.end - (len(noun) + 1 if noun else 0)
+    if whole == "1":
+        italian = re.sub("(?<!mes)e$", "a", re.sub("i$", "o", noun.replace("mesi", "mese")))
+        noun = italian if language.tag == "it" else _PLURAL.sub("", noun)
+    if top == bottom and not whole:
+        words = f"{language.cardinal(top)} {language.words['out_of']} {language.cardinal(bottom)}"
+        return match.start, before_noun, words
+    counts = bool(noun) and noun not in language.sets["no_nouns"]
+    plural = language.tag == "it" and whole not in (None, "1")
+    feminine = counts and (noun[-1] == "e" if plural else is_feminine(language, noun))
+    if not whole:
+        words = _half(language, feminine) if half and counts else language.part(top, bottom)
+        return match.start, before_noun, words
+    number = language.cardinal(int(whole), "f" if feminine else "m" if counts else None)
+    tail = _and_fraction(language, top, bottom, feminine)
+    if not counts:
+        return match.start, before_noun, f"{number} {tail}"
+    number = _italian_one(language, noun) if language.tag == "it" and whole == "1" else number
+    return match.start, match.end, f"{number} {noun} {tail}".replace("' ", "'")
 
-    def _number(self, match: re.Match[str]) -> Found | str | None:
-        """Read a number by the gender of the noun after it."""
-        number = match["n"]
-        plain = number.replace(".", "") if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", number) else number
-        found = _NOUN.match(match.string, match.end())
-        if (
-            found is None
-            or found[2] in NO_NOUNS
-            or number[0] == "0"
-            or not plain.isdecimal()
-            or len(plain) > _MAX_DIGITS
-        ):
-            return self._read(number)
-        value, noun = int(plain), found[2]
-        if self._tag == "it":
-            one = self._italian_one(noun)
-            if value != 1:
-                return self._read(number)
-            return (match.start(), match.end() + found.end() - found.start(), f"un'{noun}") if one == "un'" else one
-        thousands = self._gendered and (found[1] is not None or noun == "mil")
-        if noun == "mil" or (self._gendered and not thousands and (value == 1) == noun.endswith("s")):
-            return self._numbers.cardinal(value, "m") if thousands else self._read(number)
-        return self._numbers.cardinal(value, "f" if self._feminine(noun) else "m")
 
-    def _italian_one(self, noun: str) -> str:
-        if noun[-1] == "i":
-            return "uno"
-        if self._feminine(noun):
-            return "un'" if noun[0] in "aeiou" else "una"
-        return "uno" if re.match(r"s[^aeiouàèìòù]|z|gn|ps|x|y", noun) else "un"
+def _half(language: LanguageWords, feminine: bool) -> str:
+    return language.words["half_f" if feminine else "half_m"]
 
-    def _money(self, match: re.Match[str]) -> Found | None:
-        said = self._amount(match)
-        if said is None:
-            return None
-        if match["mu"]:
-            said = f"{said} {self._each(match['mu'])}"
-        last = match.group().endswith(".") and not match.string[match.end() :].strip()
-        return match.start(), match.end() - last, f"{self._words.minus} {said}" if match["mm"] else said
 
-    def _prices(self, match: re.Match[str]) -> str:
-        noun = self._words.money[match["mrc"] or match["mra"]].noun
-        first = match["mr1"]
-        start = self._numbers.cardinal(int(first), noun.gender) if first.isdecimal() else self._read(first)
-        said = f"{start} {self._words.to} {self._read(match['mr2'], noun)}"
-        return f"{said} {self._each(match['mre'])}" if match["mre"] else said
+def _and_fraction(language: LanguageWords, top: int, bottom: int, feminine: bool) -> str:
+    """Return the words of a fraction behind a whole number."""
+    if (top, bottom) == (1, 2):
+        return language.words["and_half_f" if feminine else "and_half_m"]
+    return f"{language.words['half_link']} {language.part(top, bottom)}"
 
-    def _each(self, unit: str) -> str:
-        if self._tag == "it" and unit in ("h", "min", "s"):
-            return {"h": "all'ora", "min": "al minuto", "s": "al secondo"}[unit]
-        noun = self._words.units.get(unit) or self._words.units.get(unit.lower() if unit.isupper() else "")
-        if noun is not None or self._tag != "it":
-            return f"{self._words.per} {noun.one if noun else unit}"
-        if unit[0] in "aeiouh":
-            return f"all'{unit}"
-        return f"alla {unit}" if self._feminine(unit) else f"al {unit}"
 
-    def _amount(self, match: re.Match[str]) -> str | None:
-        money = self._words.money[match["c1"] or match["c2"]]
-        return self._coins(match["n1"] or match["n2"], money)
+def _fraction_of_unit(match: Match, language: LanguageWords, unit: Noun, top: int, bottom: int) -> str:
+    feminine = unit.gender == "f"
+    if match["whole"]:
+        number = int(match["whole"])
+        noun = unit.one if number == 1 else unit.many
+        return f"{language.cardinal(number, unit.gender)} {noun} {_and_fraction(language, top, bottom, feminine)}"
+    if (top, bottom) == (1, 2):
+        return f"{_half(language, feminine)} {unit.one}"
+    elided = language.tag in ("fr-fr", "it") and unit.one[0] in "aeiouhé"
+    link = "d'" if elided else f"{language.words['of']} "
+    return f"{language.part(top, bottom)} {link}{unit.one}"
 
-    def _money_code(self, match: re.Match[str]) -> str | None:
-        return self._coins(match["mcn"], self._words.money[match["mcc"]])
 
-    def _coins(self, number: str, money: Money) -> str | None:
-        number = number.replace("'", ",")
-        if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d\d)?", number):
-            number = number.replace(",", "")
-        if money.hundredth is None or not re.fullmatch(r"0[.,]\d\d", number) or number.endswith("00"):
-            return self._sum(number, money)
-        value = int(number[-2:])
-        noun = money.hundredth
-        return f"{self._numbers.cardinal(value, noun.gender)} {noun.one if value == 1 else noun.many}"
+def read_and_half(match: Match, language: LanguageWords) -> str:
+    """Read a half after what was counted: two hours and a half."""
+    noun = match.word_before
+    feminine = noun.endswith("e") and noun != "mese" if language.tag == "it" else is_feminine(language, noun)
+    return _and_fraction(language, 1, 2, feminine)
+
+
+# Formulas
+
+
+def read_power(match: Match, language: LanguageWords) -> Spoken:
+    """Read a power: `10²`, `x^n`."""
+    base, words = match["base"], language.words
+    exponent = match["exponent"].translate(_SUPERSCRIPTS).lstrip("^").replace("−", "-")
+    power = {"2": words["squared"], "3": words["cubed"]}.get(exponent)
+    if power is None:
+        value = exponent.lstrip("-")
+        number = language.cardinal(int(value)) if value.isdecimal() else value
+        power = join(words["power"], words["minus"] if exponent != value else "", number)
+    if base == ")":
+        return match.start_of("exponent"), match.end, power
+    base = base.removeprefix(match["coefficient"] or "")
+    symbols = [language.tables["symbol"].get(letter) for letter in base]
+    if base[0].isdecimal():
+        text = number_words(language, base)
+    elif any(symbols):
+        text = " ".join(name or letter for name, letter in zip(symbols, base, strict=True))
+    else:
+        text = spell(language, base)
+    if match["coefficient"]:
+        text = f"{language.cardinal(int(match['coefficient']))} {text}"
+    return match.start, match.end, f"{text} {power}"
+
+
+def read_subscript(match: Match, language: LanguageWords) -> str:
+    """Read a letter, or "log", with lowered digits: `x₁`, `log₂`."""
+    number = language.cardinal(int(match["digits"].translate(LOWERED)))
+    if match["logarithm"]:
+        return f"{language.words['logarithm']} {number} {language.words['of']}"
+    letter = match["letter"]
+    return f"{language.tables['symbol'].get(letter) or letter_name(language, letter)} {number}"
+
+
+def read_symbol(match: Match, language: LanguageWords) -> str:
+    """Read a Greek letter or a sign of mathematics: `π`, `∞`."""
+    return language.tables["symbol"][match.text]
+
+
+def read_product(match: Match, language: LanguageWords) -> str:
+    """Read a size: `3x4 m`."""
+    unit = language.units.get(match["unit"] or "")
+    by = language.words["by"] if unit or language.tag in ("es", "it") else language.tables["sign"]["×"]
+    *sizes, last = filter(None, (match["first"], match["second"], match["third"]))
+    return f" {by} ".join([*(number_words(language, size) for size in sizes), number_words(language, last, unit)])
+
+
+def read_formula_sign(match: Match, language: LanguageWords) -> str:
+    """Read a sign between numbers or variables: `2 × 3`, `x ≥ y`; in a relay or a size it has another word."""
+    if match["sign_of_variable"]:
+        return language.tables["sign"][match["sign_of_variable"]]
+    relay = language.tag == "fr-fr" and re.search(r"\b4$", match.string[: match.start])
+    if relay and _RELAY.match(match.string, match.end):
+        return language.words["times"]
+    if match["sign"] in ("x", "×"):
+        tail = match.string[match.end : match.end + 40]
+        size = re.match(rf"[\d.,]+(?:\s?[x×]\s?[\d.,]+)?\s?(?:{either(language.units)})(?!\w)", tail) is not None
+        if size or (match["sign"] == "x" and language.tag in ("es", "it")):
+            return language.words["by"]
+    return read_sign(match, language)
+
+
+# Units
+
+
+def read_unit_or_rooms(match: Match, language: LanguageWords) -> Reading:
+    """Read an amount of a unit; the first of two with the same unit: `3 m - 5 m`; a unit per several: `5 g/100 g`."""
+    number, unit = match["amount"], match["unit"]
+    if match["dash"]:
+        start = count(language, number, language.units[unit].gender)
+        return f"{signed(match, language, start)} {language.words['to']}"
+    words = unit_words(match, language)
+    if language.tag == "es" and unit.lower() == "hab." and int(re.sub(r"\D.*", "", number)) < _MAX_ROOMS:
+        words = number_words(language, number, language.nouns["room"])
+    if match["many"]:
+        words = f"{words} {language.words['per']} {counted(language, int(match['many']), match['many_unit'])}"
+    if language.tag == "it" and words.startswith("una ora"):
+        words = words.replace("una ora", "un'ora", 1)
+    rate = match["per"]
+    if rate == "H" and language.tag == "fr-fr":
+        words = f"{words} à l'heure"
+    elif rate and rate not in language.units:
+        words = f"{words} {each(language, rate)}"
+    return match.but_last_stop(words)
+
+
+def each(language: LanguageWords, unit: str) -> str:
+    """Return the words of "per" and a unit or noun."""
+    if language.tag == "it" and unit in ("h", "min", "s"):
+        return {"h": "all'ora", "min": "al minuto", "s": "al secondo"}[unit]
+    noun = language.units.get(unit) or language.units.get(unit.lower() if unit.isupper() else "")
+    if noun is not None or language.tag != "it":
+        return f"{language.words['per']} {noun.one if noun else unit}"
+    if unit[0] in "aeiouh":
+        return f"all'{unit}"
+    return f"alla {unit}" if is_feminine(language, unit) else f"al {unit}"
+
+
+def read_word_rate(match: Match, language: LanguageWords) -> str:
+    """Read a noun after a stroke, which is "per" behind something counted: `3 veces/día`."""
+    is_rate = re.search(r"\d\s[a-zà-ÿ]+$", match.string[: match.start])
+    return each(language, match["noun"]) if is_rate else match["noun"]
+
+
+def read_bare_unit(match: Match, language: LanguageWords) -> str:
+    """Read a unit without a number: `en km`."""
+    noun = language.units[match["unit"]]
+    return noun.many if match.word_before.lower() in language.sets["many_units"] else noun.one
+
+
+def read_pages(match: Match, language: LanguageWords) -> Spoken:
+    """Read a number of pages: `120 pp.`."""
+    return match.but_last_stop(number_words(language, match["number"], language.nouns["page"]))
+
+
+def read_amperes(match: Match, language: LanguageWords) -> str:
+    """Read amperes, `10 A`, or the number and letter of a seat: `14A`."""
+    number = match["amount"]
+    if match.text[-2].isdigit() and _SEATS.search(match.string, 0, match.start):
+        return f"{number_words(language, number)} {letter_name(language, 'a')}"
+    return number_words(language, number, language.nouns["ampere"])
+
+
+def read_inches(match: Match, language: LanguageWords) -> str | None:
+    """Read inches: `27"`."""
+    if match.text[-1] == '"' and match.string[: match.start].count('"') % 2:
+        return None
+    noun = language.nouns["inch"]
+    return f"{count(language, match['amount'], noun.gender)} {noun.many}"
+
+
+def read_height(match: Match, language: LanguageWords) -> str:
+    """Read meters or money with the hundredths after them: 1m80, 12€50."""
+    money, number = language.money.get(match["unit"]), int(match["whole"])
+    noun = money.noun if money else language.units["m"]
+    link = language.words["money_link" if money else "minutes_link"]
+    whole = f"{language.cardinal(number, noun.gender)} {noun.one if number == 1 else noun.many}"
+    return join(whole, link, language.cardinal(int(match["hundredths"])))
+
+
+# Money
+
+
+def _coins(language: LanguageWords, number: str, money: Money) -> str:
+    """Return the words of an amount of money; of less than one whole in its hundredths."""
+    number = number.replace("'", ",")
+    if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d\d)?", number):
+        number = number.replace(",", "")
+    noun = money.hundredth
+    if noun is None or not re.fullmatch(r"0[.,]\d\d", number) or number.endswith("00"):
+        return sum_words(language, number, money)
+    value = int(number[-2:])
+    return f"{language.cardinal(value, noun.gender)} {noun.one if value == 1 else noun.many}"
+
+
+def read_money(match: Match, language: LanguageWords) -> Spoken:
+    """Read an amount of money, and what it is per: `3,50 €/kg`."""
+    money = language.money[match["currency"] or match["currency_after"]]
+    words = _coins(language, match["amount"] or match["amount_before"], money)
+    rate = each(language, match["per"]) if match["per"] else ""
+    return match.but_last_stop(signed(match, language, join(words, rate)))
+
+
+def read_money_with_code(match: Match, language: LanguageWords) -> str:
+    """Read an amount with a sign and a code: `$5 USD`."""
+    return _coins(language, match["amount"], language.money[match["currency"]])
+
+
+def read_prices(match: Match, language: LanguageWords) -> str:
+    """Read a range of prices: `10-20 €`."""
+    noun = language.money[match["currency"] or match["currency_after"]].noun
+    start = count(language, match["first"], noun.gender)
+    rate = each(language, match["per"]) if match["per"] else ""
+    return join(start, language.words["to"], number_words(language, match["last"], noun), rate)
+
+
+def read_scaled_money(match: Match, language: LanguageWords) -> str:
+    """Read thousands or millions of a currency: `3 millones de €`."""
+    scale = language.scales[match["scale"] or match["scale_before"]]
+    money = language.money[match["currency"] or match["currency_after"]].noun.many
+    number, thousand = match["amount"] or match["amount_after"], scale.many in ("mil", "mille", "mila")
+    if thousand and number == "1":
+        return f"{'mille' if language.tag == 'it' else scale.many} {money}"
+    link = "" if thousand else f"{language.words['of']} "
+    if link and language.tag == "fr-fr" and money[0] in "aeiouyé":
+        link = "d'"
+    return f"{number_words(language, number, scale)} {link}{money}"

@@ -5,260 +5,265 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.written import letters
-from app.text.written.forms import Found, WrittenForms
+from app.text.written.language import LanguageWords
 from app.text.written.numbers import roman
-from app.text.written.romance_tables import ROMANCE
-from app.text.written.words import Noun
+from app.text.written.quantities import counted, full_year, join
+from app.text.written.romance_letters import spell
+from app.text.written.rules import Match, Spoken
 
 _LAW: Final = re.compile(r"(?:n\.?[º°]|n[úu]m\.?|[Ll]ey|[Ll]ei|[Dd]ecreto|[Ll]egge|[Rr]esolu\w+)\s?$")
 NUMBERED: Final = re.compile(
     r"\b(?:art\.|art[ií]c\w+|n[º°.]|n\.º|n[úu]m\.|loi|ley|legge|lei|d[ée]cret\w*)\s$", re.IGNORECASE
 )
 """Words before the number of a law or an article, in which a hyphen is no range."""
-_WORDS_TOO: Final = ("mar", "mai", "set", "out", "ago", "gen", "mag")  # words beside months
 _AT: Final = re.compile(r"\b(?:las?|alle|all'|dalle|le|ore)\s?$")
+_DATED: Final = ("el", "al", "del", "le", "du", "au", "il", "dal", "em")
 
 
-def _capitalized(forms: dict[str, str]) -> dict[str, str]:
-    return {**forms, **{form[0].upper() + form[1:]: said for form, said in forms.items()}}
+# Dates
 
 
-def _after_plural(match: re.Match[str]) -> bool:
-    """Return whether an article in the plural stands before a form."""
-    before = match.string[: match.start()].split()[-1:]
-    return bool(before) and before[0].lower() in ("los", "les", "nos", "nas", "aos", "às")
+def day_words(language: LanguageWords, day: int) -> str:
+    """Return the words of the day of a month."""
+    return language.words["first_day"] if day == 1 else language.cardinal(day)
 
 
-_MAX_ROOMS: Final = 20  # "3 hab." are rooms, "300 hab." inhabitants
+def _date_words(language: LanguageWords, day: int, month: int, year: int | None = None) -> str | None:
+    """Return the words of a date, or None if there is no such day."""
+    if not (1 <= day <= 31 and 1 <= month <= 12):
+        return None
+    link = language.words["date_link"]
+    dated = join(day_words(language, day), link, language.months[month - 1])
+    return dated if year is None else join(dated, link, language.cardinal(year))
 
 
-class TimeForms(WrittenForms):
-    """Dates, times and telephone numbers. Methods are safe on any thread."""
+def read_date(match: Match, language: LanguageWords) -> str | None:
+    """Read a date in digits: `3/10/2024`, `2024-10-03`. With a dash after it, it begins a span."""
+    words = _date_words(language, int(match["day"]), int(match["month"]), full_year(match["year"]))
+    return f"{words} {language.words['to']}" if words and match["dash"] else words
 
-    def __init__(self, tag: str) -> None:
-        self._more = ROMANCE[tag]
-        self._gendered = tag in ("es", "pt-br")
-        self._day_names, self._months = _capitalized(self._more.days), _capitalized(self._more.months)
-        marks = dict.fromkeys(("nº", "n°", "n.º", "n.°"), self._more.number_sign)
-        self._before_number = _capitalized({**self._more.numbered, **marks})
-        super().__init__(tag)
-        self._letters = letters.Letters(self._more, self._numbers)
 
-    def _date(self, match: re.Match[str]) -> str | None:
-        year = match["y2"]
-        full = int(year) if len(year) == 4 else int(year) + (2000 if int(year) < 50 else 1900)
-        said = self._on(int(match["d2"]), int(match["m2"]), full)
-        return f"{said} {self._words.to}" if said and match["dt"] else said
+def read_iso_date(match: Match, language: LanguageWords) -> str | None:
+    """Read a date that begins with the year: `2024-10-03`."""
+    return _date_words(language, int(match["day"]), int(match["month"]), int(match["year"]))
 
-    def _abbreviated(self, match: re.Match[str]) -> Found | None:
-        day, name, year = int(match["md"]), self._months[match["mn"]], match["my"]
-        if year and len(year) == 2:
-            year = str(int(year) + (2000 if int(year) < 50 else 1900))
-        if not 1 <= day <= 31:
-            return None
-        link = self._words.link
-        first = [self._day(int(match["md0"])), self._words.to] if match["md0"] else []
-        said = [*first, self._day(day), link, name, *((link, self._numbers.cardinal(int(year))) if year else ())]
-        last = match.group().endswith(".") and not match.string[match.end() :].strip()
-        return match.start(), match.end() - last, " ".join(filter(None, said))
 
-    def _month_name(self, match: re.Match[str]) -> str:
-        return self._months[match["mn2"]]
+def read_abbreviated_date(match: Match, language: LanguageWords) -> Spoken | None:
+    """Read a day and an abbreviated month: `3 oct. 2024`, `3-5 oct.`."""
+    day, link = int(match["day"]), language.words["date_link"]
+    if not 1 <= day <= 31:
+        return None
+    first = join(day_words(language, int(match["first_day"])), language.words["to"]) if match["first_day"] else ""
+    words = join(first, day_words(language, day), link, language.capital_months[match["month"]])
+    if match["year"]:
+        words = join(words, link, language.cardinal(full_year(match["year"])))
+    return match.but_last_stop(words)
 
-    def _month_pair(self, match: re.Match[str]) -> Found:
-        last = match.group().endswith(".") and not match.string[match.end() :].strip()
-        link = match["mpl"] or self._words.to
-        said = f"{self._months[match['mp1']]} {link} {self._months[match['mp2']]}"
-        return match.start(), match.end() - last, said
 
-    def _month_alone(self, match: re.Match[str]) -> Found | None:
-        if match["ma1"].lower() in _WORDS_TOO:
-            return None
-        last = not match.string[match.end() :].strip()
-        return match.start(), match.end() - last, self._months[match["ma1"]]
+def read_roman_month(match: Match, language: LanguageWords) -> str | None:
+    """Read a date whose month is a Roman numeral: with a year, or after an article."""
+    day, month, year = int(match["day"]), roman(match["month"]), match["year"]
+    if month is None or not (year or match.word_before.lower() in _DATED):
+        return None
+    return _date_words(language, day, month, full_year(year) if year else None)
 
-    def _roman_month(self, match: re.Match[str]) -> str | None:
-        """Read a date whose month is a Roman numeral: with a year, or after an article."""
-        day, month, year = int(match["rmd"]), roman(match["rmm"]), match["rmy"]
-        before = match.string[: match.start()].split()[-1:]
-        dated = year or (before and before[0].lower() in ("el", "al", "del", "le", "du", "au", "il", "dal", "em"))
-        if month is None or not (dated and 1 <= day <= 31):
-            return None
-        if year:
-            return self._on(day, month, int(year) + (0 if len(year) == 4 else 1900 if int(year) >= 50 else 2000))
-        return " ".join(filter(None, (self._day(day), self._words.link, self._words.months[month - 1])))
 
-    def _month_of(self, match: re.Match[str]) -> str | None:
-        before = match.string[max(0, match.start() - 20) : match.start()]
-        if _LAW.search(before) or NUMBERED.search(before):
-            return f"{self._numbers.cardinal(int(match['mo']))} {self._numbers.cardinal(int(match['moy']))}"
-        words = self._words
-        said = (words.months[int(match["mo"]) - 1], words.link, self._numbers.cardinal(int(match["moy"])))
-        return " ".join(filter(None, said))
+def read_month(match: Match, language: LanguageWords) -> str:
+    """Read an abbreviated month before a year: `oct. 2024`."""
+    return language.capital_months[match["month"]]
 
-    def _day_pair(self, match: re.Match[str]) -> Found | str:
-        words, many = match["ws"].strip(), _after_plural(match)
-        between = self._words.to if words in ("-", "–", "/") else words
-        said = f"{self._named_day(match['w1'], many)} {between} {self._named_day(match['w2'], many)}"
-        last = match.group().endswith(".") and not match.string[match.end() :].strip()
-        return match.start(), match.end() - last, said
 
-    def _weekday(self, match: re.Match[str]) -> str | None:
-        word = (match["w4"] or "").lower()
-        if word == "mer" or (word in ("mar", "dom", "sex", "ter", "seg") and not match.group().endswith(".")):
-            return None  # "la mer.", "el mar.": a word
-        return self._named_day(match["w3"] or match["w4"], _after_plural(match))
+def read_month_pair(match: Match, language: LanguageWords) -> Spoken:
+    """Read two abbreviated months: `ene.-mar.`."""
+    first, last = language.capital_months[match["first"]], language.capital_months[match["last"]]
+    return match.but_last_stop(f"{first} {match['link'] or language.words['to']} {last}")
 
-    def _named_day(self, short: str, many: bool) -> str:
-        """Return the name of an abbreviated day; `many`: of several of them."""
-        name = self._day_names[short]
-        return f"{name}s" if many and name[-1] in "aoi" else name
 
-    def _date_pair(self, match: re.Match[str]) -> str | None:
-        words, dates = self._words, []
-        for day, month in ((int(match["p1"]), int(match["p2"])), (int(match["p3"]), int(match["p4"]))):
-            if not (1 <= day <= 31 and 1 <= month <= 12):
-                return None
-            dates.append(" ".join(filter(None, (self._day(day), words.link, words.months[month - 1]))))
-        return f"{dates[0]}{match['pl']}{dates[1]}"
+def read_month_alone(match: Match, language: LanguageWords) -> Spoken | None:
+    """Read an abbreviated month that no number follows: `desde feb.`."""
+    if match["month"].lower() in language.sets["months_that_are_words"]:
+        return None
+    return match.but_last_stop(language.capital_months[match["month"]])
 
-    def _fraction(self, match: re.Match[str]) -> Found | str | None:
-        top, bottom = match["fn"], match["fd"]
-        words, value = self._words, int(bottom)
-        zero = "0" in (top[0], bottom[0])
-        dated = match["fw"] or zero or (int(top) > 12 and match.group() != "24/7")
-        if dated and 1 <= int(top) <= 31 and 1 <= value <= 12 and len(bottom) < 3:
-            said = (self._day(int(top)), words.link, words.months[value - 1])
-            weekday = (match["fw"] or "").rstrip(".,")
-            if weekday not in self._day_names:
-                return match.start("fn"), match.end(), " ".join(filter(None, said))
-            return match.start(), match.end(), " ".join(filter(None, (self._day_names[weekday], *said)))
-        if zero:
-            return None
-        if top == bottom == "50":
-            return match.start("fn"), match.end(), " ".join([self._numbers.cardinal(value)] * 2)
-        if top == bottom or (value in (10, 20, 100) and int(top) <= value):
-            read = (self._numbers.cardinal(int(top)), self._more.out_of, self._numbers.cardinal(value))
-            return match.start("fn"), match.end(), " ".join(read)
-        part = super()._fraction(match)
-        if part is not None or int(top) == 0:
-            return part
-        link = self._more.out_of if self._tag in ("fr-fr", "it") else ""
-        read = (self._numbers.cardinal(int(top)), link, self._numbers.cardinal(value))
-        return match.start("fn"), match.end(), " ".join(filter(None, read))
 
-    def _clock(self, match: re.Match[str]) -> str:
-        words = self._words
-        hour, minute = int(match["h"]), int(match["mi"] or 0)
-        said = [self._numbers.cardinal(hour, words.hour.gender)]
-        alone = not minute and (match["mi"] is None or re.search(r"\dh(?:s|rs)?\b|\sh", match.group()) is not None)
-        lasting = re.search(r"\d\s?[hH]\s?\d", match.group()) is not None and not self._portuguese
-        lasting = lasting and not _AT.search(match.string[max(0, match.start() - 8) : match.start()])
-        if words.hour_said or lasting or (alone and not match["ap"]):
-            said = [self._hours(hour)] if not (self._french and hour == 0) else ["zéro heure"]
-        if minute:
-            said += [words.minutes, self._numbers.cardinal(minute)]
-        if match["ap"]:
-            said.append(self._letters.spell(match["ap"].upper() + "M"))
-        if match["ct"]:
-            said.append(words.to)
-        return " ".join(filter(None, said))
+def read_month_of_year(match: Match, language: LanguageWords) -> str:
+    """Read a month and a year in digits, `03/2024`, which after the name of a law are its number."""
+    year = language.cardinal(int(match["year"]))
+    before = match.before[-20:]
+    if _LAW.search(before) or NUMBERED.search(before):
+        return f"{language.cardinal(int(match['month']))} {year}"
+    return join(language.months[int(match["month"]) - 1], language.words["date_link"], year)
 
-    def _clock_dot(self, match: re.Match[str]) -> str:
-        said = [self._numbers.cardinal(int(match["hd"]), "f")]
-        if int(match["md2"]):
-            said += [self._words.minutes, self._numbers.cardinal(int(match["md2"]))]
-        return " ".join(filter(None, said))
 
-    def _count(self, value: int, unit: str) -> str:
-        noun = self._words.units[unit]
-        single = value == 1 or (value == 0 and self._portuguese)
-        return f"{self._numbers.cardinal(value, noun.gender)} {noun.one if single else noun.many}"
+def read_date_pair(match: Match, language: LanguageWords) -> str | None:
+    """Read two days of a year: `3/10 a 5/10`."""
+    first = _date_words(language, int(match["first_day"]), int(match["first_month"]))
+    last = _date_words(language, int(match["last_day"]), int(match["last_month"]))
+    return f"{first}{match['link']}{last}" if first and last else None
 
-    def _duration(self, match: re.Match[str]) -> str:
-        link = "" if match["dg"] else self._more.duration_link
-        hours, minutes = self._hours(int(match["dh"])), self._count(int(match["dm"]), "min")
-        seconds = self._count(int(match["ds"]), "s") if match["ds"] else ""
-        return " ".join(filter(None, (hours, "" if seconds else link, minutes, seconds)))
 
-    def _unit(self, match: re.Match[str]) -> str | Found:
-        if match["ut"]:  # the unit follows the second number, too
-            number, minus = match["un"], f"{self._words.minus} " if match["um"] else ""
-            gender = self._words.units[match["u"]].gender
-            start = self._numbers.cardinal(int(number), gender) if number.isdecimal() else self._read(number)
-            return f"{minus}{start} {self._words.to}"
-        said = super()._unit(match)
-        if self._tag == "es" and match["u"].lower() == "hab." and int(re.sub(r"\D.*", "", match["un"])) < _MAX_ROOMS:
-            said = f"{self._read(match['un'], Noun('habitación', 'habitaciones', 'f'))}"
-        if match["ux"]:
-            said = f"{said} {self._words.per} {self._count(int(match['ux']), match['uy'])}"
-        if self._tag == "it" and isinstance(said, str) and said.startswith("una ora"):
-            said = said.replace("una ora", "un'ora", 1)
-        if isinstance(said, str) and match.group().endswith(".") and not match.string[match.end() :].strip():
-            return match.start(), match.end() - 1, said
-        return said
+def read_day(match: Match, language: LanguageWords) -> str | None:
+    """Read the day before the name of a month: `1 de mayo`."""
+    return day_words(language, int(match["day"])) if 1 <= int(match["day"]) <= 31 else None
 
-    def _hours(self, value: int) -> str:
-        return "un'ora" if self._tag == "it" and value == 1 else self._count(value, "h")
 
-    def _short_duration(self, match: re.Match[str]) -> str:
-        minutes, seconds = self._count(int(match["sm2"]), "min"), int(match["ss2"])
-        return f"{minutes} {self._count(seconds, 's') if match['sx2'] else self._numbers.cardinal(seconds)}"
+def _day_name(match: Match, language: LanguageWords, short: str) -> str:
+    """Return the name of an abbreviated day of the week: in the plural after an article in the plural."""
+    name = language.capital_days[short]
+    many = match.word_before.lower() in ("los", "les", "nos", "nas", "aos", "às")
+    return f"{name}s" if many and name[-1] in "aoi" else name
 
-    def _elapsed(self, match: re.Match[str]) -> str:
-        if match["om"]:
-            link = self._words.minutes
-            minutes, seconds = self._numbers.cardinal(int(match["om"])), self._numbers.cardinal(int(match["os"]))
-            return " ".join(filter(None, (minutes, link, seconds)))
-        said = [self._hours(int(match["eh"]))]
-        said += [self._count(int(match["em"]), "min"), self._count(int(match["es"]), "s")]
-        return " ".join(said)
 
-    def _meridiem(self, match: re.Match[str]) -> str:
-        letter = self._letters.spell(match["ma"].upper() + "M")
-        return f"{self._numbers.cardinal(int(match['mh']), 'f')} {letter}"
+def read_day_pair(match: Match, language: LanguageWords) -> Spoken:
+    """Read two abbreviated days of the week: `lun.-vie.`."""
+    link = match["link"].strip()
+    between = language.words["to"] if link in ("-", "–", "/") else link
+    first, last = (_day_name(match, language, match[name]) for name in ("first", "last"))
+    return match.but_last_stop(f"{first} {between} {last}")
 
-    def _minutes(self, match: re.Match[str]) -> str | None:
-        if "'" in match.group() and re.search(r"(?:^|\s)'", match.string[: match.start()]):
-            return None
-        said = self._count(int(match["mq"]), "min")
-        return f"{said} {self._count(int(match['sq']), 's')}" if match["sq"] else said
 
-    def _hour(self, match: re.Match[str]) -> Found | str:
-        return self._numbers.cardinal(int(match["hr"]), "f")
+def read_weekday(match: Match, language: LanguageWords) -> str | None:
+    """Read an abbreviated day of the week: `el lun. 3`."""
+    word = (match["day_after_article"] or "").lower()
+    if word == "mer" or (word in ("mar", "dom", "sex", "ter", "seg") and not match.text.endswith(".")):
+        return None  # "la mer.", "el mar.": a word
+    return _day_name(match, language, match["day"] or match["day_after_article"])
 
-    def _years(self, match: re.Match[str]) -> str | None:
-        first, last = int(match["y1"]), int(match["y3"])
-        if NUMBERED.search(match.string[max(0, match.start() - 20) : match.start()]):
-            return self._hyphened(first, last)
-        if last <= first % 100:
-            return None
-        return f"{self._numbers.cardinal(first)} {self._words.to} {self._numbers.cardinal(last)}"
 
-    def _hyphened(self, first: int, last: int) -> str:
-        return f"{self._numbers.cardinal(first)} {self._words.address['-']} {self._numbers.cardinal(last)}"
+def read_fraction(match: Match, language: LanguageWords) -> Spoken | None:
+    """Read a day and a month, `el 3/10`; a part of a whole, `7/10`; or a fraction, `3/4`."""
+    words = _part_words(match, language)
+    return None if words is None else (match.start_of("top"), match.end, words)
 
-    def _phone(self, match: re.Match[str]) -> str:
-        digits = re.sub(r"\D", "", match["p"])
-        if self._tag in ("it", "pt-br"):
-            return self._numbers.digits(digits)
-        if match["p"].startswith("0 8"):
-            groups = match["p"].split()
-            return " ".join(
-                self._numbers.digits(group) if group[0] == "0" else self._numbers.cardinal(int(group))
-                for group in groups
-            )
-        size = 3 if self._tag == "es" else 2
-        groups = [digits[i : i + size] for i in range(0, len(digits), size)]
-        return " ".join(
-            self._numbers.digits(group) if group[0] == "0" else self._numbers.cardinal(int(group)) for group in groups
-        )
 
-    def _dial(self, match: re.Match[str]) -> str:
-        said = [self._words.address["+"]] if match.group().startswith("+") else []
-        grouped = self._words.number in ("es", "fr")
-        for group in re.findall(r"\d+", match.group().replace("(0)", " ")):
-            whole = grouped and len(group) <= 3 and group[0] != "0"
-            said.append(self._numbers.cardinal(int(group)) if whole else self._numbers.digits(group))
-        return " ".join(said)
+def _part_words(match: Match, language: LanguageWords) -> str | None:
+    top, bottom = match["top"], match["bottom"]
+    amount, value = int(top), int(bottom)
+    top_words, bottom_words = language.cardinal(amount), language.cardinal(value)
+    zero = "0" in (top[0], bottom[0])
+    dated = match["before"] or zero or (amount > 12 and match.text != "24/7")
+    if dated and len(bottom) < 3 and (date := _date_words(language, amount, value)):
+        return join(language.capital_days.get((match["before"] or "").rstrip(".,")), date)
+    if zero:
+        return None
+    if top == bottom == "50":
+        return f"{top_words} {bottom_words}"
+    if top == bottom or (value in (10, 20, 100) and amount <= value):
+        return f"{top_words} {language.words['out_of']} {bottom_words}"
+    if 2 <= value <= 20 and amount < 2 * value:
+        return language.part(amount, value)
+    return join(top_words, language.words["out_of"] if language.tag in ("fr-fr", "it") else "", bottom_words)
+
+
+def read_years(match: Match, language: LanguageWords) -> str | None:
+    """Read a span of years, `1914-18`, which after the name of a law is its number."""
+    first, last = int(match["first"]), int(match["last"])
+    if NUMBERED.search(match.before[-20:]):
+        return hyphened(language, first, last)
+    if last <= first % 100:
+        return None
+    return f"{language.cardinal(first)} {language.words['to']} {language.cardinal(last)}"
+
+
+def hyphened(language: LanguageWords, first: int, last: int) -> str:
+    """Return the words of two numbers and the hyphen between them."""
+    return f"{language.cardinal(first)} {language.tables['address']['-']} {language.cardinal(last)}"
+
+
+# Times
+
+
+def hour_words(language: LanguageWords, hours: int) -> str:
+    """Return the words of a number of hours."""
+    return "un'ora" if language.tag == "it" and hours == 1 else counted(language, hours, "h")
+
+
+def read_clock(match: Match, language: LanguageWords) -> str:
+    """Read a time of the day, or a length of time: `14:30`, `3 h`, `2h15`. With a dash after it, it begins a span."""
+    hours, minutes, half = int(match["hours"]), int(match["minutes"] or 0), match["half"]
+    alone = not minutes and (match["minutes"] is None or re.search(r"\dh(?:s|rs)?\b|\sh", match.text) is not None)
+    lasting = language.tag != "pt-br" and re.search(r"\d\s?[hH]\s?\d", match.text) is not None
+    lasting = lasting and not _AT.search(match.before[-8:])
+    words = language.cardinal(hours, "f")
+    if language.tag == "fr-fr":
+        words = hour_words(language, hours) if hours else "zéro heure"
+    elif lasting or (alone and not half):
+        words = hour_words(language, hours)
+    minute = join(language.words["minutes_link"], language.cardinal(minutes)) if minutes else ""
+    return join(words, minute, half and spell(language, f"{half.upper()}M"), match["dash"] and language.words["to"])
+
+
+def read_clock_with_point(match: Match, language: LanguageWords) -> str:
+    """Read a time after "at": `alle 14.30`."""
+    hours, minutes = language.cardinal(int(match["hours"]), "f"), int(match["minutes"])
+    return join(hours, language.words["minutes_link"], language.cardinal(minutes)) if minutes else hours
+
+
+def read_hour(match: Match, language: LanguageWords) -> str:
+    """Read an hour after "at", which is feminine: `a las 21`."""
+    return language.cardinal(int(match["hours"]), "f")
+
+
+def read_meridiem(match: Match, language: LanguageWords) -> str:
+    """Read an hour before or after noon: `3pm`."""
+    return f"{language.cardinal(int(match['hours']), 'f')} {spell(language, match['half'].upper() + 'M')}"
+
+
+def read_duration(match: Match, language: LanguageWords) -> str:
+    """Read a length of time: `2h 15min 30s`."""
+    link = "" if match["gap"] or match["seconds"] else language.words["duration_link"]
+    seconds = counted(language, int(match["seconds"]), "s") if match["seconds"] else ""
+    hours, minutes = hour_words(language, int(match["hours"])), counted(language, int(match["minutes"]), "min")
+    return join(hours, link, minutes, seconds)
+
+
+def read_short_duration(match: Match, language: LanguageWords) -> str:
+    """Read minutes and seconds: `2 min 30 s`."""
+    seconds = int(match["seconds"])
+    rest = counted(language, seconds, "s") if match["second_sign"] else language.cardinal(seconds)
+    return f"{counted(language, int(match['minutes']), 'min')} {rest}"
+
+
+def read_elapsed(match: Match, language: LanguageWords) -> str:
+    """Read a time with seconds, `1:30:15`, or of more than a day's hours: `45:30`."""
+    if match["long_minutes"]:
+        minutes, seconds = (language.cardinal(int(match[name])) for name in ("long_minutes", "rest"))
+        return join(minutes, language.words["minutes_link"], seconds)
+    minutes, seconds = counted(language, int(match["minutes"]), "min"), counted(language, int(match["seconds"]), "s")
+    return f"{hour_words(language, int(match['hours']))} {minutes} {seconds}"
+
+
+def read_minutes(match: Match, language: LanguageWords) -> str | None:
+    """Read minutes and seconds with their signs: `5' 30"`."""
+    if "'" in match.text and re.search(r"(?:^|\s)'", match.string[: match.start]):
+        return None
+    seconds = counted(language, int(match["seconds"]), "s") if match["seconds"] else ""
+    return join(counted(language, int(match["minutes"]), "min"), seconds)
+
+
+# Telephone numbers
+
+
+def read_phone(match: Match, language: LanguageWords) -> str:
+    """Read a telephone number without signs: in groups in Spanish and French, else digit by digit."""
+    digits = re.sub(r"\D", "", match.text)
+    if language.tag in ("it", "pt-br"):
+        return language.digits(digits)
+    size = 3 if language.tag == "es" else 2
+    groups = match.text.split() if match.text.startswith("0 8") else re.findall(rf"\d{{1,{size}}}", digits)
+    return join(*(language.digits(item) if item[0] == "0" else language.cardinal(int(item)) for item in groups))
+
+
+def dial_words(language: LanguageWords, text: str) -> str:
+    """Return the words of a telephone number: short groups as numbers in Spanish and French, else digit by digit."""
+    words = [language.tables["address"]["+"]] if text.startswith("+") else []
+    grouped = language.tag in ("es", "fr-fr")
+    for item in re.findall(r"\d+", text.replace("(0)", " ")):
+        whole = grouped and len(item) <= 3 and item[0] != "0"
+        words.append(language.cardinal(int(item)) if whole else language.digits(item))
+    return " ".join(words)
+
+
+def read_dial(match: Match, language: LanguageWords) -> str:
+    """Read a telephone number with its code: `+34 912 345 678`."""
+    return dial_words(language, match.text)

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from app.text.planner import Phonemizer
 from app.text.sentence_splitter import sentences
 from app.text.written.forms import get_forms
-from app.text.written.tables import WORDS
+from app.text.written.language import FILES
 
 TABLE = Path(__file__).with_name("sentence_ends_written.tsv")
-FORMS = {tag: get_forms(tag) for tag in WORDS}
+FORMS = {tag: get_forms(tag) for tag in FILES}
 SIGNS = st.text("ABh/^√π₂⁻‰½0123456789.,:/-– hHº°ª€$£R%+=×kmgIVXLeraoCs²Srp()ñé'\u00a0@_wMöÄtU½", max_size=60)
 
 
-@pytest.mark.parametrize("tag", WORDS)
+@pytest.mark.parametrize("tag", FILES)
 @given(text=st.one_of(SIGNS, st.text(max_size=40)))
 def test_any_text_has_forms_in_order(tag: str, text: str) -> None:
     place = 0
@@ -60,7 +60,7 @@ def test_any_text_has_forms_in_order(tag: str, text: str) -> None:
         "1 m80 " * 100,
     ],
 )
-@pytest.mark.parametrize("tag", WORDS)
+@pytest.mark.parametrize("tag", FILES)
 def test_long_forms_are_read(tag: str, text: str) -> None:
     assert list(Phonemizer(tag).segments(f"a {text}"))
 
