@@ -326,7 +326,7 @@ class ModelFailedError(ServiceError, code="model_failed"):
     """Raised when the model could not be loaded, or failed on this request."""
 
 
-def model_failed(name: str, cause: Exception) -> ModelFailedError:
+def model_failed(name: str, cause: BaseException) -> ModelFailedError:
     """Return the error for a model that failed on a request. The message names only the type of its `cause`."""
     error = ModelFailedError(f"Model '{name}' failed: {type(cause).__name__}.")
     error.__cause__ = cause

@@ -28,6 +28,8 @@ Array = npt.NDArray[Any]
 
 # Bytes of the header before a file in a zip archive, and where it says how long the name and the rest are.
 _ZIP_HEADER, _ZIP_LENGTHS = 30, 26
+# Dicts of a checkpoint, which lie in each other, and characters of a name that they have together.
+_MAX_DICTS, _MAX_NAME = 200, 1_000
 
 _STORAGES: dict[str, Any] = {
     "FloatStorage": np.float32,
@@ -145,8 +147,10 @@ def _read_tree(path: Path) -> Any:
             names = [name for name in archive.namelist() if name.endswith("data.pkl")]
             if len(names) != 1:
                 raise WeightsError(f"{path}: not a PyTorch checkpoint (no data.pkl in the archive)")
-            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
-                # torch.save only stores; compression would let a small file fill the memory.
+            parts = archive.infolist()
+            stored = all(part.compress_type == zipfile.ZIP_STORED for part in parts)
+            if not stored or sum(part.file_size for part in parts) > path.stat().st_size:
+                # torch.save only stores; compression, or parts that overlap, would let a small file fill the memory.
                 raise WeightsError(f"{path}: not a PyTorch checkpoint (its archive is compressed)")
             reader = _TensorUnpickler(archive, names[0], path)
             return reader.load()
@@ -170,8 +174,9 @@ def _flatten(tree: Any, prefix: str, found: dict[str, Array], path: Path, seen: 
     if isinstance(tree, np.ndarray):
         found[prefix] = tree
     elif isinstance(tree, Mapping):
-        if id(tree) in seen:  # a dict within itself, or one shared so often that the walk would not end
-            raise WeightsError(f"{path}: {prefix or 'the file'} is a dict that appears twice")
+        # A dict within itself, one shared so often that the walk would not end, or names that fill the memory.
+        if id(tree) in seen or len(seen) > _MAX_DICTS or len(prefix) > _MAX_NAME:
+            raise WeightsError(f"{path}: {prefix[:80] or 'the file'} is a dict that appears twice, or one of too many")
         seen.add(id(tree))
         for key, value in tree.items():
             if not isinstance(key, str):
@@ -188,6 +193,8 @@ class _Storage:
     def __init__(self, kind: Any, data: memoryview) -> None:
         self.values: Array = np.frombuffer(data, dtype=np.uint16 if kind == "bfloat16" else kind)
         self.tensors: dict[Any, Array] = {}
+        # Numbers that further tensors may have: each is a copy in the end, and few share theirs.
+        self.left = 2 * len(self.values)
 
 
 class _StorageType:
@@ -204,6 +211,9 @@ def _rebuild_tensor(
         raise ValueError(f"tensor of shape {size} reaches outside its storage")
     key = (offset, size, stride)
     if key not in storage.tensors:
+        storage.left -= math.prod(size)
+        if storage.left < 0:
+            raise ValueError("its tensors share their numbers")
         item = values.dtype.itemsize
         view = np.lib.stride_tricks.as_strided(values[offset:], size, [s * item for s in stride])
         # Other programs than PyTorch may not align their tensors.
@@ -215,8 +225,11 @@ def _rebuild_parameter(data: Array, *_rest: Any) -> Array:
     return data
 
 
-class _TensorUnpickler(pickle.Unpickler):
-    """Pickle reader for tensors and containers only (the approach of Python's pickle documentation)."""
+class _TensorUnpickler(pickle._Unpickler):
+    """Pickle reader for tensors and containers only (the approach of Python's pickle documentation).
+
+    It is the one in Python: that in C takes memory up to any number that a file gives to a part of it.
+    """
 
     def __init__(self, archive: zipfile.ZipFile, name: str, path: Path) -> None:
         super().__init__(io.BytesIO(archive.read(name)))

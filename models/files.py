@@ -7,12 +7,20 @@ import json
 import os
 import shutil
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+
+from models.contract import WeightsError
 
 # Bytes of the largest file of a model, and of its configuration or vocabulary.
 MAX_BYTES: Final = 8 << 30
 MAX_JSON_BYTES: Final = 64 << 20
+# Largest number of a configuration: of layers and heads, of tokens, and of anything else, such as a width. A network is
+# built before its arrays are compared with it.
+MAX_LAYERS: Final = 1 << 10
+MAX_TOKENS: Final = 1 << 20
+MAX_WIDTH: Final = 1 << 14
 
 
 def open_file(path: str | Path, most: int = MAX_BYTES, flags: int = 0) -> BinaryIO:
@@ -41,6 +49,15 @@ def read_json(path: str | Path) -> Any:
         return json.loads(read_file(path, MAX_JSON_BYTES).decode("utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def check_sizes(values: Mapping[str, Any], source: str) -> None:
+    """Raise WeightsError, which names `source`, for a whole number that is larger than any network's."""
+    for key, value in values.items():
+        tokens = MAX_TOKENS if "vocab" in key or "token" in key or "ctc" in key else MAX_WIDTH
+        most = MAX_LAYERS if "layer" in key or "head" in key else tokens
+        if isinstance(value, int) and value > most:
+            raise WeightsError(f"{source}: {key[:80]} is {value}; at most {most} is read")
 
 
 def copy_file(source: Path, target: Path) -> None:

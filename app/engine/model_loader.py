@@ -247,7 +247,7 @@ class ModelLoader:
             state.error = without_paths(str(error))
             state.status = ModelStatus.ABSENT
             log.warning("model %s is absent: %s", state.name, error)
-        except Exception as error:  # the thread must survive whatever a checkpoint does
+        except BaseException as error:  # the thread must survive whatever a checkpoint does, panics of Rust, too
             # Clients are told without paths; the log has all.
             state.forget()
             state.error = without_paths(str(error)) or type(error).__name__

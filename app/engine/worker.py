@@ -392,7 +392,7 @@ class ModelWorker:
         except (Cancelled, ModelRequestError, ServiceError) as error:
             self._end(job, error)
             return
-        except Exception as error:
+        except BaseException as error:  # a panic of a tokenizer in Rust is no Exception
             log.exception("model %s failed on one request", job.model)
             self._end(job, model_failed(job.model, error))
             return
@@ -452,7 +452,7 @@ class ModelWorker:
                     self._end(job, outcome)
                 else:
                     self._hand_over(job, outcome)
-        except Exception:
+        except BaseException:
             log.exception("model %s failed on a batch of %d; they are tried one by one", speech[0].model, len(speech))
         else:
             metrics.speech_batch.labels(speech[0].model).observe(len(speech))
@@ -484,6 +484,6 @@ class ModelWorker:
         if close is not None:
             try:
                 close()
-            except Exception:
+            except BaseException:
                 log.exception("model %s failed while being closed", job.model)
         job.send(result)

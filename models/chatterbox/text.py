@@ -19,6 +19,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from models.chatterbox.config import T3Config
 from models.contract import InputTooLongError, WeightsError, WeightsMissingError
 from models.files import read_json
+from models.tokenizer import read_tokenizer, refused
 
 _SPACE = "[SPACE]"
 _ENDS = (".", "!", "?", "-", ",")
@@ -72,18 +73,6 @@ def load_tokenizer(files: Mapping[str, str], config: T3Config) -> TextTokenizer:
     return TurboTokenizer(files, config)
 
 
-def _read(path: str) -> Tokenizer:
-    if not Path(path).is_file():
-        raise WeightsMissingError(f"{path} does not exist")
-    try:
-        found = Tokenizer.from_file(path)
-    except Exception as error:  # tokenizers raises Exception itself
-        raise WeightsError(f"{path}: not a tokenizer: {error}") from error
-    found.no_truncation()
-    found.no_padding()
-    return found
-
-
 def _check_length(ids: list[int], config: T3Config) -> list[int]:
     if len(ids) > config.max_text:
         raise InputTooLongError(f"{len(ids)} text tokens in one utterance; at most {config.max_text} are read")
@@ -98,7 +87,7 @@ class EnglishTokenizer:
     """
 
     def __init__(self, path: str, config: T3Config) -> None:
-        self._tokenizer, self._config = _read(path), config
+        self._tokenizer, self._config = read_tokenizer(path), config
         size = self._tokenizer.get_vocab_size(with_added_tokens=True)
         if size > config.text_vocabulary:
             raise WeightsError(f"{path}: {size} tokens, but the checkpoint has {config.text_vocabulary}")
@@ -142,7 +131,7 @@ class TurboTokenizer:
         self._config = config
         if "tokenizer" in files:
             source = files["tokenizer"]
-            self._tokenizer = _read(source)
+            self._tokenizer = read_tokenizer(source)
             self._tokenizer.encode_special_tokens = True
         else:
             source = files["vocabulary"]
@@ -156,12 +145,10 @@ class TurboTokenizer:
         for role in ("vocabulary", "merges", "added_tokens"):
             if role not in files or not Path(files[role]).is_file():
                 raise WeightsMissingError(f"{files.get(role, role)} does not exist")
-        try:
+        with refused(f"{files['vocabulary']}: not a GPT-2 tokenizer"):
             found = Tokenizer(models.BPE.from_file(files["vocabulary"], files["merges"]))
             added: dict[str, Any] = read_json(files["added_tokens"])
             ordered = sorted(added, key=lambda token: int(added[token]))
-        except Exception as error:  # tokenizers raises Exception itself
-            raise WeightsError(f"{files['vocabulary']}: not a GPT-2 tokenizer: {error}") from error
         found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         found.decoder = decoders.ByteLevel()
         found.add_tokens([AddedToken(token, normalized=False) for token in ordered if found.token_to_id(token) is None])

@@ -18,6 +18,8 @@ Array = npt.NDArray[Any]
 
 VERSION: Final = 6
 MAX_AXES: Final = 8
+# Variables of a file, and other names of them. The largest Whisper has some thousand of both.
+MAX_VARIABLES: Final = 1 << 14
 _TYPES: Final = {0: "<f4", 1: "i1", 2: "<i2", 3: "<i4", 4: "<f2", 5: "<u2"}
 _BFLOAT16: Final = 5
 
@@ -31,6 +33,11 @@ class _Reader:
         (value,) = struct.unpack_from(f"<{form}", self.data, self.at)
         self.at += struct.calcsize(f"<{form}")
         return int(value)
+
+    def count(self) -> int:
+        if (found := self.number("I")) > MAX_VARIABLES:
+            raise ValueError(f"{found} variables")
+        return found
 
     def text(self) -> str:
         return self.take(self.number("H")).rstrip(b"\0").decode()
@@ -53,13 +60,19 @@ def read_model(data: bytes, source: str) -> tuple[str, dict[str, Array]]:
         if (version := reader.number("I")) != VERSION:
             raise ValueError(f"binary version {version}, not {VERSION}")
         name, _ = reader.text(), reader.number("I")
-        arrays = dict(_variable(reader) for _ in range(reader.number("I")))
-        for _ in range(reader.number("I")):
+        stored = dict(_variable(reader) for _ in range(reader.count()))
+        arrays = {key: _dequantized(stored, key) for key in stored if not key.endswith("_scale")}
+        size = sum(array.nbytes for array in arrays.values())
+        for _ in range(reader.count()):
             alias, target = reader.text(), reader.text()
-            arrays[alias] = arrays[target]
+            if not alias.endswith("_scale"):
+                arrays[alias] = arrays[target]
         if reader.at != len(data):
             raise ValueError(f"{len(data) - reader.at} bytes follow its end")
-        return name, {key: _dequantized(arrays, key) for key in arrays if not key.endswith("_scale")}
+        # A decoder's embeddings may be its output, too; each name would be written as an array of its own.
+        if sum(array.nbytes for array in arrays.values()) > 2 * size:
+            raise ValueError("its variables have too many names")
+        return name, arrays
     except (ValueError, KeyError, struct.error) as error:
         raise WeightsError(f"{source}: not a whole model of CTranslate2: {error}") from None
 
@@ -85,5 +98,7 @@ def _dequantized(arrays: dict[str, Array], key: str) -> Array:
     if scale is None:
         return array
     divisor = np.asarray(scale, np.float32)
+    if divisor.size not in (1, len(array) if array.ndim else 1):
+        raise ValueError(f"{key[:80]} has {divisor.size} scales")
     result: Array = array.astype(np.float32) / divisor.reshape(-1, *[1] * (array.ndim - 1) if divisor.ndim else ())
     return result

@@ -46,11 +46,18 @@ def read_export(graph: Graph, source: str) -> dict[str, Floats]:
     no layer reads and for layers of another form.
     """
     found: dict[str, Floats] = {}
-    for name, values in _arrays(graph):
-        array = np.ascontiguousarray(values, np.float32)
-        if name in found and not np.array_equal(found[name], array):
-            raise WeightsError(f"{source}: two values of {name}")
-        found[name] = array
+    left_over = sum(array.size for array in graph.constants.values())
+    try:
+        for name, values in _arrays(graph):
+            array = np.ascontiguousarray(values, np.float32)
+            if name in found and not np.array_equal(found[name], array):
+                raise WeightsError(f"{source}: two values of {name[:80]}")
+            left_over -= 0 if name in found else array.size
+            if left_over < 0:
+                raise WeightsError(f"{source}: layers share their constants")
+            found[name] = array
+    except (ValueError, IndexError) as error:
+        raise WeightsError(f"{source}: a layer of another form: {error}") from None
     left = [name for name, array in graph.constants.items() if name not in graph.read and array.size > _COMPUTED]
     if left or not found:
         such = f"; {len(left)} constants are of no layer, such as {left[0][:80]}" if left else ""
@@ -109,6 +116,8 @@ def _numbers(graph: Graph, weight: str, zero: str | None, axis: int = -1) -> Arr
     shape = [1] * values.ndim
     shape[axis] = -1
     sides = [graph.value(_scale(weight))] + ([] if zero is None else [graph.value(zero)])
+    if any(side.size not in (1, values.shape[axis]) for side in sides):
+        raise WeightsError(f"'{weight[:80]}' has scales of another size")
     scale, *offset = (side.astype(np.float32).reshape(shape if side.ndim else ()) for side in sides)
     return (values.astype(np.float32) - (offset[0] if offset else 0)) * scale
 

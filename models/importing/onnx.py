@@ -63,7 +63,7 @@ def read_graph(data: bytes, source: str) -> Graph:
             elif number == 5:
                 name, array = _tensor(_bytes(value))
                 graph.constants[name] = array
-    except (ValueError, KeyError, IndexError, TypeError, UnicodeDecodeError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         raise WeightsError(f"{source}: not a whole ONNX file: {error}") from None
     return graph
 
@@ -147,6 +147,8 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 def _varints(data: int | memoryview) -> Iterator[int]:
     view, at = _bytes(data), 0
+    if len(view) > MAX_PARTS:
+        raise ValueError(f"a list of more than {MAX_PARTS} bytes")
     while at < len(view):
         value, at = _varint(view, at)
         yield value

@@ -92,7 +92,7 @@ def dims(arrays: Mapping[str, Array], variables: Mapping[str, Array]) -> dict[st
             layers = {name.split(".")[3] for name in arrays if name.startswith(f"model.{side}.layers.")}
             found[f"n_{kind}_ctx"] = len(arrays[f"model.{side}.embed_positions.weight"])
             found[f"n_{kind}_head"], found[f"n_{kind}_layer"] = int(variables[f"{side}/num_heads"]), len(layers)
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise WeightsError(f"the model of CTranslate2 does not tell its sizes: {error}") from None
     return found
 

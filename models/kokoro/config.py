@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from models.contract import WeightsError
-from models.files import read_json
+from models.files import check_sizes, read_json
 
 SAMPLE_RATE = 24_000
 SAMPLES_PER_FRAME = 600  # one duration unit: 25 ms
@@ -93,6 +93,7 @@ def _build(cls: type, values: dict[str, Any], where: str, ignore: set[str]) -> A
     extra = sorted(set(values) - set(fields) - ignore)
     if extra:
         raise WeightsError(f"{where}: unknown keys {', '.join(extra)}")
+    check_sizes(known, where)
     try:
         return cls(**known)
     except TypeError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from models.contract import WeightsError
-from models.files import read_json
+from models.files import check_sizes, read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ def load_config(path: str | Path) -> NllbConfig:
     for key, value in known.items():
         if not isinstance(value, bool if key == "scale_embedding" else int) or value < 0:
             raise WeightsError(f"{path}: {key} must be a whole number, not {value!r}")
+    check_sizes(known, str(path))
     try:
         config = NllbConfig(**known)
     except TypeError as error:

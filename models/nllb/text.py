@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
-from models.contract import UnknownLanguageError, WeightsError, WeightsMissingError
+from models.contract import UnknownLanguageError, WeightsError
 from models.nllb.config import NllbConfig
 from models.nllb.scripts import script_of, scripts
+from models.tokenizer import read_tokenizer
 
 _LANGUAGE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 _SPECIAL = {"<s>": "bos", "<pad>": "pad", "</s>": "eos", "<unk>": "unk"}
@@ -112,14 +112,7 @@ class NllbTokenizer(TranslationTokenizer):
 
     def __init__(self, path: str | Path, config: NllbConfig) -> None:
         """Read `path`. Raises WeightsError unless it is a tokenizer of `config`'s layout."""
-        if not Path(path).is_file():
-            raise WeightsMissingError(f"{path} does not exist")
-        try:
-            self._tokenizer: Tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # tokenizers raises Exception itself
-            raise WeightsError(f"{path}: not a tokenizer: {error}") from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self._tokenizer = read_tokenizer(path)
         self._tokenizer.encode_special_tokens = True
         size: int = self._tokenizer.get_vocab_size(with_added_tokens=True)
         if size > config.vocab_size:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from models.contract import WeightsError
-from models.files import read_json
+from models.files import check_sizes, read_json
 
 MULTILINGUAL = 51865  # least size of a vocabulary with languages
 
@@ -125,6 +125,7 @@ def read_dims(values: Mapping[str, Any], source: str) -> WhisperConfig:
     for key, value in known.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < (key != "n_ctc"):
             raise WeightsError(f"{source}: {key} must be a positive whole number, not {value!r}")
+    check_sizes(known, source)
     try:
         config = WhisperConfig(**known)
     except TypeError as error:

@@ -16,6 +16,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from models.contract import WeightsError, WeightsMissingError
+from models.tokenizer import read_tokenizer, refused
 from models.whisper.config import WhisperConfig
 from models.whisper.languages import LANGUAGES, UNSPACED, language_code
 
@@ -44,7 +45,8 @@ class WhisperTokenizer:
         path = Path(path)
         if not path.is_file():
             raise WeightsMissingError(f"{path} does not exist")
-        self._tokenizer, self.pieces = _read_ranks(path) if path.suffix == ".tiktoken" else _read_json(path)
+        ranks = path.suffix == ".tiktoken"
+        self._tokenizer, self.pieces = _read_ranks(path) if ranks else _read_json(path, config.n_vocab)
         self._tokenizer.encode_special_tokens = True
         self._set_specials(path, config)
 
@@ -191,27 +193,25 @@ def _byte_letters() -> dict[int, str]:
     return {byte: chr(byte) for byte in plain} | {byte: chr(256 + k) for k, byte in enumerate(rest)}
 
 
-def _read_json(path: Path) -> tuple[Tokenizer, list[bytes]]:
-    """Read the hub's tokenizer.json."""
-    try:
-        tokenizer: Tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises Exception itself
-        raise WeightsError(f"{path}: not a tokenizer: {error}") from error
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
+def _read_json(path: Path, size: int) -> tuple[Tokenizer, list[bytes]]:
+    """Read the hub's tokenizer.json, for a checkpoint of `size` tokens."""
+    tokenizer = read_tokenizer(path)
     added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
     vocabulary = {
         piece: id_ for piece, id_ in tokenizer.get_vocab(with_added_tokens=False).items() if piece not in added
     }
     # The token of no letters may be an added one.
-    pieces = [b""] * (max(vocabulary.values(), default=-1) + 1)
+    count = max(vocabulary.values(), default=-1) + 1
+    end = tokenizer.token_to_id("<|endoftext|>")
+    if max(count, end or 0) > size:
+        raise WeightsError(f"{path}: {count} text tokens, but the checkpoint has {size} tokens")
+    pieces = [b""] * count
     byte_of = {letter: byte for byte, letter in _byte_letters().items()}
     try:
         for piece, id_ in vocabulary.items():
             pieces[id_] = bytes(byte_of[letter] for letter in piece)
     except KeyError as error:
         raise WeightsError(f"{path}: not a tokenizer of bytes: {error}") from error
-    end = tokenizer.token_to_id("<|endoftext|>")
     if end is not None and len(pieces) < end:
         pieces += [b""] * (end - len(pieces))
     return tokenizer, pieces
@@ -237,9 +237,7 @@ def _read_ranks(path: Path) -> tuple[Tokenizer, list[bytes]]:
         pairs = [(name[:at], name[at:]) for at in range(1, len(name))]
         known = [pair for pair in pairs if pair[0] in vocabulary and pair[1] in vocabulary]
         merges += sorted(known, key=lambda pair: (vocabulary[pair[0]], vocabulary[pair[1]]))
-    try:
+    with refused(f"{path}: not a file of ranks"):
         tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=True))
-    except Exception as error:  # tokenizers raises Exception itself
-        raise WeightsError(f"{path}: not a file of ranks: {error}") from error
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     return tokenizer, pieces

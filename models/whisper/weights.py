@@ -103,7 +103,7 @@ def read_heads(generation: str | None, name: str, config: WhisperConfig) -> Head
             values = read_json(generation).get("alignment_heads")
             if values:
                 return tuple((int(layer), int(head)) for layer, head in values)
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, OverflowError) as error:
             raise WeightsError(f"{generation}: no alignment heads: {error!r}") from error
     official = _OFFICIAL_HEADS.get(name.removeprefix("whisper-"))
     if official is not None:
