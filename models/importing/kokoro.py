@@ -46,7 +46,8 @@ def read_export(graph: Graph, source: str) -> dict[str, Floats]:
     no layer reads and for layers of another form.
     """
     found: dict[str, Floats] = {}
-    left_over = sum(array.size for array in graph.constants.values())
+    # A layer has its constants to itself; weight norm adds a number a row.
+    left_over = 2 * sum(array.size for array in graph.constants.values())
     try:
         for name, values in _arrays(graph):
             array = np.ascontiguousarray(values, np.float32)

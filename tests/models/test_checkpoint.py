@@ -229,6 +229,8 @@ FOUR = tensor("FloatStorage", 4, 0, (4,), (1,))
         ({"w": FOUR}, {"0": bytes(15)}, "damaged"),
         ({"w": FOUR}, {"0": bytes(4)}, "damaged"),
         ({"w": FOUR}, {}, "archive/data/0"),
+        ({str(k): tensor("FloatStorage", 8, k, (5,), (1,)) for k in range(4)}, {"0": bytes(32)}, "damaged"),
+        ({"a" * 600: {"b" * 600: {}}}, {}, "too many"),
         ([1, 2], {}, "the file is a list"),
         ({"a": {"b": "text"}}, {}, r"a\.b is a str"),
         ({"a": None}, {}, "a is a NoneType"),

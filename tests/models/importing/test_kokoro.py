@@ -81,6 +81,12 @@ def test_weights_get_their_official_names_and_values() -> None:
         (model(chunk(5, chunk(1, 3) + chunk(2, 1) + chunk(8, "w") + chunk(9, bytes(8)))), "2 numbers, not"),
         (model(chunk(5, chunk(2, 1) + chunk(8, "w") + chunk(13, b"x"))), "in another file"),
         (b"\xff" * 40, "not a whole ONNX file"),
+        (
+            model(
+                tensor("w", np.ones((2, 2), np.float32)), *(node(f"/a/{k}/MatMul", "MatMul", "x", "w") for k in "bcd")
+            ),
+            "share their constants",
+        ),
     ],
 )
 def test_other_files_are_refused(data: bytes, message: str) -> None:

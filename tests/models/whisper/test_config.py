@@ -37,6 +37,8 @@ def test_the_mlx_community(tmp_path: Path) -> None:
         ({"decoder_layers": 0}, "n_text_layer"),
         ({"num_mel_bins": "80"}, "n_mels"),
         ({"encoder_attention_heads": 5}, "n_audio_head"),
+        ({"decoder_layers": 10**9}, "at most 1024 is read"),
+        ({"vocab_size": 1 << 40}, "at most 1048576 is read"),
     ],
 )
 def test_refused(tmp_path: Path, changes: dict[str, Any], named: str) -> None:

@@ -87,12 +87,21 @@ def test_words_end_in_half_a_character() -> None:
         assert [id_ for group in groups for id_ in group] == ids
 
 
+_JSON = """{{"version": "1.0", "added_tokens": [], "normalizer": {},
+"model": {{"type": "BPE", "vocab": {}, "merges": []}}}}"""
+HOSTILE = (
+    # `tokenizers` panics in Rust, and a list of 4 billion tokens would be made.
+    ("d.json", _JSON.format('{"type": "Precompiled", "precompiled_charsmap": "AAAA"}', '{"a": 0}')),
+    ("e.json", _JSON.format("null", '{"a": 0, "b": 4294967295}')),
+)
+
+
 def test_refused(tmp_path: Path) -> None:
     with pytest.raises(WeightsMissingError):
         WhisperTokenizer(tmp_path / "tokenizer.json", config())
     with pytest.raises(WeightsError, match="text tokens"):
         WhisperTokenizer(ranks_file(tmp_path), config(n_vocab=60000))
-    for name, text in (("a.tiktoken", "IQ== 0\nIg== 2\n"), ("b.tiktoken", "IQ==\n"), ("c.json", "{}")):
+    for name, text in (("a.tiktoken", "IQ== 0\nIg== 2\n"), ("b.tiktoken", "IQ==\n"), ("c.json", "{}"), *HOSTILE):
         (tmp_path / name).write_text(text)
         with pytest.raises(WeightsError):
             WhisperTokenizer(tmp_path / name, config())
