@@ -24,7 +24,7 @@ async def _spoken() -> np.ndarray:
         pieces = [
             pcm
             async for pcm in speech.speak(
-                TEXT, SpeechOptions(voice="am_michael", speed=0.82, pauses={"sentence": 0.3}), Timeline()
+                TEXT, SpeechOptions(voice="am_michael", speed=0.83, pauses={"sentence": 0.3}), Timeline()
             )
         ]
         pcm = soxr.resample(np.concatenate(pieces), speech.synthesizer.sample_rate, RATE)
