@@ -32,7 +32,7 @@ from pathlib import Path
 from models.native import build
 source, seconds = Path(sys.argv[1]), float(sys.argv[2])
 build.SOURCES, build._TRIAL = source.parent, "0"
-build._units = lambda: [build.Unit(source, "small", ())]
+build._units = lambda: [build.CompilationUnit(source, "small", ())]
 try:
     print(build.library(seconds))
 except OSError as error:

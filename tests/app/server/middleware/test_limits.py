@@ -112,9 +112,12 @@ async def probes_between(running: Any, port: int, message: bytes, clients: int) 
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(message)
         answer = await reader.read(1 << 20)
-        if answer.startswith(b"HTTP/1.1 101"):
+        if answer.startswith(b"HTTP/1.1 101") and answer.endswith(b"\r\n\r\n"):  # the message's answer is still to come
             answer = await reader.read(1 << 20)
         assert answer
+        lines = message.count(b"describe")
+        while answer.count(b'"type": "info"') < lines:
+            answer += await reader.read(1 << 20)
         writer.close()
 
     working = asyncio.gather(*(exchange(port, message) for _ in range(clients)))
