@@ -206,7 +206,7 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
     config = configure(create_app(settings, catalog), settings.model_copy(update={"port": 0}))
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
-    wyoming, log = WyomingPort(), logging.getLogger("app.server.compat.wyoming.server")
+    wyoming, log = WyomingPort(), logging.getLogger("app.server.wyoming.server")
     log.setLevel(logging.INFO)
     log.addHandler(wyoming)
     thread.start()
