@@ -77,7 +77,7 @@ async def multi_stream_input(socket: WebSocket, voice_id: str) -> None:
 class ElevenSocket(SocketLoop):
     """Socket of one client, and its contexts."""
 
-    surface: ClassVar[metrics.Surface] = "elevenlabs"
+    surface: ClassVar[metrics.SurfaceName] = "elevenlabs"
 
     def __init__(self, socket: WebSocket, app: Services, voice_id: str, *, multi: bool) -> None:
         super().__init__(socket, app)

@@ -130,7 +130,7 @@ async def settings(request: Request) -> Response:
 class LibreExchange(TranslationExchange):
     """A request of `/translate`."""
 
-    surface: metrics.Surface = "libretranslate"
+    surface: metrics.SurfaceName = "libretranslate"
 
     def __init__(self, *arguments: Any, batch: bool, detected: bool) -> None:
         super().__init__(*arguments)

@@ -28,7 +28,7 @@ async def stream(socket: WebSocket) -> None:
 class JsonAdapter(Adapter):
     """Frames that are the session's own messages, as JSON."""
 
-    surface: ClassVar[metrics.Surface] = "websocket"
+    surface: ClassVar[metrics.SurfaceName] = "websocket"
 
     def receive(self, session: StreamSession, frame: str | bytes, now: float) -> list[Effect]:
         """Hand the frame on as it is."""

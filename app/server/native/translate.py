@@ -47,7 +47,7 @@ async def translate(request: Request, body: TranslateBody) -> Response:
 class TranslationExchange(StreamExchange[TranslationStream]):
     """Response to a request for translations. `plan`: the checked request, once it is prepared."""
 
-    surface: metrics.Surface = "translate"
+    surface: metrics.SurfaceName = "translate"
     streaming = False
     plan: Plan
 

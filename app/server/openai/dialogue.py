@@ -61,7 +61,7 @@ class DialogueResponse(SpeechResponse):
     most_voices = MAX_VOICES
 
     def __init__(
-        self, app: Services, body: SpeechBody, lines: Sequence[Line], surface: metrics.Surface = "openai"
+        self, app: Services, body: SpeechBody, lines: Sequence[Line], surface: metrics.SurfaceName = "openai"
     ) -> None:
         super().__init__(app, body, surface)
         self._lines = lines

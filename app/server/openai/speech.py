@@ -74,7 +74,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
     text_field = "input"
     voice_marks = True  # `[voice:NAME]` changes the voice, unless the request says otherwise
 
-    def __init__(self, app: Services, body: SpeechBody, surface: metrics.Surface = "openai") -> None:
+    def __init__(self, app: Services, body: SpeechBody, surface: metrics.SurfaceName = "openai") -> None:
         super().__init__(app)
         self._body = body
         self._sse = body.stream_format == "sse"

@@ -62,7 +62,7 @@ class WyomingAdapter(Adapter):
     `answered`: it ended without an error.
     """
 
-    surface: ClassVar[metrics.Surface] = "wyoming"
+    surface: ClassVar[metrics.SurfaceName] = "wyoming"
 
     def __init__(self, start: events.Start, *, streaming: bool) -> None:
         self.start = start

@@ -76,7 +76,7 @@ async def speak_live(socket: WebSocket) -> None:
 class DeepgramAdapter(Adapter):
     """Deepgram's messages."""
 
-    surface: ClassVar[metrics.Surface] = "deepgram"
+    surface: ClassVar[metrics.SurfaceName] = "deepgram"
 
     def __init__(self, start: events.Start, settings: Settings) -> None:
         self.start = start

@@ -43,7 +43,7 @@ async def interpret(socket: WebSocket) -> None:
 class InterpretSocket(InterpretationSocket):
     """Socket of one client."""
 
-    surface: ClassVar[metrics.Surface] = "interpret"
+    surface: ClassVar[metrics.SurfaceName] = "interpret"
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -39,7 +39,7 @@ FRAME_MS: Final = 200
 class TranslationSocket(InterpretationSocket):
     """Socket of one translation session. `choose` makes options of its configuration."""
 
-    surface: ClassVar[metrics.Surface] = "realtime"
+    surface: ClassVar[metrics.SurfaceName] = "realtime"
 
     def __init__(
         self,
