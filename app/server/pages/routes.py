@@ -22,7 +22,7 @@ from app.server.streaming.events import INCOMING, Outgoing
 from app.text.languages import LANGUAGES
 from models.contract import SAMPLING_RANGES
 
-STATIC = Path(__file__).parents[1] / "static"
+STATIC = Path(__file__).with_name("static")
 
 HEADERS = {
     "content-security-policy": (

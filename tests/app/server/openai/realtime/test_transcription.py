@@ -24,7 +24,7 @@ from app.audio.samples import SampleCoding, SampleReader, decode
 from app.server.openai.realtime.config import TranscriptionConfig
 from app.server.openai.realtime.transcription import TranscriptionSocket
 
-GOLDEN = Path(__file__).parents[3] / "golden"
+GOLDEN = Path(__file__).parents[4] / "golden"
 PATIENCE = 20.0
 KEY = "a-key-of-the-tests"
 
