@@ -43,7 +43,7 @@ def test_wheel_carries_the_code_and_the_house_model(wheel):
     for package in ("app", "models"):
         sources = {str(path.relative_to(ROOT)) for end in ("py", "tsv") for path in (ROOT / package).rglob(f"*.{end}")}
         assert sources <= names
-    for folder in ("models/house", "models/ear", "models/phrasebook", "models/native/src", "app/server/static"):
+    for folder in ("models/house", "models/ear", "models/phrasebook", "models/native/src", "app/server/pages/static"):
         files = {f"{folder}/{path.name}" for path in (ROOT / folder).iterdir() if path.is_file()}
         assert len(files) > 2
         assert files <= names

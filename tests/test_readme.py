@@ -24,10 +24,10 @@ from app.cli.main import main
 from app.config import Settings
 from app.extras import EXTRAS
 from app.server.middleware.key_file import KeyFile
-from app.server.routes.transcription_form import TranscriptionForm
+from app.server.native.interpret.events import InterpretationStart
+from app.server.openai.transcription_form import TranscriptionForm
 from app.server.schemas import PhonemesBody, SpeechBody, TranslateBody
 from app.server.streaming.events import Start
-from app.server.streaming.interpretation_events import InterpretationStart
 from app.text.languages import LANGUAGES
 from tests.golden import make_samples
 from tests.processes import clean_environment

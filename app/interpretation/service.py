@@ -59,7 +59,7 @@ class InterpretationService:
         return PreparedInterpretation(options=options, route=speech.route, speech=replace(speech, route=None))
 
     async def open(
-        self, prepared: PreparedInterpretation, surface: metrics.Surface, progress: Progress | None = None
+        self, prepared: PreparedInterpretation, surface: metrics.SurfaceName, progress: Progress | None = None
     ) -> Interpretation:
         """Open a session that was prepared; close it in the end. Its metrics have the label `surface`.
 

@@ -75,7 +75,7 @@ class Interpretation:
         live: LiveRecognition,
         prepared: PreparedInterpretation,
         recognizer: str,
-        surface: metrics.Surface,
+        surface: metrics.SurfaceName,
     ) -> None:
         """Open a session; call on the event loop.
 

@@ -21,7 +21,7 @@ from models.timeline import Stage, Timeline
 # A `_created` series beside every other one repeats the server's log.
 disable_created_metrics()
 
-Surface = Literal[
+SurfaceName = Literal[
     "openai",
     "websocket",
     "elevenlabs",
@@ -246,7 +246,7 @@ class Labels:
     """Labels of a request's series."""
 
     model: str
-    surface: Surface
+    surface: SurfaceName
     streaming: bool
 
     def values(self) -> tuple[str, str, str]:
@@ -390,7 +390,7 @@ def record_recognition(timeline: Timeline, labels: Labels, outcome: Outcome, sec
         recognized_seconds.labels(*labels.values()).inc(seconds)
 
 
-def record_interpretation(surface: Surface, ending: str, delay: float | None) -> None:
+def record_interpretation(surface: SurfaceName, ending: str, delay: float | None) -> None:
     """Count one sentence that was interpreted. `delay`: seconds until it is heard; None where it was not spoken."""
     interpretation_sentences.labels(surface, ending).inc()
     if delay is not None:

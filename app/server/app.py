@@ -20,47 +20,41 @@ from app.extras import needs
 from app.jobs.service import FORM_BYTES
 from app.observability import tracing
 from app.server import exception_handlers
-from app.server.compat import libretranslate
-from app.server.compat.deepgram import listen_rest, listen_socket
-from app.server.compat.deepgram import rest as deepgram_rest
-from app.server.compat.deepgram import websocket as deepgram_socket
-from app.server.compat.elevenlabs import dialogue as elevenlabs_dialogue
-from app.server.compat.elevenlabs import dictionaries, rest, speech_to_text, speech_to_text_socket
-from app.server.compat.elevenlabs import websocket as elevenlabs_socket
-from app.server.error_responses import LISTEN_PATH, SPEECH_TO_TEXT_PATH
+from app.server.deepgram import LISTEN_PATH
+from app.server.deepgram.listen import routes as deepgram_listen
+from app.server.deepgram.listen import socket as deepgram_listen_socket
+from app.server.deepgram.speak import routes as deepgram_speak
+from app.server.deepgram.speak import socket as deepgram_speak_socket
+from app.server.elevenlabs import SPEECH_TO_TEXT_PATH
+from app.server.elevenlabs import dialogue as elevenlabs_dialogue
+from app.server.elevenlabs import dictionaries as elevenlabs_dictionaries
+from app.server.elevenlabs import routes as elevenlabs_speech
+from app.server.elevenlabs import socket as elevenlabs_socket
+from app.server.elevenlabs.speech_to_text import routes as elevenlabs_speech_to_text
+from app.server.elevenlabs.speech_to_text import socket as elevenlabs_speech_to_text_socket
 from app.server.exchange import check_large_body
 from app.server.json_values import MAX_VALUES
+from app.server.libretranslate import routes as libretranslate
 from app.server.lifecycle import lifespan
 from app.server.middleware.access import Guard, Hosts
 from app.server.middleware.key_file import KeyFile, Quotas
 from app.server.middleware.limits import BodyLimit, SocketLimits
 from app.server.middleware.preferences import Preferences
 from app.server.middleware.request_id import RequestId
-from app.server.realtime import routes as realtime
-from app.server.realtime import translation_routes
-from app.server.routes import (
-    dialogue,
-    health,
-    interpret,
-    jobs,
-    lexicons,
-    models,
-    pages,
-    phonemes,
-    stream,
-    transcriptions,
-    translate,
-    voices,
-)
-from app.server.routes import speech as openai
-from app.server.routes.job_form import PATH as JOBS_PATH
+from app.server.native import health, jobs, lexicons, phonemes, stream, translate, voices
+from app.server.native.interpret import routes as interpret
+from app.server.native.job_form import PATH as JOBS_PATH
+from app.server.openai import dialogue, models, speech, transcriptions
+from app.server.openai.realtime import routes as realtime
+from app.server.openai.realtime import translation_routes
+from app.server.pages import routes as pages
 
 log = logging.getLogger(__name__)
 
 
 # Routers of all surfaces, each with its heading in the OpenAPI description. WebSockets have none.
 _ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
-    (openai.router, "Speech and models"),
+    (speech.router, "Speech and models"),
     (models.router, "Speech and models"),
     (dialogue.router, "Speech and models"),
     (voices.router, "Voices"),
@@ -74,15 +68,15 @@ _ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
     (jobs.router, "Jobs"),
     (translate.router, "Translation"),
     (libretranslate.router, "LibreTranslate"),
-    (deepgram_rest.router, "Deepgram"),
-    (listen_rest.router, "Deepgram"),
-    (listen_socket.router, None),
-    (deepgram_socket.router, None),
-    (rest.router, "ElevenLabs"),
+    (deepgram_speak.router, "Deepgram"),
+    (deepgram_listen.router, "Deepgram"),
+    (deepgram_listen_socket.router, None),
+    (deepgram_speak_socket.router, None),
+    (elevenlabs_speech.router, "ElevenLabs"),
     (elevenlabs_dialogue.router, "ElevenLabs"),
-    (speech_to_text.router, "ElevenLabs"),
-    (speech_to_text_socket.router, None),
-    (dictionaries.router, "ElevenLabs"),
+    (elevenlabs_speech_to_text.router, "ElevenLabs"),
+    (elevenlabs_speech_to_text_socket.router, None),
+    (elevenlabs_dictionaries.router, "ElevenLabs"),
     (elevenlabs_socket.router, None),
     (health.router, "Operation"),
 )

@@ -1,76 +1,31 @@
-"""Responses that tell an error, in the form that the clients of each surface expect.
-
-Guards, limits and the cluster's proxy refuse a request before it has a route: its path selects the form.
-"""
+"""Responses that tell an error, in the form that the clients of each surface expect."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import JSONResponse
 
 from app.errors import ServiceError
 from app.observability import logs, metrics
+from app.server import deepgram, elevenlabs, libretranslate
 
 log = logging.getLogger("app.requests")
 
 # Characters of a header that is made from a message.
 MAX_HEADER_TEXT = 500
-# Paths of Deepgram's surface.
-SPEAK_PATH = "/v1/speak"
-LISTEN_PATH = "/v1/listen"
-# Path of ElevenLabs' surface.
-SPEECH_TO_TEXT_PATH = "/v1/speech-to-text"
-
-Renderer = Callable[[ServiceError], dict[str, Any]]
+# Surfaces whose errors have a form of their own; all others have OpenAI's.
+_SURFACES = (deepgram.SURFACE, elevenlabs.SURFACE, libretranslate.SURFACE)
 
 
-def _openai(error: ServiceError) -> dict[str, Any]:
+def _body(error: ServiceError, path: str | None) -> dict[str, Any]:
+    for surface in _SURFACES:
+        if path is not None and surface.has(path):
+            return surface.error_body(error)
     return {"error": error.body()}
-
-
-def _elevenlabs(error: ServiceError) -> dict[str, Any]:
-    return {"detail": {"status": error.code, **error.body()}}
-
-
-def _deepgram(error: ServiceError) -> dict[str, Any]:
-    body = error.body()
-    return {"err_code": error.code.upper(), "err_msg": body["message"], "request_id": body.get("request_id")}
-
-
-def _libretranslate(error: ServiceError) -> dict[str, Any]:
-    return {"error": error.body()["message"]}
-
-
-# Every other path has OpenAI's form.
-_RENDERERS: dict[str, Renderer] = {
-    SPEAK_PATH: _deepgram,
-    LISTEN_PATH: _deepgram,
-    SPEECH_TO_TEXT_PATH: _elevenlabs,
-    SPEECH_TO_TEXT_PATH + "/realtime": _elevenlabs,
-    "/translate": _libretranslate,
-    "/detect": _libretranslate,
-    "/languages": _libretranslate,
-    "/frontend/settings": _libretranslate,
-}
-# By the beginning of the path: these have more after it.
-_FOLDER_RENDERERS: dict[str, Renderer] = {
-    "/v1/text-to-speech/": _elevenlabs,
-    "/v1/text-to-dialogue": _elevenlabs,
-    "/v1/pronunciation-dictionaries": _elevenlabs,
-    "/v1/voices": _elevenlabs,
-    "/v2/voices": _elevenlabs,
-}
-
-
-def _renderer(path: str) -> Renderer:
-    for folder, renderer in _FOLDER_RENDERERS.items():
-        if path.startswith(folder):
-            return renderer
-    return _RENDERERS.get(path, _openai)
 
 
 def error_response(
@@ -78,8 +33,7 @@ def error_response(
 ) -> JSONResponse:
     """Return the response that tells `error` in the form of the surface at `path`; None is OpenAI's."""
     note_error(error.code, error.status)
-    body = _renderer(path or "")(error)
-    return JSONResponse(body, error.status, headers={**error.headers(), **(headers or {})})
+    return JSONResponse(_body(error, path), error.status, headers={**error.headers(), **(headers or {})})
 
 
 def sse_error(error: ServiceError) -> bytes:

@@ -20,10 +20,10 @@ from app.jobs.runner import JobRunner
 from app.jobs.service import JobService
 from app.observability import metrics, tracing
 from app.recognition.service import RecognitionService
-from app.server.compat.wyoming import server as wyoming
 from app.server.middleware.key_file import KeyFile
-from app.server.routes import health
+from app.server.native import health
 from app.server.state import Services
+from app.server.wyoming import server as wyoming
 from app.speech.service import SpeechService
 from app.threads import REQUESTS
 from app.translation.service import TranslationService

@@ -26,7 +26,7 @@ from models.timeline import Timeline
 class RecordingExchange(StreamExchange[RecognitionStream]):
     """Response to a request for a transcript. It reads the body, too, and holds it while it is needed."""
 
-    def __init__(self, app: Services, surface: metrics.Surface) -> None:
+    def __init__(self, app: Services, surface: metrics.SurfaceName) -> None:
         super().__init__(app)
         self.labels = metrics.Labels(model="none", surface=surface, streaming=False)
 

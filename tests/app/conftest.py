@@ -206,7 +206,7 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
     config = configure(create_app(settings, catalog), settings.model_copy(update={"port": 0}))
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
-    wyoming, log = WyomingPort(), logging.getLogger("app.server.compat.wyoming.server")
+    wyoming, log = WyomingPort(), logging.getLogger("app.server.wyoming.server")
     log.setLevel(logging.INFO)
     log.addHandler(wyoming)
     thread.start()
@@ -386,7 +386,7 @@ def quota_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def silence_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of silence on WebSockets, which stands still."""
     clock = Clock()
-    modules = [sys.modules[name] for name in sys.modules if re.match(r"app\.server\.(streaming|compat)\.", name)]
+    modules = [sys.modules[name] for name in sys.modules if name.startswith("app.server.")]
     for module in modules:
         if "active_at" in inspect.getsource(module) and hasattr(module, "time"):
             monkeypatch.setattr(module, "time", clock)

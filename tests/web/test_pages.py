@@ -11,7 +11,7 @@ import pytest
 from models.timeline import Stage
 from tests.web.pages import PAGES
 
-WEB = Path(__file__).parents[2] / "app" / "server" / "static"
+WEB = Path(__file__).parents[2] / "app" / "server" / "pages" / "static"
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -33,8 +33,8 @@ from app.observability import logs
 from app.server.app import create_app
 from app.server.cluster import proxy
 from app.server.lifecycle import ABORT_SECONDS, drain
-from app.server.realtime.secrets import share_key
-from app.server.routes.health import FAILED
+from app.server.native.health import FAILED
+from app.server.openai.realtime.secrets import share_key
 from app.server.serve import check_public, configure
 from app.server.state import Services
 

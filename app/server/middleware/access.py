@@ -32,7 +32,7 @@ from app.engine.admission import Client, client
 from app.errors import AuthenticationError, CrossSiteError, HostNotAllowedError, InvalidRequestError, ServiceError
 from app.server.error_responses import error_response
 from app.server.middleware.key_file import Find, KeyFile, Keys, OpenConnections
-from app.server.realtime.secrets import ClientSecret, read_secret
+from app.server.openai.realtime.secrets import ClientSecret, read_secret
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ class Adapter(ABC):
     `start` opens the session of a protocol whose frames do not; None: a frame does.
     """
 
-    surface: ClassVar[metrics.Surface]
+    surface: ClassVar[metrics.SurfaceName]
     start: events.Start | None = None
 
     @abstractmethod

@@ -42,7 +42,7 @@ class _Voice:
 class InterpretationSocket(SocketLoop):
     """Socket of one client. A subclass reads its frames, and writes events; it calls `open` first."""
 
-    surface: ClassVar[metrics.Surface]
+    surface: ClassVar[metrics.SurfaceName]
 
     def __init__(self, socket: Socket, app: Services) -> None:
         super().__init__(socket, app)

@@ -12,7 +12,7 @@ def sample(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def labelled(model: str, surface: metrics.Surface, *, streaming: bool) -> tuple[metrics.Labels, dict[str, str]]:
+def labelled(model: str, surface: metrics.SurfaceName, *, streaming: bool) -> tuple[metrics.Labels, dict[str, str]]:
     """Return labels, and their names in samples."""
     named = {"model": model, "surface": surface, "streaming": str(streaming).lower()}
     return metrics.Labels(model, surface, streaming), named

@@ -23,7 +23,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.app.audio.recordings import tone, written
-from tests.app.server.compat.wyoming.clients import Client, connected
+from tests.app.server.wyoming.clients import Client, connected
 
 PATIENCE = 60.0
 RATE = 16_000

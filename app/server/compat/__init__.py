@@ -1,1 +1,0 @@
-"""Surfaces of other services: ElevenLabs, Deepgram, LibreTranslate, Wyoming."""

@@ -1,1 +1,0 @@
-"""Deepgram's surface, over HTTP and WebSockets (developers.deepgram.com, "Text to Speech", "Speech to Text")."""

@@ -1,1 +1,0 @@
-"""ElevenLabs' surface, over HTTP and WebSockets."""

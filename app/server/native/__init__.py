@@ -1,0 +1,1 @@
+"""Nightingale's own routes, one subject per file."""

@@ -1,0 +1,1 @@
+"""`WS /v1/audio/interpret`: the protocol of the interpreter."""

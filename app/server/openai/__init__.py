@@ -1,0 +1,1 @@
+"""OpenAI's surface: speech, transcriptions, models and realtime sessions."""

@@ -1,0 +1,140 @@
+"""`WS /v1/realtime`, `POST /v1/realtime/client_secrets` and the older `POST /v1/realtime/transcription_sessions`."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Request, WebSocket
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse, Response
+
+from app.engine.admission import client
+from app.engine.catalog import OPENAI_RECOGNIZERS
+from app.errors import InvalidRequestError, ServiceError
+from app.server.error_responses import error_response
+from app.server.exchange import JsonRoute
+from app.server.middleware.access import client_secret
+from app.server.openai.realtime.config import TranscriptionConfig, from_old
+from app.server.openai.realtime.ids import new_id
+from app.server.openai.realtime.secrets import ClientSecret
+from app.server.openai.realtime.transcription import TranscriptionSocket
+from app.server.state import Services, services
+
+router = APIRouter(route_class=JsonRoute)
+
+PATH: Final = "/v1/realtime"
+# OpenAI's models of conversation, which clients name where they mean a session of transcription.
+_CONVERSATION: Final = ("gpt-realtime", "gpt-4o-realtime", "gpt-4o-mini-realtime", "gpt-audio")
+
+
+@router.websocket(PATH)
+async def realtime(socket: WebSocket) -> None:
+    """Serve one socket, or answer its handshake with an error."""
+    app = services(socket)
+    try:
+        config = _config(socket, app)
+    except ServiceError as error:
+        await socket.send_denial_response(error_response(error, path=PATH))
+        return
+    await socket.accept()
+    await TranscriptionSocket(socket, app, config).serve()
+
+
+def _config(socket: WebSocket, app: Services) -> TranscriptionConfig:
+    """Return the configuration that the address and the client secret name. Raises ServiceError."""
+    secret = client_secret(socket.headers)
+    given = secret.session if secret is not None and secret.kind == "realtime" else {}
+    intent, model = socket.query_params.get("intent"), socket.query_params.get("model")
+    named = model is not None and not model.lower().startswith(_CONVERSATION)
+    if intent != "transcription" and not given and not (intent is None and model in OPENAI_RECOGNIZERS):
+        raise InvalidRequestError(
+            "Only sessions of transcription are served here: add '?intent=transcription' to the address.",
+            param="intent",
+        )
+    config = TranscriptionConfig().changed(given)
+    if named and config.audio.input.transcription.model is None:
+        config = config.changed({"audio": {"input": {"transcription": {"model": model}}}})
+    app.recognition.model_name(config.audio.input.transcription.model)
+    return config
+
+
+class ExpiresAfter(BaseModel):
+    """Time at which a secret expires."""
+
+    anchor: Literal["created_at"] = "created_at"
+    seconds: Annotated[int, Field(ge=10, le=7_200, description="from now on")] = 600
+
+
+class SecretBody(BaseModel):
+    """`POST /v1/realtime/client_secrets`: what the secret is for."""
+
+    expires_after: ExpiresAfter = ExpiresAfter()
+    session: Annotated[
+        dict[str, Any],
+        Field(description="configuration of a session of the type `transcription`, as in `session.update`"),
+    ] = {"type": "transcription"}
+
+
+class SecretReply(BaseModel):
+    """A client secret: a key for WS /v1/realtime alone."""
+
+    value: str
+    expires_at: int
+    session: dict[str, Any]
+
+
+@router.post(PATH + "/client_secrets", response_model=SecretReply)
+async def make_secret(request: Request, body: SecretBody) -> Response:
+    """Make a short-lived key for a client that must not have a real one, such as a web page."""
+    config = TranscriptionConfig().changed(body.session)
+    value, expires_at = await _sign(request, config, body.expires_after.seconds)
+    shown = config.model_dump(exclude_none=True)
+    head = {"id": new_id("sess"), "object": "realtime.transcription_session", "expires_at": 0}
+    reply = SecretReply(value=value, expires_at=expires_at, session=head | shown)
+    return JSONResponse(reply.model_dump(), headers={"cache-control": "no-store"})
+
+
+class OldExpiry(BaseModel):
+    """Time at which the secret of an older session expires."""
+
+    expires_at: ExpiresAfter = ExpiresAfter(seconds=60)
+
+
+class OldSessionBody(BaseModel):
+    """`POST /v1/realtime/transcription_sessions`: the fields of `transcription_session.update`, and `client_secret`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    client_secret: OldExpiry = OldExpiry()
+
+
+class OldSessionReply(BaseModel):
+    """A session in the shape of the older protocol. `client_secret` has `value` and `expires_at`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    object: str
+    client_secret: dict[str, Any]
+
+
+@router.post(PATH + "/transcription_sessions", response_model=OldSessionReply)
+async def make_session(request: Request, body: OldSessionBody) -> Response:
+    """Make a client secret as the older protocol does: with the session that it is for."""
+    config = TranscriptionConfig().changed(from_old(body.model_extra or {}))
+    value, expires_at = await _sign(request, config, body.client_secret.expires_at.seconds)
+    model = config.audio.input.transcription.model or services(request).recognition.default_model
+    head = {"id": new_id("sess"), "object": "realtime.transcription_session"}
+    secret = {"client_secret": {"value": value, "expires_at": expires_at}}
+    return JSONResponse(head | config.shown(model, old=True) | secret, headers={"cache-control": "no-store"})
+
+
+async def _sign(request: Request, config: TranscriptionConfig, seconds: int) -> tuple[str, int]:
+    """Return a client secret for a session, and the time at which it expires. Raises ServiceError."""
+    await services(request).recognition.check_live(config.options)
+    owner = client.get()
+    expires_at = round(time.time()) + seconds
+    session = config.model_dump(exclude_unset=True) | {"type": "transcription"}
+    secret = ClientSecret("realtime", None if owner is None else owner.name, session, expires_at)
+    return secret.sign(), expires_at

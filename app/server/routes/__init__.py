@@ -1,1 +1,0 @@
-"""Nightingale's own routes and OpenAI's, one subject per file."""

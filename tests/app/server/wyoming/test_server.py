@@ -1,0 +1,219 @@
+"""Wyoming over a real socket: events, the ends of connections, and the end of their work."""
+
+import asyncio
+import socket
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import uvloop
+
+from app.config import Settings
+from app.errors import ProtocolError
+from app.server.wyoming.client import WyomingClient
+from tests.app.server.streams import reference
+from tests.app.server.wyoming.clients import Event, connected, error_of
+
+TWO = "Hello there, everybody. This is the second sentence."
+
+
+def audio(events: list[Event]) -> bytes:
+    return b"".join(event.payload for event in events if event.type == "audio-chunk")
+
+
+def test_synthesize_again_and_again_on_one_connection(server: Any) -> None:
+    with connected(server.wyoming_port) as client:
+        for text in (TWO, "Another one."):
+            client.send("synthesize", text=text)
+            events = client.until("audio-stop")
+            kinds = [event.type for event in events]
+            assert kinds[0] == "audio-start"
+            assert set(kinds[1:-1]) == {"audio-chunk"}
+            assert events[0].data == {"rate": 24_000, "width": 2, "channels": 1, "timestamp": 0}
+            assert audio(events) == reference(server, text)
+            assert events[-1].data["timestamp"] == len(audio(events)) // 48
+            sent = 0
+            for event in events[1:-1]:
+                assert event.data["timestamp"] == sent // 48
+                sent += len(event.payload)
+        client.send("ping", text="still there?")
+        assert client.until("pong")[-1].data == {"text": "still there?"}
+
+
+def test_a_stream_is_spoken_sentence_by_sentence(server: Any) -> None:
+    with connected(server.wyoming_port) as client:
+        client.send("synthesize-start", voice={"name": "steady"})
+        for start in range(0, 30, 5):
+            client.send("synthesize-chunk", text=TWO[start : start + 5])
+        # The first sentence is heard before the second one is there.
+        first = client.until("audio-chunk")
+        assert [event.type for event in first] == ["audio-start", "audio-chunk"]
+        client.send("synthesize-chunk", text=TWO[30:])
+        client.send("synthesize", text=TWO)  # as Home Assistant does, for servers without streams
+        client.send("synthesize-stop")
+        events = first + client.until("synthesize-stopped")
+        assert [event.type for event in events[-2:]] == ["audio-stop", "synthesize-stopped"]
+        assert len(audio(events)) == pytest.approx(len(reference(server, TWO)), rel=0.02)
+        client.send("synthesize", text="And now without a stream.")
+        assert audio(client.until("audio-stop")) == reference(server, "And now without a stream.")
+    assert sum("second sentence" in text for text in server.tone.begun) == 2  # the stream and the reference
+
+
+def test_a_language_model_s_text_is_cleaned(server: Any) -> None:
+    with connected(server.wyoming_port) as client:
+        client.send("synthesize-start")
+        client.send("synthesize-chunk", text="**Hello** there, everybody. \U0001f600")
+        client.send("synthesize-stop")
+        client.until("synthesize-stopped")
+    assert not any("*" in text for text in server.tone.begun)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\U0001f600"])
+def test_a_stream_with_nothing_to_say_has_no_audio(server: Any, text: str) -> None:
+    with connected(server.wyoming_port) as client:
+        client.send("synthesize-start")
+        client.send("synthesize-chunk", text=text)
+        client.send("synthesize-stop")
+        assert [event.type for event in client.until("synthesize-stopped")] == ["synthesize-stopped"]
+        client.send("ping")
+        assert client.until("pong")
+
+
+def test_requests_that_are_sent_ahead_are_answered_in_turn(server: Any) -> None:
+    with connected(server.wyoming_port) as client:
+        for text in ("The first.", "The second, longer.", "The third of them."):
+            client.send("synthesize", text=text)
+        heard = [audio(client.until("audio-stop")) for _ in range(3)]
+    assert heard == [reference(server, text) for text in ("The first.", "The second, longer.", "The third of them.")]
+
+
+def test_pings_are_answered_while_it_speaks(server: Any) -> None:
+    with connected(server.wyoming_port) as client:
+        client.send("synthesize", text="Held up.", voice={"name": "gated"})
+        client.send("ping")
+        assert [event.type for event in client.until("pong")] == ["pong"]
+        server.tone.gate.set()
+        assert audio(client.until("audio-stop"))
+
+
+def test_info_names_the_voices(server: Any) -> None:
+    with connected(server.wyoming_port) as client:
+        client.send("describe")
+        data = client.until("info")[-1].data
+    (program,) = data["tts"]
+    assert program["supports_synthesize_streaming"] is True
+    assert "steady" in [voice["name"] for voice in program["voices"]]
+    assert program["voices"][0]["languages"] == ["en-US"]
+    assert program["voices"][0]["description"] == "steady (man, American English)"
+    assert data["asr"] == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"not json\n", "protocol_error"),
+        (b"[]\n", "protocol_error"),
+        (b"{}\n", "protocol_error"),
+        (b'{"type": 5}\n', "protocol_error"),
+        (b'{"type": "describe", "data": []}x\n', "protocol_error"),
+        (b'{"type": "describe", "data_length": -1}\n', "protocol_error"),
+        (b'{"type": "describe", "data_length": "9"}\n', "protocol_error"),
+        (b'{"type": "describe", "data_length": true}\n', "protocol_error"),
+        (b'{"type": "describe", "data_length": 1e9}\n', "protocol_error"),
+        (b'{"type": "describe", "data_length": 4000000000}\n', "body_too_large"),
+        (b'{"type": "describe", "payload_length": 4000000000}\n', "body_too_large"),
+        (b'{"type": "describe", "data_length": 2}\n[]', "protocol_error"),
+        (b'{"type": "ping", "data_length": 2}\n{x', "protocol_error"),
+        (b'{"a":' * 5_000 + b"\n", "protocol_error"),
+        (b"\xff\xfe\n", "protocol_error"),
+        (b"x" * 200_000, "body_too_large"),
+        (b'{"type": "synthesize"}\n', "protocol_error"),
+        (b'{"type": "synthesize", "data": {"text": 5}}\n', "protocol_error"),
+        (b'{"type": "synthesize", "data": {"text": "\\ud800"}}\n', "protocol_error"),
+        (b'{"type": "synthesize", "data": {"text": "Hi", "voice": "steady"}}\n', "protocol_error"),
+        (b'{"type": "synthesize", "data": {"text": "Hi", "text_format": "ssml"}}\n', "invalid_request"),
+        (b'{"type": "synthesize", "data": {"text": " "}}\n', "empty_input"),
+        (b'{"type": "synthesize-chunk", "data": {"text": "Hi"}}\n', "protocol_error"),
+        (b'{"type": "synthesize-stop"}\n', "protocol_error"),
+        (b'{"type": "synthesize-start"}\n{"type": "synthesize-start"}\n', "protocol_error"),
+    ],
+)
+def test_what_cannot_be_served_ends_with_an_error(server: Any, sent: bytes, code: str) -> None:
+    with connected(server.wyoming_port) as client:
+        client.socket.sendall(sent)
+        data = error_of(client)
+        assert data["code"] == code
+        assert data["text"]
+
+
+def test_events_without_a_meaning_here_are_dropped(server: Any) -> None:
+    with connected(server.wyoming_port) as client:
+        client.socket.sendall(b'{"type": "select-program", "data": {"name": "nightingale"}}\n')
+        client.socket.sendall(b'{"type": "played", "data_length": 2, "payload_length": 4}\n{}\x00\x01\x02\x03')
+        client.send("ping")
+        assert client.until("pong")
+
+
+def test_a_stream_too_long_is_refused_while_it_comes(server: Any) -> None:
+    with connected(server.wyoming_port) as client:
+        client.send("synthesize-start")
+        with pytest.raises((AssertionError, OSError)):
+            for _ in range(10_000):
+                client.send("synthesize-chunk", text="and on and on, " * 20)
+            client.until("synthesize-stopped")
+
+
+def test_clients_that_leave_as_it_ends_give_their_slots_back(server: Any, wait_until: Any) -> None:
+    for _ in range(30):
+        with connected(server.wyoming_port) as client:
+            client.send("synthesize", text="Hi.")
+            client.until("audio-stop")
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
+
+
+def test_a_refusal_of_a_client_that_left_is_an_os_error() -> None:
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        app: Any = SimpleNamespace(settings=Settings())
+        with theirs, pytest.raises(OSError, match="left"):
+            writer.transport.abort()
+            await asyncio.sleep(0)  # the loop closes the socket
+            await WyomingClient(reader, writer, app).refuse(ProtocolError("no"))
+
+    uvloop.run(run())
+
+
+@pytest.mark.parametrize(
+    ("head_seconds", "sent", "code"),
+    [
+        (0.5, b"", "idle_timeout"),
+        (0.5, b'{"type": "pi', "idle_timeout"),
+        (30, b'{"type": "' + b"a" * (1 << 20), "body_too_large"),
+        (30, b'{"type": "nothing"}\n' * 50_000, "protocol_error"),
+    ],
+    ids=["silent", "half", "long", "many"],
+)
+def test_floods_and_half_events_end_their_connection(
+    start_server: Any, head_seconds: float, sent: bytes, code: str
+) -> None:
+    port = start_server(wyoming_port=0, head_seconds=head_seconds, idle_seconds=30, messages_per_second=20).wyoming_port
+    with connected(port) as client:
+        # It answers while it is still being sent.
+        with suppress(ConnectionError):
+            client.socket.sendall(sent)
+        with suppress(ConnectionResetError):
+            assert error_of(client)["code"] == code
+
+
+def test_a_client_that_sends_nothing_more_hears_the_rest(server: Any) -> None:
+    with connected(server.wyoming_port) as client:
+        client.send("synthesize", text=TWO, voice={"name": "slow"})
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.rest()[-1] == "audio-stop"
+    with connected(server.wyoming_port) as client:
+        # An unfinished stream of text has no end any more.
+        client.send("synthesize-start")
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.rest() == []
