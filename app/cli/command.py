@@ -30,7 +30,7 @@ def print_failure(message: str, status: int = 1) -> int:
 
 
 def print_unused(parts: Sequence[str]) -> None:
-    """Print a line to stderr with the parts of a text or of instructions that change nothing, if there are any."""
+    """Print a line to stderr with the parts of a request that change nothing, if there are any."""
     if parts:
         print_failure(f"not used: {', '.join(parts)}")
 

@@ -58,9 +58,6 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     say.add_argument("--model", help="model (default: see `nightingale models list`)")
     say.add_argument("--voice", help="voice, or a blend such as 'am_michael(2)+af_heart(1)'")
     say.add_argument("--speed", type=number(0.25, 4.0), help="0.25 to 4 (default 1)")
-    say.add_argument(
-        "--instructions", metavar="TEXT", default="", help="words for speed, volume and emotion: 'softly, a bit slower'"
-    )
     add_lexicon_option(say)
     say.add_argument("--lang", help="language (default: the voice's)")
     say.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
@@ -106,17 +103,18 @@ def _input_type(arguments: argparse.Namespace) -> InputType:
 
 
 def _speech_options(arguments: argparse.Namespace, synthesizer: Synthesizer) -> SpeechOptions:
-    """Return the options of the speech, and print the words of the instructions that change nothing in it."""
-    from app.speech.instructions import Instructions
+    """Return the options of the speech, and print a speed that the model does not reach."""
+    from app.speech.choices import unused_speed
     from app.speech.service import SpeechOptions
 
-    instructions, speed_given = Instructions.read(arguments.instructions), arguments.speed is not None
-    options = SpeechOptions(
+    speed = 1.0 if arguments.speed is None else arguments.speed
+    print_unused(unused_speed(speed, synthesizer))
+    return SpeechOptions(
         model=arguments.model,
         voice=arguments.voice,
         lang=arguments.lang,
         any_language=arguments.any_language,
-        speed=arguments.speed if speed_given else 1.0,
+        speed=speed,
         seed=arguments.seed,
         sampling=Sampling(**{name: getattr(arguments, name) for name in SAMPLING_RANGES}),
         translate_to=arguments.translate_to,
@@ -125,8 +123,6 @@ def _speech_options(arguments: argparse.Namespace, synthesizer: Synthesizer) -> 
         lexicons=tuple(each.lexicon if isinstance(each, LexiconFile) else each for each in arguments.lexicon),
         voice_marks=True,
     )
-    print_unused(instructions.unused(synthesizer, options, speed_given=speed_given))
-    return instructions.applied(options, speed_given=speed_given)
 
 
 def _open_speech(arguments: argparse.Namespace, settings: Settings) -> AbstractAsyncContextManager[LocalSpeech]:

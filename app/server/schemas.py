@@ -155,10 +155,6 @@ class SpeechFields(LexiconFields, SamplingFields):
     model: Annotated[
         UnicodeText | None, Field(description="a name of GET /v1/models; tts-1 and its like mean the default")
     ] = None
-    instructions: Annotated[
-        ShortText | None,
-        Field(description="words for speed, volume and emotion; `x-ignored` names the others"),
-    ] = None
     response_format: ResponseFormat = None
     speed: Annotated[Speed, Field(description="1 is normal")] = 1.0
     stream_format: Annotated[

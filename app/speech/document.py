@@ -131,21 +131,16 @@ async def read_document(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Text of one speaker in a dialogue. `voice`: as `<voice>` of SSML names it. `lang` is a tag; None: the voice's.
-
-    `rate` multiplies the speed, `gain` the samples.
-    """
+    """Text of one speaker in a dialogue. `voice`: as `<voice>` of SSML names it. `lang` is a tag; None: the voice's."""
 
     text: str
     voice: str
     lang: str | None = None
-    rate: float = 1.0
-    gain: float = 1.0
 
     @property
     def style(self) -> Style:
         """Manner in which the line is spoken."""
-        return Style(voice=self.voice, language=self.lang, rate=self.rate, gain=self.gain)
+        return Style(voice=self.voice, language=self.lang)
 
 
 async def read_dialogue(

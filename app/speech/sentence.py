@@ -11,7 +11,6 @@ import numpy as np
 from app.engine.jobs import Results
 from app.speech.cache import CachedSentence, RecordedSentence
 from app.speech.service import PreparedSpeech
-from app.ssml.values import MAX_GAIN
 from app.text.places import Places
 from app.text.say_as import as_spoken
 from app.text.types import PLAIN, Bookmark, PhonemizedSentence, Script, Style
@@ -136,7 +135,7 @@ class SubmittedSentence:
         self.source = origin.source
         self.results = results
         self.begin = 0.0
-        self.gain = min(speech.gain * origin.gain, MAX_GAIN)
+        self.gain = origin.gain
         self.bookmarks: deque[Bookmark] = deque()
         self._marks: list[MarkTime] = []
         self._utterance = utterance

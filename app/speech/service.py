@@ -28,7 +28,6 @@ from app.speech.choices import (
     has_voice,
     language_to_speak,
     own_language,
-    preferring,
     voice_for,
     voice_of,
 )
@@ -76,8 +75,7 @@ class SpeechOptions:
     `any_language` allows a language that the model was not made for. With `translate_to` the text is translated from
     `source` (None or "auto": detected) by `translate_model` first, and `lang` and the voice default to those of that
     language. `lexicons` are ids of uploaded ones, or lexicons; `lexicon` maps words to `/phonemes/` or other words.
-    `cache`: sentences may come from the cache, and go there. `gain` multiplies the samples. `preferred` is sampling for
-    the models that take it, where `sampling` gives none. `rate` multiplies the speed, where the model can change it.
+    `cache`: sentences may come from the cache, and go there.
     `voice_marks`: `[voice:NAME]` in a text changes the voice. `pauses` are seconds of silence between sentences and
     between paragraphs at speed 1; the settings have those that are not given.
     """
@@ -95,9 +93,6 @@ class SpeechOptions:
     lexicons: tuple[str | Lexicon, ...] = ()
     lexicon: Mapping[str, str] = field(default_factory=dict)
     cache: bool = True
-    gain: float = 1.0
-    preferred: Sampling = field(default_factory=Sampling)
-    rate: float = 1.0
     voice_marks: bool = False
     pauses: Mapping[PauseKind, float] = field(default_factory=dict)
 
@@ -117,7 +112,6 @@ class PreparedSpeech:
     voice: str
     language: str
     speed: float = 1.0
-    gain: float = 1.0
     seed: int = 0
     route: TranslationOptions | None = None
     sampling: Sampling = field(default_factory=Sampling)
@@ -307,24 +301,22 @@ class SpeechService:
             # Making a voice ready may take the model's time: not for a stream that has no room.
             self.admission.check(model)
             conditioning = await self.voices.conditioning(model, cloned, timeline or Timeline())
-        prepared = PreparedSpeech(
+        return PreparedSpeech(
             model=model,
             synthesizer=synthesizer,
             planner=planner,
             voice=voice,
             language=planner.language.tag if isinstance(planner, Phonemizer) else language,
             speed=options.speed,
-            gain=options.gain,
             seed=options.seed,
             route=route,
-            sampling=preferring(options.sampling, options.preferred, synthesizer),
+            sampling=options.sampling,
             conditioning=conditioning,
             marker=await self.watermark.marker() if synthesizer.watermarked else None,
             options=options,
             lexicons=lexicons,
             scope=self._scope(model, cloned=cloned is not None) if options.cache and self.cache.enabled else None,
         )
-        return prepared.at_rate(options.rate)
 
     async def vary(self, speech: PreparedSpeech, style: Style) -> PreparedSpeech:
         """Return `speech` in the voice and language of a style.

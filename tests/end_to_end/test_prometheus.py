@@ -106,15 +106,6 @@ def test_the_dashboard_asks_for_every_metric_of_the_service():
     assert declared - shown == unshown
 
 
-def test_every_metric_keeps_its_old_name_for_a_release(server):
-    aliases = dict(re.findall(r"record: \"?([\w:]+)\"?, expr: \"?([\w:]+)\"?", (CONFIGS / "aliases.yml").read_text()))
-    assert all(old.replace("tts", "nightingale", 1) == new for old, new in aliases.items())
-    series = set(re.findall(r"^(nightingale_\w+)", httpx.get(f"{server}/metrics").text, re.MULTILINE))
-    assert series and series <= set(aliases.values())
-    rules = set(re.findall(r"record: (nightingale:\S+)", (CONFIGS / "rules.yml").read_text()))
-    assert rules <= set(aliases.values())
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[str]:
     """Base URL of a server that has something to say for every panel: it speaks, hears, translates, clones voices."""
@@ -136,7 +127,7 @@ def server(tmp_path_factory) -> Iterator[str]:
 def prometheus(program: Callable[[str], str], server: str, tmp_path_factory) -> Iterator[str]:
     """Base URL of a Prometheus that runs this project's configuration, but scrapes `server`, and often."""
     folder = tmp_path_factory.mktemp("prometheus")
-    for name in ("rules.yml", "alerts.yml", "aliases.yml"):
+    for name in ("rules.yml", "alerts.yml"):
         shutil.copy(CONFIGS / name, folder)
     config = (CONFIGS / "prometheus.yml").read_text()
     for old, new in (
@@ -276,8 +267,6 @@ def test_every_panel_s_query_returns_data(prometheus, server):
         wait_until(scraped("sum(nightingale_cancel_latency_seconds_count)", start + LEFT * number))
     # Recording rules need their first turns, too.
     wait_until(scraped("nightingale:continuity:ratio", 0.01))
-    wait_until(scraped("tts:continuity:ratio", 0.01))
-    wait_until(scraped("sum(tts_cancel_latency_seconds_count)", start + 2 * LEFT))
     window = {"$__rate_interval": "1m", "$instance": ".*", "$model": ".*", "$surface": ".*"}
     for panel, legend, template in expressions():
         expression = template

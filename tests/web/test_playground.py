@@ -454,22 +454,6 @@ def test_a_wrong_reading_is_mended_and_kept(opened, until):
     assert page.input_value("#lexicon") == "Nguyen = Win"
 
 
-def test_instructions_in_words_change_the_sound_and_the_others_are_named(opened, until, house_server):
-    page = opened()
-    page.fill("#instructions", "Slowly, like a pirate")
-    assert '"instructions": "Slowly, like a pirate"' in page.text_content("#code")
-    speak(page, until)
-    until(page, DONE)
-    body = {"input": TEXT, "response_format": "pcm", "speed": 0.75}
-    slow = np.frombuffer(httpx.post(f"{house_server}/v1/audio/speech", json=body, timeout=180).content, "<i2")
-    np.testing.assert_array_equal(np.round(received(page) * 32768).astype(np.int16), slow)
-    assert "Not used: instruction pirate." in page.inner_text("#progress")
-    page.fill("#instructions", "")
-    speak(page, until)
-    until(page, "document.querySelector('#progress').textContent.includes('first sound')")
-    assert "Not used" not in page.inner_text("#progress")
-
-
 def test_an_error_before_any_sound_leaves_no_empty_player(opened, until):
     page = opened()
     page.select_option("#translate", "fr-fr")

@@ -1,7 +1,7 @@
 """ElevenLabs' text to dialogue (elevenlabs.io, "Text to Dialogue"): several voices in turn, with times if wanted.
 
-A request is one of `/v1/audio/dialogue` under other names. Tags such as `[whispers]` are not read aloud. They change
-speed and volume until the next one, where `app.speech.instructions` knows their words; `x-ignored` names the others.
+A request is one of `/v1/audio/dialogue` under other names. Tags such as `[whispers]` are not read aloud;
+`x-ignored` names them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from app.server.elevenlabs.schemas import (
 from app.server.openai.dialogue import DialogueResponse, spoken_body
 from app.server.state import services
 from app.speech.document import Line, SpeechDocument
-from app.speech.instructions import Instructions
 from app.speech.service import PreparedSpeech
 from app.speech.stream import SpeechStream
 from app.ssml.source import is_ssml
@@ -71,7 +70,7 @@ async def stream_timed(
 
 
 def _lines(inputs: Sequence[DialogueInput], lang: str | None, most: int) -> tuple[list[Line], tuple[str, ...]]:
-    """Return the lines without their tags, of the same length, and the tags that change nothing.
+    """Return the lines without their tags, of the same length, and the tags.
 
     Inputs of more than `most` characters keep their tags: they will be refused.
     """
@@ -84,23 +83,9 @@ def _lines(inputs: Sequence[DialogueInput], lang: str | None, most: int) -> tupl
         if is_ssml(each.text) is True or not _TAG.search(each.text):
             lines.append(line)
             continue
-        begin = 0
-        for tag in _TAG.finditer(each.text):
-            asked = Instructions.read(tag.group())
-            if not (asked.steps.speed or asked.steps.volume):
-                ignored |= {f"tag {tag.group()[1:-1][:50]}": None}
-                continue
-            lines += _spoken(line, begin, tag.start())
-            begin = tag.start()
-            line = replace(line, rate=asked.rate, gain=asked.gain)
-        lines += _spoken(line, begin, len(each.text))
+        ignored |= {f"tag {tag[1:-1][:50]}": None for tag in _TAG.findall(each.text)}
+        lines.append(replace(line, text=_TAG.sub(lambda tag: " " * len(tag.group()), each.text)))
     return lines, tuple(ignored)[:20]
-
-
-def _spoken(line: Line, start: int, end: int) -> Iterator[Line]:
-    """Yield characters [start, end) of a line with blanks for its tags; nothing for none."""
-    if start < end:
-        yield replace(line, text=_TAG.sub(lambda tag: " " * len(tag.group()), line.text[start:end]))
 
 
 class _Response(DialogueResponse):

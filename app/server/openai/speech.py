@@ -30,8 +30,8 @@ from app.server.audio_response import Reply, ReplyForm, negotiate
 from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import SpeechBody
 from app.server.state import Services, services
+from app.speech.choices import unused_speed
 from app.speech.document import SpeechDocument, read_document
-from app.speech.instructions import Instructions
 from app.speech.sentence import SpokenChunk
 from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
@@ -82,8 +82,6 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         self._subtitles: SubtitleFormat | None = None
         self._rate = 0
         self.ignored = body.unknown_fields()
-        self._instructions = Instructions.read(body.instructions or "")
-        self._speed_given = "speed" in body.model_fields_set
         self._labels = metrics.Labels(model="none", surface=surface, streaming=self._sse)
 
     @property
@@ -121,8 +119,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         make = await self.app.verifiers(speech, self._body.verify)
         document = await self.read(speech)
         speech, document = await document.prepare(self.app.speech, speech)
-        unused = self._instructions.unused(speech.synthesizer, speech.options, speed_given=self._speed_given)
-        self.ignored += (*document.ignored, *unused)
+        self.ignored += (*document.ignored, *unused_speed(speech.options.speed, speech.synthesizer))
         admitted = self.app.admission.open(speech.model, client.get())
         stream = SpeechStream(
             self.app.speech,
@@ -138,25 +135,22 @@ class SpeechResponse(StreamExchange[SpeechStream]):
 
     def _options(self) -> SpeechOptions:
         body = self._body
-        return self._instructions.applied(
-            SpeechOptions(
-                model=body.model,
-                voice=body.voice_name,
-                lang=body.lang,
-                any_language=body.any_language,
-                speed=body.speed,
-                seed=body.seed,
-                sampling=body.sampling,
-                translate_to=body.translate_to,
-                source=body.source,
-                translate_model=body.translate_model,
-                lexicons=tuple(body.lexicons),
-                lexicon=body.lexicon,
-                cache=body.cache,
-                pauses=body.pauses,
-                voice_marks=self.voice_marks and body.voice_marks,
-            ),
-            speed_given=self._speed_given,
+        return SpeechOptions(
+            model=body.model,
+            voice=body.voice_name,
+            lang=body.lang,
+            any_language=body.any_language,
+            speed=body.speed,
+            seed=body.seed,
+            sampling=body.sampling,
+            translate_to=body.translate_to,
+            source=body.source,
+            translate_model=body.translate_model,
+            lexicons=tuple(body.lexicons),
+            lexicon=body.lexicon,
+            cache=body.cache,
+            pauses=body.pauses,
+            voice_marks=self.voice_marks and body.voice_marks,
         )
 
     async def choose(self, options: SpeechOptions) -> PreparedSpeech:

@@ -18,7 +18,6 @@ from app.server.schemas import (
     Pauses,
     SamplingFields,
     Seed,
-    ShortText,
     Speed,
     UnicodeText,
 )
@@ -42,14 +41,12 @@ class Start(LexiconFields, SamplingFields, Message):
     translated first. `anticipate` translates the beginning of a sentence while the rest is still being written.
     `verify` has a recognizer hear each sentence; `done` tells the result. `lexicons` and `lexicon` give pronunciations.
     `cache` false: no sentence comes from the server's cache, or goes there. `voice_marks`: `[voice:NAME]` in a plain
-    text changes the voice. `pauses` are seconds of silence between sentences and paragraphs. `instructions` are words
-    for speed, volume and emotion; a `warning` names the others.
+    text changes the voice. `pauses` are seconds of silence between sentences and paragraphs.
     """
 
     type: Literal["start"]
     model: UnicodeText | None = None
     voice: UnicodeText | None = None
-    instructions: ShortText | None = None
     format: UnicodeText = "pcm"
     sample_rate: StrictInt | None = None
     speed: Speed = 1.0
@@ -161,9 +158,9 @@ class Chunk(Message):
 
 
 class Warning(Message):  # noqa: A001  (as it stands on the wire)
-    """Warning: the parts of the client's text, or of its `instructions`, in `ignored` change nothing here.
+    """Warning: what is in `ignored`, parts of the client's text or a speed, changes nothing here.
 
-    Those of SSML and of `instructions` are told once a session, marks that name no voice once a set.
+    Those of SSML are told once a session, marks that name no voice once a set.
     """
 
     type: Literal["warning"] = "warning"

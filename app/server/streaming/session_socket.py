@@ -24,7 +24,7 @@ from app.server.streaming.adapter import Adapter
 from app.server.streaming.effects import Anticipate, Close, Drop, Effect, Finish, Prepare, Refuse, Send, Speak
 from app.server.streaming.session import StreamSession
 from app.server.streaming.socket import Socket, SocketLoop
-from app.speech.instructions import Instructions
+from app.speech.choices import unused_speed
 from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
 from app.speech.verifier import Verifier
@@ -165,8 +165,7 @@ class SessionSocket(SocketLoop):
             await self.send(frame)
 
     async def _prepare(self, start: events.Start) -> None:
-        instructions, speed_given = Instructions.read(start.instructions or ""), "speed" in start.model_fields_set
-        options = instructions.applied(_options(start), speed_given=speed_given)
+        options = _options(start)
         try:
             name = check_format(start.format)
             # A voice may need seconds until it is ready.
@@ -192,7 +191,7 @@ class SessionSocket(SocketLoop):
         )
         ignored = (
             *outdated_names(options.voice, speech.synthesizer),
-            *instructions.unused(speech.synthesizer, options, speed_given=speed_given),
+            *unused_speed(options.speed, speech.synthesizer),
         )
         await self._carry_out(self._session.ready(ready, None if route is None else route.source, ignored))
 

@@ -59,22 +59,6 @@ def test_say_reads_standard_input_and_takes_its_options(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_say_follows_instructions_and_names_those_that_it_cannot(call):
-    def said(*options: str, error: bytes = b"") -> bytes:
-        done = call("say", SENTENCE, "-o", "-", "--format", "pcm", *options)
-        assert (done.returncode, done.stderr) == (0, error)
-        return done.stdout
-
-    slow = said("--instructions", "Slowly, like a pirate.", error=b"nightingale: not used: instruction pirate\n")
-    assert slow == said("--speed", "0.75") != said()
-    fast = ["--speed", "2", "--instructions", "slowly"]
-    assert said(*fast, error=b"nightingale: not used: instruction slowly\n") == said("--speed", "2")
-    line = json.dumps({"type": "content_block_delta", "delta": {"type": "text_delta", "text": SENTENCE}})
-    events = ["say", "--from", "stream-json", "-o", "-", "--format", "pcm", "--instructions", "slowly"]
-    assert len(call(*events, stdin=line.encode()).stdout) > 1.2 * len(said())
-
-
-@pytest.mark.slow
 def test_say_reads_words_as_lexicons_say(call, environment, tmp_path):
     (tmp_path / "words.txt").write_text("window = gate\n")
     store = LexiconStore(Path(environment["NIGHTINGALE_DATA_DIR"]) / "lexicons", most=10)

@@ -99,9 +99,9 @@ def test_one_watermark_marks_the_whole_text() -> None:
 
 
 def test_characters_are_counted_through_all_lines() -> None:
-    lines = [Line("One.", "a"), Line("Two.", "b", "es", gain=0.5)]
+    lines = [Line("One.", "a"), Line("Two.", "b", "es")]
     read = asyncio.run(read_dialogue(cast(SpeechService, Voices()), lines, "en-us", param="inputs"))
     assert [(part.text, part.offset, part.manner) for part in read.parts] == [
         ("One.", 0, Style(voice="a")),
-        ("Two.", 4, Style(voice="b", language="es", gain=0.5)),
+        ("Two.", 4, Style(voice="b", language="es")),
     ]

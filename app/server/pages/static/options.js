@@ -130,7 +130,6 @@ export function chosen() {
   // Chosen among those with an accent: the server refuses them unless told.
   if (found.translate_to && !spoken.includes(found.translate_to)) found.any_language = true;
   if (speed() !== 1) found.speed = speed();
-  if ($("instructions").value.trim()) found.instructions = $("instructions").value.trim();
   if (Number($("seed").value)) found.seed = Number($("seed").value);
   for (const { name, value } of $("tuning").querySelectorAll("input[name]")) if (value !== "") found[name] = Number(value);
   const readings = lexicon();

@@ -46,22 +46,6 @@ def test_text_in_fragments_comes_back_as_audio_with_words(server: Any, text: str
     assert done["real_time_factor"] == pytest.approx(done["total"] / done["audio_duration"], rel=1e-3)
 
 
-@pytest.mark.parametrize("fields", [{}, {"speed": 2.0}])
-def test_instructions_mean_what_they_mean_over_rest(server: Any, fields: dict[str, float]) -> None:
-    asked = {"instructions": "Slowly and loudly, like a pirate.", **fields}
-    body = {"input": TWO, "response_format": "pcm"}
-    reply = httpx.post(server.url + "/v1/audio/speech", json=body | asked)
-    with session(server, **asked) as socket:
-        warning = receive(socket)
-        _, audio, done = say(socket, TWO)
-    assert audio == reply.content
-    assert audio != httpx.post(server.url + "/v1/audio/speech", json=body | fields).content
-    assert done["type"] == "done"
-    assert warning["type"] == "warning"
-    assert ", ".join(warning["ignored"]) == reply.headers["x-ignored"]
-    assert ("instruction Slowly" in warning["ignored"]) == ("speed" in fields)
-
-
 def test_a_sentence_is_spoken_before_the_text_goes_on(server: Any) -> None:
     with session(server) as socket:
         send(socket, "text", text="Hello there, everybody. And then")

@@ -114,7 +114,6 @@ def test_lines_may_hold_ssml_and_marks_of_a_text_are_text_in_them(server: Any) -
         ({"inputs": [line("<speak>a<b></speak>", "steady")]}, "inputs[0].text", "line 1"),
         ({"inputs": [line("…", "steady")]}, "input", "nothing"),
         ({"inputs": [line("Yes.", "steady")], "input": "Yes."}, "input", "Unknown parameter"),
-        ({"inputs": [line("Yes.", "steady")], "instructions": "x" * 4_097}, "instructions", "4096 characters"),
         (
             {"inputs": [line("Yes.\ud800", "steady")]},
             "inputs",
@@ -150,16 +149,13 @@ def test_errors_have_the_shape_of_elevenlabs(server: Any, path: str, inputs: lis
     assert reply.json()["detail"]["status"] == code
 
 
-def test_a_tag_of_elevenlabs_changes_speed_and_volume_and_is_not_spoken(server: Any) -> None:
+def test_a_tag_of_elevenlabs_is_named_and_not_spoken(server: Any) -> None:
     def speak(text: str) -> httpx.Response:
         return post(server, ELEVEN + "?output_format=wav_24000", inputs=[{"text": text, "voice_id": "steady"}])
 
     reply = speak("Hello. [whispers] It is late. [laughs] Yes. [pause:1s] No.")
-    assert reply.headers["x-ignored"] == "tag laughs"
+    assert reply.headers["x-ignored"] == "tag whispers, tag laughs"
     assert server.tone.computed == ["Hello.", "It is late.", "Yes.", "No."]
-    pcm = samples(reply)
-    assert np.abs(pcm[:4_000]).max() == pytest.approx(0.5, abs=0.01)
-    assert np.abs(pcm[-24_000:]).max() == pytest.approx(0.125, abs=0.01)
 
 
 def test_every_character_belongs_to_one_voice_and_has_its_time(server: Any) -> None:
@@ -268,24 +264,6 @@ def test_each_line_is_translated_and_spoken_in_its_voice(translating: Any) -> No
     assert post(translating, inputs=lines, translate_to="fr", source="en").status_code == 200
     assert say(translating, "Yes. [voice:silky] No.", translate_to="fr", source="en").status_code == 200
     assert translating.tone.computed == ["GOOD MORNING.", "GOOD EVENING.", "YES.", "NO."]
-
-
-def test_instructions_reach_the_model(both: Any) -> None:
-    plain = samples(say(both, "How are you today?"))
-    slow = say(both, "How are you today?", instructions="Very softly, and slowly, like a pirate. Be cheerful.")
-    assert slow.headers["x-ignored"] == "instruction cheerful, instruction pirate"
-    assert len(samples(slow)) > 1.2 * len(plain)
-    assert np.abs(samples(slow)).max() == pytest.approx(0.5 * 10 ** (-12 / 20), abs=0.01)
-    both.parrot.requests.clear()
-    reply = post(both, inputs=[line("Yes.", "steady"), line("No.", "own")], instructions="excited")
-    assert reply.status_code == 200
-    assert [each.sampling.exaggeration for each in both.parrot.requests] == [0.75]
-
-
-def test_a_speed_that_is_given_wins(server: Any) -> None:
-    reply = say(server, "How are you today?", instructions="slowly", speed=1.0)
-    assert reply.headers["x-ignored"] == "instruction slowly"
-    assert reply.content == say(server, "How are you today?").content
 
 
 def test_events_of_a_dialogue_tell_its_failure(server: Any) -> None:
