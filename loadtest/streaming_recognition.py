@@ -31,13 +31,10 @@ from pathlib import Path
 import numpy as np
 import soxr
 
+from app.assembly import Engine
 from app.audio.vad import SAMPLE_RATE, Samples
 from app.cli.local import open_speech
 from app.config import load_settings
-from app.engine.admission import Admission
-from app.engine.catalog import Catalog
-from app.engine.model_loader import ModelLoads
-from app.engine.worker import ModelWorker
 from app.observability.metrics import Labels
 from app.recognition.agreement import PolicyName
 from app.recognition.events import LiveHypothesis, LiveOptions, LiveUtterance
@@ -118,19 +115,9 @@ async def speak(texts: Sequence[str], model: str | None, voice: str | None) -> l
 @asynccontextmanager
 async def recognition(model: str | None) -> AsyncIterator[RecognitionService]:
     """Load and warm a recognizer."""
-    settings = load_settings(None)
-    catalog = Catalog(settings)
-    worker = ModelWorker(catalog.load)
-    admission = Admission()
-    loads = ModelLoads(catalog, worker, admission, most=settings.queue_size, seconds=600)
-    service = RecognitionService(settings, catalog, worker, loads, admission)
-    worker.start()
-    try:
-        await service.model(model)
-        yield service
-    finally:
-        service.close()
-        await asyncio.to_thread(worker.stop)
+    async with Engine.open(load_settings(None), warmup=True) as engine:
+        await engine.recognition.model(model)
+        yield engine.recognition
 
 
 async def measure(

@@ -6,21 +6,17 @@ The parts are the server's own, so its sound and its speed can be heard and meas
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from app.assembly import Engine
 from app.cli.command import print_unused
 from app.config import Settings
-from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.jobs import ModelJob
-from app.engine.model_loader import ModelLoads, ModelState
 from app.engine.worker import ModelWorker
 from app.interpretation.options import InterpretationOptions
-from app.interpretation.service import InterpretationService
 from app.interpretation.session import Interpretation
 from app.observability import metrics
 from app.recognition.service import RecognitionOptions, RecognitionService
@@ -30,9 +26,8 @@ from app.speech.service import PreparedSpeech, SpeechOptions, SpeechService
 from app.speech.stream import SpeechStream
 from app.speech.variants import Variants
 from app.translation.plan import TranslatedText, TranslationOptions
-from app.translation.service import TranslationService
 from app.translation.stream import TranslationStream
-from models.contract import ModelKind, Pcm, Synthesizer
+from models.contract import Pcm, Synthesizer
 from models.timeline import Timeline
 
 T = TypeVar("T")
@@ -88,41 +83,21 @@ async def open_speech(
 
     Raises UnknownModelError, WrongModelKindError, ModelAbsentError, ModelFailedError.
     """
-    catalog = Catalog(settings)
     # Only the shapes of this text are needed, and the first call of each compiles them.
-    worker = ModelWorker(catalog.load, warmup=False)
-    admission = Admission(settings.max_load)
-    loads = ModelLoads(catalog, worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
-    translation = TranslationService(settings, catalog, worker, loads)
-    service = SpeechService(settings, catalog, worker, loads, translation, admission)
-    name = service.model_name(model)
-    worker.start()
-    try:
-        state = loads.require(name, "text-to-speech")
+    async with Engine.open(settings) as engine:
+        state = await engine.load(engine.speech.model_name(model), "text-to-speech")
         if translate:
-            translator = translation.default_model if translate_model is None else catalog.resolve(translate_model)
-            await asyncio.to_thread(_wait_until_loaded, loads.require(translator, "translation"))
-        await asyncio.to_thread(_wait_until_loaded, state)
-        yield LocalSpeech(service, worker, name, state.ready_synthesizer())
-    finally:
-        service.close()
-        translation.close()
-        await asyncio.to_thread(worker.stop)
+            await engine.load(engine.translation.model_name(translate_model), "translation")
+        yield LocalSpeech(engine.speech, engine.worker, state.name, state.ready_synthesizer())
 
 
 async def translate(settings: Settings, text: str, options: TranslationOptions) -> TranslatedText:
     """Load the model of `options` on a thread of its own and translate `text`. Raises ServiceError."""
-    catalog = Catalog(settings)
-    worker = ModelWorker(catalog.load, warmup=False)
-    loads = ModelLoads(catalog, worker, Admission(), most=settings.queue_size, seconds=settings.queue_seconds)
-    service = TranslationService(settings, catalog, worker, loads)
-    name = service.default_model if options.model is None else catalog.resolve(options.model)
-    worker.start()
-    try:
-        await asyncio.to_thread(_wait_until_loaded, loads.require(name, "translation"))
+    async with Engine.open(settings) as engine:
+        state = await engine.load(engine.translation.model_name(options.model), "translation")
         timeline = Timeline()
-        plan = await service.prepare([text], options, timeline)
-        stream = TranslationStream(service, plan, timeline, metrics.Labels(name, "translate", False))
+        plan = await engine.translation.prepare([text], options, timeline)
+        stream = TranslationStream(engine.translation, plan, timeline, metrics.Labels(state.name, "translate", False))
         outcome: metrics.Outcome = "cancelled"
         try:
             (translated,) = await stream.texts()
@@ -130,9 +105,6 @@ async def translate(settings: Settings, text: str, options: TranslationOptions) 
         finally:
             stream.close(outcome)
         return translated
-    finally:
-        service.close()
-        await asyncio.to_thread(worker.stop)
 
 
 @asynccontextmanager
@@ -143,31 +115,21 @@ async def open_recognition(
 
     Raises ServiceError.
     """
-    catalog = Catalog(settings)
-    worker = ModelWorker(catalog.load, warmup=False)
-    admission = Admission()
-    loads = ModelLoads(catalog, worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
-    service = RecognitionService(settings, catalog, worker, loads, admission)
-    name = service.model_name(options.model)
-    worker.start()
 
     async def read() -> bytes:
         return data
 
-    try:
-        await asyncio.to_thread(_wait_until_loaded, loads.require(name, "speech-recognition"))
+    async with Engine.open(settings) as engine:
+        state = await engine.load(engine.recognition.model_name(options.model), "speech-recognition")
         timeline = Timeline()
-        prepared = await service.prepare(options, read, timeline)
-        stream = RecognitionStream(service, prepared, timeline, metrics.Labels(name, "openai", False))
+        prepared = await engine.recognition.prepare(options, read, timeline)
+        stream = RecognitionStream(engine.recognition, prepared, timeline, metrics.Labels(state.name, "openai", False))
         outcome: metrics.Outcome = "cancelled"
         try:
             yield stream
             outcome = "ok"
         finally:
             stream.close(outcome)
-    finally:
-        service.close()
-        await asyncio.to_thread(worker.stop)
 
 
 class LocalInterpretation:
@@ -194,42 +156,15 @@ async def open_interpretation(
 
     `catalog`: None is that of this machine.
     """
-    catalog = Catalog(settings) if catalog is None else catalog
     # Every shape is needed sooner or later, and a speaker does not wait.
-    worker = ModelWorker(catalog.load, warmup=settings.warmup != "none")
-    admission = Admission()
-    loads = ModelLoads(catalog, worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
-    translation = TranslationService(settings, catalog, worker, loads)
-    speech = SpeechService(settings, catalog, worker, loads, translation, admission)
-    recognition = RecognitionService(settings, catalog, worker, loads, admission)
-    service = InterpretationService(recognition, speech)
-    names: tuple[tuple[str, ModelKind], ...] = (
-        (recognition.model_name(options.recognition_model), "speech-recognition"),
-        (
-            translation.default_model if options.translate_model is None else catalog.resolve(options.translate_model),
-            "translation",
-        ),
-        (speech.model_name(options.model), "text-to-speech"),
-    )
-    worker.start()
-    try:
-        for name, kind in names:
-            await asyncio.to_thread(_wait_until_loaded, loads.require(name, kind))
-        session = await service.open(await service.prepare(options), "interpret")
+    async with Engine.open(settings, catalog, warmup=settings.warmup != "none") as engine:
+        await engine.load(engine.recognition.model_name(options.recognition_model), "speech-recognition")
+        await engine.load(engine.translation.model_name(options.translate_model), "translation")
+        await engine.load(engine.speech.model_name(options.model), "text-to-speech")
+        session = await engine.interpretation.open(await engine.interpretation.prepare(options), "interpret")
         outcome: metrics.Outcome = "cancelled"
         try:
-            yield LocalInterpretation(recognition, session)
+            yield LocalInterpretation(engine.recognition, session)
             outcome = "ok"
         finally:
             session.close(outcome)
-    finally:
-        recognition.close()
-        speech.close()
-        translation.close()
-        await asyncio.to_thread(worker.stop)
-
-
-def _wait_until_loaded(state: ModelState) -> None:
-    # Bounded by the load itself, which ends in READY, ABSENT or FAILED.
-    while state.under_way:
-        time.sleep(0.005)

@@ -6,27 +6,24 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import fields
+from typing import Any
 
 from fastapi import FastAPI
 
+from app.assembly import Engine
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.model_loader import ModelLoads
 from app.engine.unloading import UnloadRules
-from app.engine.worker import ModelWorker
-from app.interpretation.service import InterpretationService
 from app.jobs.runner import JobRunner
 from app.jobs.service import JobService
 from app.observability import metrics, tracing
-from app.recognition.service import RecognitionService
 from app.server.middleware.key_file import KeyFile
 from app.server.native import health
 from app.server.state import Services
 from app.server.wyoming import server as wyoming
-from app.speech.service import SpeechService
 from app.threads import REQUESTS
-from app.translation.service import TranslationService
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +31,6 @@ log = logging.getLogger(__name__)
 ABORT_SECONDS = 1.0
 # Seconds between two checks whether everything is warm.
 _CHECK_SECONDS = 0.05
-# Seconds for the model's thread to end.
-STOP_SECONDS = 1.0
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -60,67 +55,45 @@ def lifespan(
     @asynccontextmanager
     async def serving(app: FastAPI) -> AsyncIterator[None]:
         limits = settings.idle_unload_seconds
-        worker = ModelWorker(
-            catalog.load,
-            warmup=settings.warmup != "none",
-            queue_size=settings.queue_size,
-            queue_seconds=settings.queue_seconds,
-            rules=UnloadRules(
-                settings.memory_budget,
-                limits["default"],
-                {catalog.resolve(name): limit for name, limit in limits.items() if name != "default"},
-            ),
-            size_of=catalog.size,
+        rules = UnloadRules(
+            settings.memory_budget,
+            limits["default"],
+            {catalog.resolve(name): limit for name, limit in limits.items() if name != "default"},
         )
-        admission = Admission(settings.max_load, settings.max_streams)
-        # One bound for the requests that wait for a model, whatever it does.
-        loads = ModelLoads(catalog, worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
-        translation = TranslationService(settings, catalog, worker, loads)
-        speech = SpeechService(settings, catalog, worker, loads, translation, admission)
-        recognition = RecognitionService(settings, catalog, worker, loads, admission)
-        interpretation = InterpretationService(recognition, speech)
-        loop = asyncio.get_running_loop()
-        worker.loader.on_unloaded = lambda name: _call_soon(loop, speech.forget_model, name)
-        jobs = JobService(settings, speech, settings.data_dir / "jobs")
-        if keys is not None:
-            jobs.client_named = lambda name: keys.keys().named(name)
-        services = Services(
-            settings, catalog, worker, loads, admission, speech, translation, recognition, interpretation, jobs, preload
-        )
-        app.state.services = services
-        if traces is not None:
-            traces.start()
-        services.worker.start()
-        for name in services.preload:
-            services.worker.request_load(name)
-        lag = asyncio.create_task(metrics.watch_event_loop())
-        lexicons = asyncio.create_task(services.speech.warm())
-        translates = any(catalog.kind(name) == "translation" for name in preload)
-        phrases = asyncio.create_task(_keep_phrases(services))
-        background = asyncio.create_task(_work_on_jobs(services))
-        languages = asyncio.create_task(services.translation.warm(detect=translates))
-        await services.speech.voices.start()
-        satellites = wyoming.WyomingServer(services)
-        if settings.wyoming_port is not None:
-            await satellites.start(settings.wyoming_host, settings.wyoming_port)
-        try:
-            yield
-        finally:
-            services.admission.drain()
-            await background
-            await satellites.stop()
-            lag.cancel()
-            lexicons.cancel()
-            phrases.cancel()
-            languages.cancel()
-            services.jobs.close()
-            services.speech.close()
-            services.translation.close()
-            services.recognition.close()
-            # The thread finishes the chunk that it computes; the event loop must not wait for it.
-            await REQUESTS.run(services.worker.stop, STOP_SECONDS)
+        async with Engine.open(settings, catalog, warmup=settings.warmup != "none", rules=rules) as engine:
+            loop = asyncio.get_running_loop()
+            engine.worker.loader.on_unloaded = lambda name: _call_soon(loop, engine.speech.forget_model, name)
+            jobs = JobService(settings, engine.speech, settings.data_dir / "jobs")
+            if keys is not None:
+                jobs.client_named = lambda name: keys.keys().named(name)
+            parts: dict[str, Any] = {part.name: getattr(engine, part.name) for part in fields(engine)}
+            services = Services(**parts, jobs=jobs, preload=preload)
+            app.state.services = services
             if traces is not None:
-                await REQUESTS.run(traces.stop)
+                traces.start()
+            for name in preload:
+                engine.worker.request_load(name)
+            lag = asyncio.create_task(metrics.watch_event_loop())
+            lexicons = asyncio.create_task(engine.speech.warm())
+            translates = any(catalog.kind(name) == "translation" for name in preload)
+            phrases = asyncio.create_task(_keep_phrases(services))
+            background = asyncio.create_task(_work_on_jobs(services))
+            languages = asyncio.create_task(engine.translation.warm(detect=translates))
+            await engine.speech.voices.start()
+            satellites = wyoming.WyomingServer(services)
+            if settings.wyoming_port is not None:
+                await satellites.start(settings.wyoming_host, settings.wyoming_port)
+            try:
+                yield
+            finally:
+                engine.admission.drain()
+                await background
+                await satellites.stop()
+                for task in (lag, lexicons, phrases, languages):
+                    task.cancel()
+                jobs.close()
+        if traces is not None:
+            await REQUESTS.run(traces.stop)
 
     return serving
 

@@ -60,7 +60,6 @@ def _encodable(text: str) -> str:
 
 
 UnicodeText = Annotated[StrictStr, AfterValidator(_encodable)]
-ShortText = Annotated[StrictStr, Field(max_length=4096), AfterValidator(_encodable)]
 
 
 def _ranged(name: str, description: str) -> Any:

@@ -8,33 +8,18 @@ from functools import partial
 
 from starlette.requests import HTTPConnection
 
-from app.config import Settings
-from app.engine.admission import Admission
-from app.engine.catalog import Catalog
-from app.engine.model_loader import ModelLoads, ModelState
+from app.assembly import Engine
+from app.engine.model_loader import ModelState
 from app.engine.turns import Turns
-from app.engine.worker import ModelWorker
-from app.interpretation.service import InterpretationService
 from app.jobs.service import JobService
-from app.recognition.service import RecognitionService
-from app.speech.service import PreparedSpeech, SpeechService
+from app.speech.service import PreparedSpeech
 from app.speech.verifier import Mode, Verifier
-from app.translation.service import TranslationService
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """Parts of one application. `preload`: names of the models that readiness waits for."""
+class Services(Engine):
+    """Parts of one application: the engine's, and its jobs. `preload`: models that readiness waits for, by name."""
 
-    settings: Settings
-    catalog: Catalog
-    worker: ModelWorker
-    loads: ModelLoads
-    admission: Admission
-    speech: SpeechService
-    translation: TranslationService
-    recognition: RecognitionService
-    interpretation: InterpretationService
     jobs: JobService
     preload: tuple[str, ...]
     # For recordings in JSON, and large messages of sockets.

@@ -62,10 +62,11 @@ class TranslationService:
 
     async def model(self, name: str | None, progress: Progress | None = None) -> tuple[str, Translator]:
         """Return a warm model, which the request holds, and its name. Raises as `ModelLoads.obtain` does."""
-        state = await self._loads.obtain(self._canonical(name), "translation", progress)
+        state = await self._loads.obtain(self.model_name(name), "translation", progress)
         return state.name, state.ready_translator()
 
-    def _canonical(self, name: str | None) -> str:
+    def model_name(self, name: str | None) -> str:
+        """Return the canonical name of a model; None: of the default one. Raises UnknownModelError."""
         return self.default_model if name is None else self.catalog.resolve(name)
 
     async def route(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.cli import local
+from app import assembly
 from app.cli.main import main
 
 Done = subprocess.CompletedProcess[bytes]
@@ -73,7 +73,7 @@ def call(
 def catalog(make_catalog: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Stand-ins that commands find in place of their models: `ear` recognizes, and `shout` translates."""
     made = make_catalog(recognizer="ear", translator="shout")
-    monkeypatch.setattr(local, "Catalog", lambda settings: made)
+    monkeypatch.setattr(assembly, "Catalog", lambda settings: made)
     monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path / "data"))
     return made
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import secrets
 from typing import Any
 
 from app.errors import ProtocolError, ServiceError
 from app.server.error_responses import note_error
-from app.server.openai.realtime.ids import new_id
 from app.server.streaming.events import read_json
+
+
+def new_id(prefix: str) -> str:
+    """Return a new identifier in the form of OpenAI's: the prefix, an underscore and 24 hexadecimal digits."""
+    return f"{prefix}_{secrets.token_hex(12)}"
 
 
 def read_event(frame: str | bytes, most: int) -> dict[str, Any]:

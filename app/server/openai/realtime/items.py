@@ -16,8 +16,7 @@ from app.recognition.events import (
 )
 from app.recognition.transcript import Transcript, logprob_entries
 from app.server.error_responses import note_error
-from app.server.openai.realtime.events import write_event
-from app.server.openai.realtime.ids import new_id
+from app.server.openai.realtime.events import new_id, write_event
 
 _TRANSCRIPTION: Final = "conversation.item.input_audio_transcription"
 

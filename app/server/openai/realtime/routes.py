@@ -16,7 +16,7 @@ from app.server.error_responses import error_response
 from app.server.exchange import JsonRoute
 from app.server.middleware.access import client_secret
 from app.server.openai.realtime.config import TranscriptionConfig, from_old
-from app.server.openai.realtime.ids import new_id
+from app.server.openai.realtime.events import new_id
 from app.server.openai.realtime.secrets import ClientSecret
 from app.server.openai.realtime.transcription import TranscriptionSocket
 from app.server.state import Services, services

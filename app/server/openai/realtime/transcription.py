@@ -25,8 +25,7 @@ from app.observability import metrics
 from app.recognition.live import LiveRecognition
 from app.server.openai.realtime.config import TranscriptionConfig, from_old
 from app.server.openai.realtime.dispatch import carry_out
-from app.server.openai.realtime.events import read_audio, write_error, write_event
-from app.server.openai.realtime.ids import new_id
+from app.server.openai.realtime.events import new_id, read_audio, write_error, write_event
 from app.server.openai.realtime.items import ItemEvents
 from app.server.state import Services
 from app.server.streaming.socket import Socket, SocketLoop

@@ -23,8 +23,7 @@ from app.observability import metrics
 from app.recognition.events import LiveHypothesis, LiveUtterance, UtteranceFailed
 from app.recognition.languages import spaces_sentences
 from app.server.openai.realtime.dispatch import carry_out
-from app.server.openai.realtime.events import read_audio, write_error, write_event
-from app.server.openai.realtime.ids import new_id
+from app.server.openai.realtime.events import new_id, read_audio, write_error, write_event
 from app.server.openai.realtime.translation_config import TranslationConfig
 from app.server.state import Services
 from app.server.streaming.interpretation_socket import InterpretationSocket

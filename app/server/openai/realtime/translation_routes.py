@@ -15,7 +15,7 @@ from app.errors import InvalidRequestError, PermissionDeniedError, ServiceError
 from app.server.error_responses import error_response
 from app.server.exchange import JsonRoute
 from app.server.middleware.access import client_secret
-from app.server.openai.realtime.ids import new_id
+from app.server.openai.realtime.events import new_id
 from app.server.openai.realtime.routes import ExpiresAfter, SecretReply
 from app.server.openai.realtime.secrets import ClientSecret
 from app.server.openai.realtime.translation import TranslationSocket
