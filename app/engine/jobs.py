@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
+from app.engine.admission import key_name
 from app.errors import ModelFailedError, OverloadedError
 from app.observability import metrics
 from models.contract import (
@@ -121,6 +122,7 @@ class ModelJob(ABC, Generic[T]):
         self.priority = priority
         # Unbounded by type, bounded by `room`: the thread cannot wait for the loop, it parks the job instead.
         self.results: asyncio.Queue[T | BaseException | None] = asyncio.Queue()
+        self.key = key_name()
         self.submitted = time.perf_counter()
         self.items: Iterator[T | None] | None = None
         self.unread = 0
@@ -305,6 +307,7 @@ class Queues:
     """Jobs that wait for the model thread, in their order. No thread, no clock.
 
     `first_audio` are the jobs of clients that have nothing yet; a newcomer is one of them that has had no turn.
+    Keys take turns at them: those of one key do not wait for all of another's.
     `continuations` belong to streams that have audio left. `pop` asks four rules in turn: the stream that has its turns
     to itself, a newcomer, the continuation that is needed soonest, a first job that has begun. A job that takes many
     turns to its first item holds up a newcomer by one of them at most, but for EXCLUSIVE_SECONDS at times. Neither of
@@ -320,6 +323,8 @@ class Queues:
     # Stream about to fall silent that goes before others, and until when.
     exclusive: ModelJob[Any] | None = None
     exclusive_until: float = 0.0
+    # Keys that had a first job, the one whose turn is longest ago first.
+    served: dict[str | None, None] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Whether any job waits."""
@@ -341,14 +346,14 @@ class Queues:
         # Of equal deadlines the first in the queue: sentences of one stream are computed in their order.
         soonest = min(self.continuations, key=_needed_at, default=None)
         urgent = soonest is not None and soonest.needed_at() - now < URGENT
-        newcomer = next((job for job in self.first_audio if job.items is None), None)
+        first = self._first_jobs()
+        newcomer = next((job for job in first if job.items is None), None)
         if soonest is not None and urgent and self._has_turns_to_itself(soonest, now):
             self.continuations.remove(soonest)
             return soonest
         if newcomer is not None and not self._newcomers_must_wait(urgent=urgent):
             self.newcomers_in_a_row += 1
-            self.first_audio.remove(newcomer)
-            return newcomer
+            return self._serve(newcomer)
         self.newcomers_in_a_row = 0
         if soonest is not None and self._continuation_goes_on(urgent=urgent):
             self.continuation_was_last = True
@@ -357,8 +362,21 @@ class Queues:
             self.continuations.remove(soonest)
             return soonest
         self.continuation_was_last = False
-        left = self.first_audio or self.background
-        return left.popleft() if left else None
+        if first:
+            return self._serve(first[0])
+        return self.background.popleft() if self.background else None
+
+    def _first_jobs(self) -> list[ModelJob[Any]]:
+        """Return the first jobs of the key whose turn it is, in their order."""
+        places = {key: place for place, key in enumerate(self.served)}
+        turn = min((job.key for job in self.first_audio), key=lambda key: places.get(key, -1), default=None)
+        return [job for job in self.first_audio if job.key == turn]
+
+    def _serve(self, job: ModelJob[Any]) -> ModelJob[Any]:
+        self.first_audio.remove(job)
+        self.served.pop(job.key, None)
+        self.served[job.key] = None
+        return job
 
     def _has_turns_to_itself(self, urgent: ModelJob[Any], now: float) -> bool:
         """Rule 1: a stream that was just saved from silence keeps the thread for a while."""

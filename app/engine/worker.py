@@ -174,14 +174,14 @@ class ModelWorker:
     def submit(self, job: ModelJob[T]) -> Results[T]:
         """Queue a job of a warm model; call on the event loop that reads its results.
 
-        Raises UnavailableError while the server stops, and OverloadedError if `queue_size` first jobs wait already.
+        Raises UnavailableError while the server stops, and OverloadedError if `queue_size` first jobs of its key wait.
         Other jobs belong to a stream that was let in, and are bounded by how far it may run ahead.
         """
         first = job.priority is Priority.FIRST_AUDIO
         with self._changed:
             if self._stopping or not self.alive:
                 raise UnavailableError("The server is stopping.")
-            if first and len(self._queues.first_audio) >= self._queue_size:
+            if first and sum(other.key == job.key for other in self._queues.first_audio) >= self._queue_size:
                 raise OverloadedError(f"{self._queue_size} requests are waiting already; try again shortly.")
             self._queues.push(job)
             self._count(job, 1)

@@ -32,7 +32,8 @@ class VoiceSpans:
             return frame if frame < self._content else None
         for start, end in self._spans:
             if start >= frame or end - frame >= _REST:
-                return max(frame, start - _BEFORE)
+                begin = max(frame, start - _BEFORE)
+                return begin if begin < self._content else None  # a voice may end behind the recording
         return None
 
     def left(self, frame: int) -> int:

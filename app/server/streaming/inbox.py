@@ -6,17 +6,20 @@ import asyncio
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from starlette.types import Message
 
 from app.engine.admission import Admission, TokenBucket
+from app.engine.backend import free_memory
 from app.server.exchange import ClientGoneError, run_until
 
 # Messages that are read before they are carried out, and bytes of one that no other is read ahead of: there are many
 # sockets.
 INBOX = 4
 AHEAD: Final = 65_536
+# Bytes that sockets received before they ended, after which what they left goes back to the system.
+LEFT: Final = 16_777_216
 # Share of the event loop's time that one socket's text may take, and the seconds of it that it may take at once.
 # A language model's text takes a hundredth.
 SHARE: Final = 0.1
@@ -38,10 +41,13 @@ class Readable(Protocol):
 class Inbox:
     """Queue of a socket's messages. It notices that the client leaves while other work is done."""
 
+    _left: ClassVar = 0
+
     def __init__(self, socket: Readable) -> None:
         self._socket = socket
         self._messages: asyncio.Queue[Message] = asyncio.Queue(INBOX)
         self._gone = asyncio.Event()
+        self._received = 0
 
     async def listen(self) -> None:
         """Read until the socket is closed. Run this in a task of its own."""
@@ -54,9 +60,18 @@ class Inbox:
             if message["type"] == "websocket.disconnect":
                 self._gone.set()
             await self._messages.put(message)
-            if len(message.get("text") or message.get("bytes") or "") > AHEAD:
+            size = len(message.get("text") or message.get("bytes") or "")
+            self._received += size
+            if size > AHEAD:
                 del message
                 await self._messages.join()
+
+    def leave(self) -> None:
+        """Note that the socket ended. What it leaves refers to itself, and Python counts objects, not their bytes."""
+        Inbox._left += self._received
+        if Inbox._left >= LEFT:
+            Inbox._left = 0
+            asyncio.get_running_loop().call_later(1.0, free_memory)
 
     async def frame(self) -> str | bytes:
         """Wait for the next frame. Raises SocketClosedError after the last."""

@@ -113,6 +113,7 @@ class SocketLoop(ABC):
             pass
         finally:
             listening.cancel()
+            self._inbox.leave()
             # Also where this task is cancelled while it ends.
             with slot or nullcontext():
                 await self.stop()

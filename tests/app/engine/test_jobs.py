@@ -93,6 +93,13 @@ def test_later_work_goes_by_when_it_is_needed(make: JobFactory) -> None:
     assert order(queues) == ["poorest", "poor", "poor too", "rich"]
 
 
+def test_keys_take_turns_at_first_jobs(make: JobFactory) -> None:
+    jobs = [make("eve 1"), make("eve 2", began=True), make("eve 3"), make("alice 1", began=True), make("alice 2")]
+    for job in jobs:
+        job.key = job.model[:3]
+    assert order(filled(*jobs)) == ["eve 1", "alice 2", "eve 3", "alice 1", "eve 2"]
+
+
 def test_sentences_of_one_stream_keep_their_order(make: JobFactory) -> None:
     one, two = make("one", audio=3), make("two", audio=3)
     two.timeline = one.timeline

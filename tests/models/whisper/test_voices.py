@@ -26,6 +26,7 @@ def voices(*spans: tuple[float, float], content: int = 10_000) -> VoiceSpans:
         ([(8, 10)], 990, None),  # a tenth of a second is left of the voice: its last word was heard
         ([(8, 10), (50, 50.15)], 990, 4_970),  # a short one of its own is heard
         ([(8, 10)], 1_000, None),
+        ([(99, 100.3)], 10_000, None),  # nothing is left of the recording
     ],
 )
 def test_a_window_begins_with_a_voice(spans: list[tuple[float, float]], frame: int, begin: int | None) -> None:
