@@ -209,7 +209,7 @@ class Settings(BaseModel):
         description="largest WebSocket message accepted; one with audio to be recognized may be 16 times as large",
     )
     queue_size: int = Field(
-        64, ge=1, le=10_000, description="requests waiting for first audio, or for a model to load, before refusal"
+        64, ge=1, le=10_000, description="requests of a key waiting for first audio, or a model, before refusal"
     )
     mlx_cache_bytes: int | None = Field(
         None,

@@ -368,9 +368,9 @@ class Queues:
 
     def _first_jobs(self) -> list[ModelJob[Any]]:
         """Return the first jobs of the key whose turn it is, in their order."""
-        places = {key: place for place, key in enumerate(self.served)}
-        turn = min((job.key for job in self.first_audio), key=lambda key: places.get(key, -1), default=None)
-        return [job for job in self.first_audio if job.key == turn]
+        turns = {key: turn for turn, key in enumerate(self.served)}
+        next_key = min((job.key for job in self.first_audio), key=lambda key: turns.get(key, -1), default=None)
+        return [job for job in self.first_audio if job.key == next_key]
 
     def _serve(self, job: ModelJob[Any]) -> ModelJob[Any]:
         self.first_audio.remove(job)

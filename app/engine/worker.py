@@ -98,6 +98,11 @@ class ModelWorker:
         if self._thread.is_alive():
             self._thread.join(timeout)
 
+    def free_memory(self) -> None:
+        """Have the thread collect what nothing refers to any more, within a second or two."""
+        if self._free_at is None:  # else who calls again and again would put it off
+            self._free_at = time.monotonic() + FREE_AGAIN
+
     @property
     def alive(self) -> bool:
         """Whether the thread runs."""

@@ -11,15 +11,14 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from starlette.types import Message
 
 from app.engine.admission import Admission, TokenBucket
-from app.engine.backend import free_memory
 from app.server.exchange import ClientGoneError, run_until
 
 # Messages that are read before they are carried out, and bytes of one that no other is read ahead of: there are many
 # sockets.
 INBOX = 4
 AHEAD: Final = 65_536
-# Bytes that sockets received before they ended, after which what they left goes back to the system.
-LEFT: Final = 16_777_216
+# Bytes that ended sockets had received, after which what they left is collected.
+COLLECT_BYTES: Final = 16_777_216
 # Share of the event loop's time that one socket's text may take, and the seconds of it that it may take at once.
 # A language model's text takes a hundredth.
 SHARE: Final = 0.1
@@ -66,12 +65,14 @@ class Inbox:
                 del message
                 await self._messages.join()
 
-    def leave(self) -> None:
-        """Note that the socket ended. What it leaves refers to itself, and Python counts objects, not their bytes."""
-        Inbox._left += self._received
-        if Inbox._left >= LEFT:
-            Inbox._left = 0
-            asyncio.get_running_loop().call_later(1.0, free_memory)
+    def leaves_much(self) -> bool:
+        """Note that the socket ended; return whether what ended sockets received is worth a collection.
+
+        What a socket leaves refers to itself, and Python counts objects, not their bytes.
+        """
+        left = Inbox._left + self._received
+        Inbox._left = left % COLLECT_BYTES
+        return left >= COLLECT_BYTES
 
     async def frame(self) -> str | bytes:
         """Wait for the next frame. Raises SocketClosedError after the last."""

@@ -113,7 +113,8 @@ class SocketLoop(ABC):
             pass
         finally:
             listening.cancel()
-            self._inbox.leave()
+            if self._inbox.leaves_much():
+                self.app.worker.free_memory()
             # Also where this task is cancelled while it ends.
             with slot or nullcontext():
                 await self.stop()

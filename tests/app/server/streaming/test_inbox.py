@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from starlette.types import Message
 
-from app.server.streaming.inbox import AHEAD, INBOX, LEFT, Inbox
+from app.server.streaming.inbox import AHEAD, COLLECT_BYTES, INBOX, Inbox
 
 
 @pytest.mark.anyio
@@ -33,26 +33,22 @@ async def test_nothing_is_read_ahead_of_a_large_message(size: int, ahead: int) -
 
 @pytest.mark.anyio
 async def test_what_large_messages_leave_is_collected_when_sockets_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    freed = asyncio.Event()
-    monkeypatch.setattr("app.server.streaming.inbox.free_memory", freed.set)
     monkeypatch.setattr("app.server.streaming.inbox.Inbox._left", 0)
 
     class Two:
         def __init__(self) -> None:
-            large = {"type": "websocket.receive", "bytes": b"x" * (LEFT // 2)}
+            large = {"type": "websocket.receive", "bytes": b"x" * (COLLECT_BYTES // 2)}
             self.left: list[Message] = [large, {"type": "websocket.disconnect"}]
 
         async def receive(self) -> Message:
             return self.left.pop(0)
 
-    for ended in (1, 2):
+    found = []
+    for _ in range(4):
         inbox = Inbox(Two())
         listening = asyncio.create_task(inbox.listen())
         await inbox.frame()
         inbox.waiting()
         await listening
-        inbox.leave()
-        if ended == 1:
-            await asyncio.sleep(1.1)
-            assert not freed.is_set()
-    await asyncio.wait_for(freed.wait(), 5)
+        found.append(inbox.leaves_much())
+    assert found == [False, True, False, True]
