@@ -3,7 +3,8 @@
     python -m training.train build/house/corpus.tsv build/house/run [--seconds 1500] [--init init.npz]
 
 The teacher speaks the corpus first, which is the same from the same seed; nothing of its audio is written to disk.
-Writes `weights.npz` (the moving average, float16), `checkpoint.pt` (to resume from), `curves.csv` and `train.log`.
+Writes `weights.npz` (the moving average, float16), `discriminators.npz`, `checkpoint.pt` (to resume from),
+`curves.csv` and `train.log`.
 A run that finds its checkpoint goes on from it.
 """
 
@@ -26,7 +27,7 @@ import torch
 from training.data import Batch, Corpus, Feeder
 from training.layers import Fused
 from training.teacher import Line, Prosody, Teacher, Utterances
-from training.trainer import NAMES, Trainer
+from training.trainer import NAMES, Trainer, load_parameters
 from training.voices import READERS, VOICES
 
 VOICE_TABLE = "voices.weight"
@@ -44,6 +45,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--own-seconds", type=float, default=40.0, help="let it speak so long with the prosody learned")
     parser.add_argument("--config", type=Path, default=Path("models/house/config.json"))
     parser.add_argument("--init", type=Path, help="begin from the weights.npz of another run instead of from noise")
+    parser.add_argument("--discriminators", type=Path, help="begin with the discriminators.npz of another run")
+    parser.add_argument(
+        "--discriminators-first", type=float, default=0.0, help="share of the schedule in which only they learn"
+    )
     parser.add_argument("--steps", type=int, default=4500, help="steps of the whole schedule")
     parser.add_argument("--seconds", type=float, help="shorten the schedule to end within this time of this process")
     parser.add_argument("--rate", type=float, default=6e-4, help="peak learning rate")
@@ -69,9 +74,9 @@ def adversarial_weight(progress: float, start: float) -> float:
     return min(1.0, (progress - start) / 0.04 + 0.05) if progress >= start else 0.0
 
 
-def write_weights(path: Path, trainer: Trainer) -> None:
-    """The moving average's parameters under the reference's names, float16, replaced at once."""
-    arrays = {name: p.detach().half().cpu().numpy() for name, p in trainer.average.named_parameters()}
+def write_weights(path: Path, network: torch.nn.Module) -> None:
+    """The parameters of a network under its names, which are the reference's, float16, replaced at once."""
+    arrays = {name: p.detach().half().cpu().numpy() for name, p in network.named_parameters()}
     partial = path.with_suffix(".part.npz")
     np.savez(partial, **arrays)
     partial.replace(path)
@@ -153,6 +158,9 @@ def prepare(options: argparse.Namespace, log: Log) -> Trainer:
     elif options.init:
         trainer.load_weights(read_weights(options.init))
         log.say(f"began from {options.init.name}")
+    if options.discriminators and not checkpoint.exists():
+        load_parameters(trainer.judges, read_weights(options.discriminators))
+        log.say(f"began with {options.discriminators.name}")
     count = sum(p.numel() for p in trainer.network.parameters())
     log.say(f"{count / 1e6:.2f} M parameters, {len(VOICES)} voices, {device}, torch {torch.__version__}")
     return trainer
@@ -194,7 +202,8 @@ def save(options: argparse.Namespace, trainer: Trainer) -> None:
     partial = options.run / "checkpoint.part"
     torch.save(trainer.state(), partial)
     partial.replace(options.run / "checkpoint.pt")
-    write_weights(options.run / "weights.npz", trainer)
+    write_weights(options.run / "weights.npz", trainer.average)
+    write_weights(options.run / "discriminators.npz", trainer.judges)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -226,7 +235,8 @@ def run(options: argparse.Namespace, log: Log) -> None:
         batch = next(lessons.feeder)
         rate = learning_rate(options.rate, progress, trainer.steps)
         adversarial = adversarial_weight(progress, options.adversarial_start)
-        sums += trainer.step(batch, rate=rate, adversarial=adversarial)
+        network_learns = progress >= options.discriminators_first
+        sums += trainer.step(batch, rate=rate, adversarial=adversarial, network_learns=network_learns)
         count, heard = count + 1, heard + batch.seconds / 3600
         if trainer.steps % options.log_every == 0:
             means = (sums / count).tolist()

@@ -31,6 +31,13 @@ ADVERSARIAL_WEIGHT = 0.5
 DISCRIMINATOR_RATE = 0.7  # of the generator's learning rate
 
 
+def load_parameters(network: nn.Module, state: dict[str, Tensor]) -> None:
+    """Load every parameter of a network; what it computes itself need not be there. Raises ValueError."""
+    missing = network.load_state_dict(state, strict=False).missing_keys
+    if lacking := sorted({name for name, _ in network.named_parameters()} & set(missing)):
+        raise ValueError(f"{len(lacking)} parameters are missing, the first is {lacking[0]}")
+
+
 class Trainer:
     """Network, its moving average, discriminators and optimizers.
 
@@ -66,10 +73,7 @@ class Trainer:
 
     def load_weights(self, state: dict[str, Tensor]) -> None:
         """Begin from existing weights; every parameter of the network must be there."""
-        missing = self.network.load_state_dict(state, strict=False).missing_keys
-        parameters = {name for name, _ in self.network.named_parameters()}
-        if lacking := sorted(parameters & set(missing)):
-            raise ValueError(f"{len(lacking)} parameters are missing, the first is {lacking[0]}")
+        load_parameters(self.network, state)
         self.average.load_state_dict(self.network.state_dict())
 
     def state(self) -> dict[str, Any]:
@@ -149,13 +153,15 @@ class Trainer:
             "features": feature_loss(judged, len(true)),
         }
 
-    def step(self, batch: Batch, *, rate: float, adversarial: float) -> Tensor:
+    def step(self, batch: Batch, *, rate: float, adversarial: float, network_learns: bool = True) -> Tensor:
         """Train one step at learning rate `rate`; `adversarial` scales the discriminators' losses (0: none).
 
-        Returns the losses in the order of NAMES, on the device.
+        Without `network_learns` only the discriminators do. Returns the losses in the order of NAMES, on the device.
         """
         optimizers = (self.optimizer, self.judge_optimizer)
-        for optimizer, held, share in zip(optimizers, self._rates, (1.0, DISCRIMINATOR_RATE), strict=True):
+        for optimizer, held, share in zip(
+            optimizers, self._rates, (float(network_learns), DISCRIMINATOR_RATE), strict=True
+        ):
             held.fill_(rate * share)
             for group in optimizer.param_groups:
                 group["lr"] = held if self.device.type == "cuda" else rate * share

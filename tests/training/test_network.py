@@ -89,3 +89,37 @@ def test_training_runs_resumes_and_exports(tmp_path: Path) -> None:
     assert log.count("'af_heart'") == 3  # the teacher's prosody in both runs, the network's own in the second
     export(["--config", str(path), str(tmp_path / "run/weights.npz"), str(tmp_path / "model")])
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [CONFIG, MODEL, VOICE_FILE]
+
+
+def test_discriminators_can_learn_alone_and_begin_a_run(tmp_path: Path) -> None:
+    import torch
+
+    from training.data import Batch
+    from training.discriminators import Discriminators
+    from training.train import read_weights, write_weights
+    from training.trainer import Trainer, load_parameters
+
+    torch.manual_seed(0)
+    trainer = Trainer(json.loads((HOUSE / "config.json").read_text(encoding="utf-8")), torch.device("cpu"), amp=False)
+    before = [[each.clone() for each in part.parameters()] for part in (trainer.network, trainer.judges)]
+    batch = Batch(
+        ids=torch.tensor([[0, 43, 43, 0]]),
+        durations=torch.full((1, 4), 2.0),
+        padding=torch.zeros(1, 4, dtype=torch.bool),
+        index=torch.arange(8)[None] // 2,
+        voices=torch.tensor([0]),
+        lengths=torch.tensor([4]),
+        audio=0.1 * torch.randn(1, 8 * 600),
+        f0=torch.full((1, 16), 120.0),
+        energy=torch.ones(1, 16),
+        prosody=torch.tensor(1.0),
+    )
+    trainer.step(batch, rate=1e-3, adversarial=1.0, network_learns=False)
+    network, judges = (
+        [torch.equal(old, new) for old, new in zip(olds, part.parameters(), strict=True)]
+        for olds, part in zip(before, (trainer.network, trainer.judges), strict=True)
+    )
+    assert all(network)
+    assert not any(judges)
+    write_weights(tmp_path / "discriminators.npz", trainer.judges)
+    load_parameters(Discriminators(), read_weights(tmp_path / "discriminators.npz"))
