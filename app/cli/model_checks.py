@@ -113,11 +113,14 @@ class _Ear:
         self.name = name if name is not None and catalog.present(name) else None
 
     def judges(self, model: str) -> bool:
-        """Return whether a voice of `model` that it does not understand is at fault."""
+        """Return whether words that the recognizer gets wrong are the fault of a voice of `model`.
+
+        The bundled recognizer only knows the bundled voices: of other models it cannot tell.
+        """
         return self.name is not None and self._catalog.judges(self.name, model)
 
     def hear(self, voice: str, pcm: Pcm, rate: int) -> HeardVoice | None:
-        """Return what it hears in float32 [samples] of CHECK_SENTENCE; None: there is no recognizer of English."""
+        """Return what the recognizer hears in CHECK_SENTENCE, float32 [samples]; None: it does not know English."""
         if self.name is None:
             return None
         if self._recognizer is None:

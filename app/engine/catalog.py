@@ -28,7 +28,7 @@ KOKORO = "kokoro-82m"
 OPENAI_NAMES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})
 # The recognizer of people that a person without one is told to install: it fits any computer.
 RECOMMENDED_RECOGNIZER = "whisper-base"
-# Likewise of its models for speech recognition.
+# Names of OpenAI's recognizers: clients that know no other name get the default recognizer.
 OPENAI_RECOGNIZERS = frozenset(
     {
         "whisper-1",

@@ -70,7 +70,7 @@ class ModelStatus(StrEnum):
     FAILED = "failed"
 
 
-# A wait changes nothing there.
+# States that a model leaves only by another request or command: nobody waits for a model that has one of them.
 _SETTLED = (ModelStatus.FAILED, ModelStatus.ABSENT)
 
 

@@ -197,7 +197,7 @@ def _models_to_serve(settings: Settings, catalog: Catalog | None) -> tuple[Catal
             names.append(translator)
         key = "recognition_model"
         recognizer = catalog.default_recognizer()
-        # Likewise.
+        # A recognizer, too, is warmed only where it is installed or named.
         if recognizer is not None and (settings.recognition_model is not None or catalog.present(recognizer)):
             names.append(recognizer)
         key = "preload"

@@ -43,9 +43,11 @@ def sse_error(error: ServiceError) -> bytes:
 
 
 def note_error(code: str | None, status: int) -> None:
-    """Count and log that a client is told of an error, without its message, which quotes the client."""
+    """Count and log an error that a client gets. The log has no message: messages quote the client's text."""
     metrics.errors.labels(code or "none").inc()
-    logs.event(log, logging.WARNING if status >= 500 else logging.INFO, "told of an error", code=code, status=status)
+    logs.event(
+        log, logging.WARNING if status >= 500 else logging.INFO, "answered with an error", code=code, status=status
+    )
 
 
 def header_text(text: str) -> str:

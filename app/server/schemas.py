@@ -76,7 +76,7 @@ class SamplingFields(BaseModel):
     cfg_weight: float | None = _ranged("cfg_weight", "of classifier-free guidance; 0: none, and half the work")
     temperature: float | None = _ranged("temperature", "of the drawing; 0: the likeliest token always")
     min_p: float | None = _ranged("min_p", "tokens with less than this part of the likeliest one's chance are left out")
-    top_p: float | None = _ranged("top_p", "drawn is from the likeliest tokens that together have this chance")
+    top_p: float | None = _ranged("top_p", "sample from the likeliest tokens whose probabilities add up to this")
     repetition_penalty: float | None = _ranged("repetition_penalty", "divides the chances of what was said already")
 
     @property
@@ -166,7 +166,7 @@ class SpeechFields(LexiconFields, SamplingFields):
     seed: Seed = 0
     sample_rate: Annotated[StrictInt | None, Field(description="Hz, 8000 to 48000; default: the model's")] = None
     cache: Annotated[
-        StrictBool, Field(description="send what was spoken before, and keep what is spoken now, if the server does so")
+        StrictBool, Field(description="take sentences from the speech cache, and put them there, if the server has one")
     ] = True
     verify: Annotated[
         Literal["off", "report", "retry"],

@@ -82,7 +82,9 @@ def spoken_language(lang: str, model: str, synthesizer: Synthesizer, param: str)
     near = [tag for tag in synthesizer.languages if primary_language(tag) == primary_language(lang)]
     if not near:
         accepted = ", ".join(f"{tag} ({language_name(tag)})" for tag in synthesizer.languages)
-        hint = " It was made for no other; 'any_language' has it try." if is_spoken(lang) else ""
+        hint = (
+            " The model was not made for other languages; set 'any_language' to let it try." if is_spoken(lang) else ""
+        )
         raise errors.UnsupportedLanguageError(
             f"Model '{model}' does not speak '{lang[:40]}'; accepted are: {accepted}.{hint}", param=param
         )

@@ -128,11 +128,11 @@ class Bookmark:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """All that the markup of a passage says beside its words.
+    """What the markup of a passage says about it: how it is spoken, and where its text stands in the client's.
 
-    `pause` is the silence before the passage in seconds. `places` maps its text to the client's. Square brackets in the
-    text are no marks: `readings` are all there are. `source` is the language of a text that is to be translated, as its
-    document names it.
+    `places` maps positions in the text to positions in the client's. `pause` is the silence before the passage, in
+    seconds. `readings` are its pronunciations: those in square brackets, which plain text may have, are not looked for.
+    `source` is the language from which the text is translated, if its document names one.
     """
 
     places: Places

@@ -30,7 +30,7 @@ async def open_socket(url: str, key: str | None) -> ClientConnection:
     headers = None if key is None else {"Authorization": f"Bearer {key}"}
     address = url.replace("http", "ws", 1) + _PATH
     try:
-        # Samples do not shrink; and a proxy of the environment is not asked for this machine.
+        # Compression would not make samples smaller, and a proxy does not know the servers of this machine.
         return await connect(
             address,
             additional_headers=headers,

@@ -165,7 +165,7 @@ def test_errors_are_counted_and_logged_by_code_not_by_what_they_quote(server: An
         socket.send('{"type": "nonsense"}')
         socket.recv()
     assert {code: count(code) - number for code, number in before.items()} == dict.fromkeys(before, 1.0)
-    told = [entry for entry in caplog.records if entry.message == "told of an error"]
+    told = [entry for entry in caplog.records if entry.message == "answered with an error"]
     assert [(entry.fields["code"], entry.levelname) for entry in told] == [
         ("unknown_voice", "INFO"),
         ("model_failed", "WARNING"),

@@ -21,7 +21,7 @@ from app.server.deepgram.speak.schemas import parse_rate
 
 # Encodings without a container, by Deepgram's names.
 ENCODINGS: Final[dict[str, Coding]] = {"linear16": "pcm", "linear32": "float32", "mulaw": "mulaw", "alaw": "alaw"}
-# Likewise in a stream.
+# How each encoding is decoded when it arrives in a stream.
 LIVE_CODINGS: Final[dict[Coding, SampleCoding]] = {
     "pcm": "pcm16",
     "float32": "float32",

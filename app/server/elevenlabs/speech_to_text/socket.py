@@ -213,8 +213,6 @@ class SpeechToTextSocket(LiveSocket):
         other = "transcriber_error" if error.status >= 500 else "input_error"
         await self._send(_KINDS.get(error.code, other), error=error.message)
 
-    # Parts of it.
-
     async def _listen(self, previous: str) -> None:
         if self.live is None:
             labels = metrics.Labels(self._model, "elevenlabs", streaming=True)

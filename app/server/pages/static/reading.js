@@ -11,8 +11,8 @@ let latest = () => ({});
 let timer = 0;
 let asked = null;
 
-// Under which the browser keeps the readings of the person.
-const KEPT = "nightingale-lexicon";
+// Name of the readings in the storage of the browser.
+const STORAGE_KEY = "nightingale-lexicon";
 
 /** Readings that the person wrote, as `lexicon` of a request takes them. */
 export function lexicon() {
@@ -32,8 +32,8 @@ function withStorage(act) {
 export function setUpReading(request) {
   latest = request;
   $("reading").addEventListener("toggle", ask);
-  withStorage((storage) => { $("lexicon").value = storage.getItem(KEPT) ?? ""; });
-  $("lexicon").addEventListener("input", () => withStorage((storage) => storage.setItem(KEPT, $("lexicon").value)));
+  withStorage((storage) => { $("lexicon").value = storage.getItem(STORAGE_KEY) ?? ""; });
+  $("lexicon").addEventListener("input", () => withStorage((storage) => storage.setItem(STORAGE_KEY, $("lexicon").value)));
 }
 
 /** The text or what was chosen may have changed. */
