@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# What `next` returns at the end of a model's iterator. It cannot be None, which a model yields where the thread may turn
-# to other work.
+# What `next` returns at the end of a model's iterator. It cannot be None, which a model yields where the thread may
+# turn to other work.
 _END: Any = object()
 # Seconds between two beats of an idle thread.
 BEAT = 0.5
