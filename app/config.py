@@ -343,10 +343,10 @@ class Settings(BaseModel):
 
 def parse_bytes(text: str) -> int:
     """Return the bytes of a size such as `8 GB`, `512 MiB` or `1000000`. Raises ValueError."""
-    found = _BYTES.fullmatch(text.strip())
-    if found is None:
+    match = _BYTES.fullmatch(text.strip())
+    if match is None:
         raise ValueError("Input should be bytes, or a number with B, KB, MB, GB, TB, KiB, MiB, GiB or TiB")
-    number, prefix, binary = found.group(1), found.group(2) or "", found.group(3)
+    number, prefix, binary = match.group(1), match.group(2) or "", match.group(3)
     return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
 
 
@@ -402,14 +402,14 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _variables(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Return (field, variable, text) for each variable that is set and not empty; NIGHTINGALE_HOST beats HOST."""
-    found = []
+    result = []
     for variable, key in (("HOST", "host"), ("PORT", "port")):
         if environ.get(variable):
-            found.append((key, variable, environ[variable]))
+            result.append((key, variable, environ[variable]))
     for variable, text in environ.items():
         if variable.startswith(PREFIX) and variable != SETTINGS_FILE and text:
-            found.append((variable.removeprefix(PREFIX).lower(), variable, text))
-    return found
+            result.append((variable.removeprefix(PREFIX).lower(), variable, text))
+    return result
 
 
 def _split(text: str) -> list[str]:

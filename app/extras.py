@@ -87,30 +87,30 @@ def is_installed(extra: str) -> bool:
 
 def requirements(extra: str) -> list[Requirement]:
     """Return the requirements of an extra on this platform. Raises ServiceError if Nightingale is not installed."""
-    for found in metadata.distributions(name="nightingale"):
+    for result in metadata.distributions(name="nightingale"):
         # Another maker's package of that name may stand on the path, too.
-        if any(point.value == _COMMAND for point in found.entry_points):
-            return _requirements(found, extra)
+        if any(point.value == _COMMAND for point in result.entry_points):
+            return _requirements(result, extra)
     raise ServiceError("this copy of Nightingale is not installed; `make setup` in its folder does that")
 
 
 def _requirements(distribution: metadata.Distribution, extra: str) -> list[Requirement]:
     from packaging.requirements import Requirement
 
-    found = []
+    result = []
     for text in distribution.requires or ():
         requirement = Requirement(text)
         marker, requirement.marker = requirement.marker, None
         if marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""}):
-            found.append(requirement)
-    return found
+            result.append(requirement)
+    return result
 
 
 def _is_present(requirement: Requirement) -> bool:
     try:
-        found = metadata.distribution(requirement.name)
+        result = metadata.distribution(requirement.name)
     except metadata.PackageNotFoundError:
         return False
-    if not requirement.specifier.contains(found.version, prereleases=True):
+    if not requirement.specifier.contains(result.version, prereleases=True):
         return False
-    return all(_is_present(inner) for extra in requirement.extras for inner in _requirements(found, extra))
+    return all(_is_present(inner) for extra in requirement.extras for inner in _requirements(result, extra))

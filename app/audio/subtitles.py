@@ -76,13 +76,13 @@ class Cue:
 
 def cues(pieces: Iterable[TimedText]) -> list[Cue]:
     """Return the cues of a whole speech, in order; they do not overlap."""
-    found: list[Cue] = []
+    result: list[Cue] = []
     for written, start, end, words in _sentences(pieces):
         text, places = without_marks(written, [position for position, _ in words])
-        found += _cut(text, start, end, [(place, word) for place, (_, word) in zip(places, words, strict=True)])
+        result += _cut(text, start, end, [(place, word) for place, (_, word) in zip(places, words, strict=True)])
     return [
-        Cue(cue.start, _until(cue, found[index + 1] if index + 1 < len(found) else None), cue.text)
-        for index, cue in enumerate(found)
+        Cue(cue.start, _until(cue, result[index + 1] if index + 1 < len(result) else None), cue.text)
+        for index, cue in enumerate(result)
     ]
 
 

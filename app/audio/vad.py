@@ -93,18 +93,18 @@ class VoiceDetector:
         """Take samples [n] in [-1, 1] at SAMPLE_RATE. Return the spans that have ended."""
         samples = np.concatenate([self._rest, pcm]) if self._rest.size else pcm
         whole = samples.size - samples.size % FRAME
-        found = [span for start in range(0, whole, FRAME) for span in self._frame(samples[start : start + FRAME])]
+        result = [span for start in range(0, whole, FRAME) for span in self._frame(samples[start : start + FRAME])]
         self._rest = samples[whole:].copy()
-        return found
+        return result
 
     def finish(self) -> list[VoiceSpan]:
         """End the audio. Return the last span, if somebody speaks at the end."""
         total = self._position + self._rest.size
-        found = self._frame(np.pad(self._rest, (0, FRAME - self._rest.size))) if self._rest.size else []
+        result = self._frame(np.pad(self._rest, (0, FRAME - self._rest.size))) if self._rest.size else []
         self._rest = self._rest[:0]
         if self._begin is not None:
-            found += self._end(total if self._silence is None else self._silence)
-        return [VoiceSpan(span.start, min(span.end, total)) for span in found]
+            result += self._end(total if self._silence is None else self._silence)
+        return [VoiceSpan(span.start, min(span.end, total)) for span in result]
 
     def _frame(self, frame: Samples) -> list[VoiceSpan]:
         options, start = self._options, self._position
@@ -174,11 +174,11 @@ def voices(pcm: Samples, options: VoiceOptions | None = None) -> Steps:
     """
     detector = VoiceDetector(options)
     gain = _gain(pcm)
-    found: list[VoiceSpan] = []
+    result: list[VoiceSpan] = []
     for start in range(0, pcm.size, FRAME):
-        found += detector.push(pcm[start : start + FRAME] * gain)
+        result += detector.push(pcm[start : start + FRAME] * gain)
         yield
-    return found + detector.finish()
+    return result + detector.finish()
 
 
 def has_voice(pcm: Samples) -> Generator[None, None, bool]:

@@ -107,7 +107,9 @@ def _gpu_kernels() -> list[str]:
     """Return the GPU's kernels that the models tried, and why some are left out. Empty on a CPU."""
     from models.layers.kernels import agreement
 
-    return [found.name if found.used else f"{found.name}: left out, {found.reason}" for found in agreement.report()]
+    return [
+        result.name if result.used else f"{result.name}: left out, {result.reason}" for result in agreement.report()
+    ]
 
 
 def _processor() -> str:
@@ -125,10 +127,10 @@ def _processor() -> str:
 def reference(facts: Facts) -> tuple[str, dict[str, dict[str, float]]]:
     """Return the machine whose published times are nearest, and its milliseconds by model and work."""
     known = tomllib.loads(files("app.cli").joinpath("reference_times.toml").read_text(encoding="utf-8"))
-    found = next(
+    result = next(
         (name for name, each in known.items() if each["match"] in f"{facts['device']} {facts['processor']}"), ""
     )
-    return found, known[found]["models"] if found else {}
+    return result, known[result]["models"] if result else {}
 
 
 def _markdown(facts: Facts, checks: list[ModelCheck], problems: list[str]) -> str:

@@ -65,10 +65,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = None
         return 1
     except (Exception, KeyboardInterrupt) as error:
-        found = _failure(error)
-        if found is None and debug:
+        result = _failure(error)
+        if result is None and debug:
             raise
-        return print_failure(*found or (f"{type(error).__name__}: {error} (NIGHTINGALE_LOG_LEVEL=debug shows where)",))
+        return print_failure(*result or (f"{type(error).__name__}: {error} (NIGHTINGALE_LOG_LEVEL=debug shows where)",))
     return status
 
 

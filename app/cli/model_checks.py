@@ -95,12 +95,12 @@ def check_models(settings: Settings, seconds: float, progress: Callable[[str], N
     """Load, try and time each installed model, for about `seconds` in all, loading not counted."""
     catalog = Catalog(settings)
     installed = [model for model in catalog.models() if model.status == "ready"]
-    found = []
+    result = []
     ear = _Ear(catalog)
     for model in installed:
         progress(model.name)
-        found.append(_checked(catalog, settings, model, seconds / len(installed), ear))
-    return found
+        result.append(_checked(catalog, settings, model, seconds / len(installed), ear))
+    return result
 
 
 class _Ear:
@@ -134,8 +134,8 @@ class _Ear:
         items = one.recognize(RecognitionRequest(sound, "en", temperature=0.0), Timeline(), lambda: False)
         text = "".join(item.text for item in items if item is not None).strip()
         phonemizer = get_phonemizer("en-us")
-        found = compare(spoken_words(CHECK_SENTENCE, phonemizer), spoken_words(text, phonemizer))
-        return HeardVoice(voice, text, found.words, found.errors)
+        result = compare(spoken_words(CHECK_SENTENCE, phonemizer), spoken_words(text, phonemizer))
+        return HeardVoice(voice, text, result.words, result.errors)
 
 
 def _checked(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: float, ear: _Ear) -> ModelCheck:
@@ -259,16 +259,16 @@ def faults(pcm: Pcm, sample_rate: int, text: str) -> list[str]:
         return ["has no sound"]
     if not np.isfinite(pcm).all():
         return ["has numbers that are not finite"]
-    found = []
+    result = []
     level = 10 * np.log10(float(np.mean(np.square(pcm, dtype=np.float64))) + 1e-12)
     if level < MIN_LEVEL_DB:
-        found.append(f"is almost silent ({level:.0f} dBFS)")
+        result.append(f"is almost silent ({level:.0f} dBFS)")
     if float(np.abs(pcm).max()) > MAX_PEAK:
-        found.append("is clipped")
+        result.append("is clipped")
     seconds = pcm.size / sample_rate
     if not MIN_SECONDS_PER_CHARACTER * len(text) < seconds < MAX_SECONDS_PER_CHARACTER * len(text) + 1:
-        found.append(f"takes {seconds:.1f} s for {len(text)} characters")
-    return found
+        result.append(f"takes {seconds:.1f} s for {len(text)} characters")
+    return result
 
 
 def _check_translator(catalog: Catalog, name: str, seconds: float) -> ModelCheck:

@@ -127,18 +127,18 @@ class ServerClient:
     async def _refusal(self, reply: httpx2.Response) -> ServerError:
         if int(reply.headers.get("content-length") or 0) <= _ANSWER_BYTES:
             await reply.aread()
-            found = _object(reply, self.url).get("error")
-            if isinstance(found, dict) and isinstance(found.get("message"), str):
+            result = _object(reply, self.url).get("error")
+            if isinstance(result, dict) and isinstance(result.get("message"), str):
                 hint = "; name a file with the key: --key-file" if reply.status_code == 401 else ""
-                return ServerError(f"{found['message'].rstrip('.')}{hint}", found.get("code"), reply.status_code)
+                return ServerError(f"{result['message'].rstrip('.')}{hint}", result.get("code"), reply.status_code)
         return ServerError(f"{self.url} refused with status {reply.status_code}", status=reply.status_code)
 
 
 def _object(reply: httpx2.Response, url: str) -> dict[str, Any]:
     try:
-        found = reply.json()
+        result = reply.json()
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        result = None
+    if not isinstance(result, dict):
         raise ServerError(f"{url} did not answer as a Nightingale server does")
-    return found
+    return result

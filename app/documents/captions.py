@@ -179,14 +179,14 @@ def _times(line: str, before: list[str], kind: str) -> tuple[float, float, str] 
 
     Of SubRip, times without an arrow or of minutes alone begin a cue only behind a blank line or its number.
     """
-    if found := _TIMES.fullmatch(line):
-        exact = ">" in found[6] and (kind == "vtt" or (found[5] and found[11]) or (found[2] and found[8]))
+    if match := _TIMES.fullmatch(line):
+        exact = ">" in match[6] and (kind == "vtt" or (match[5] and match[11]) or (match[2] and match[8]))
         if exact or not before or not before[-1].strip() or before[-1].strip().isdecimal():
-            return _seconds(*found.groups()[:5]), _seconds(*found.groups()[6:11]), found[12] or ""
+            return _seconds(*match.groups()[:5]), _seconds(*match.groups()[6:11]), match[12] or ""
     begin = _START.match(line)
     # A time alone behind the number of a cue has lost the other one.
     lone = begin is not None and begin[2] and begin[5] and before and before[-1].strip().isdecimal()
-    if found is None and (lone or _BROKEN.fullmatch(line)):
+    if match is None and (lone or _BROKEN.fullmatch(line)):
         return math.nan if begin is None else _seconds(*begin.groups()), math.nan, ""
     return None
 

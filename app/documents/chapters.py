@@ -108,8 +108,8 @@ def same_title(text: str, title: str) -> bool:
 
 def heading_level(line: str) -> int:
     """Return the level of a heading by its words: 1 for "Part One", 2 for "Chapter 1"; 0 for other text."""
-    found = _HEADING.fullmatch(line) if len(line) <= _MAX_NAME_CHARACTERS else None
-    return 0 if found is None else 1 if found["part"] else 2
+    match = _HEADING.fullmatch(line) if len(line) <= _MAX_NAME_CHARACTERS else None
+    return 0 if match is None else 1 if match["part"] else 2
 
 
 def is_rule(line: str) -> bool:

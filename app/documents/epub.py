@@ -343,7 +343,7 @@ def _places(entries: list[_Entry], pages: list[_Page]) -> dict[tuple[str, str], 
     wanted: dict[str, dict[str, str]] = {}
     for entry in entries:
         wanted.setdefault(entry.path, {}).setdefault(entry.fragment, entry.title)
-    found: dict[tuple[str, str], tuple[int, int]] = {}
+    result: dict[tuple[str, str], tuple[int, int]] = {}
     for page in pages:
         titles = wanted.get(page.path, {})
         following = after = len(page.blocks)  # the next two paragraphs
@@ -353,8 +353,8 @@ def _places(entries: list[_Entry], pages: list[_Page]) -> dict[tuple[str, str], 
                 following, after = at, following
             for place in block.ids.intersection(titles) | ({""} if not at and "" in titles else set()):
                 repeated = following < len(page.blocks) and same_title(page.blocks[following].text, titles[place])
-                found[page.path, place] = at, after if repeated else following
-    return found
+                result[page.path, place] = at, after if repeated else following
+    return result
 
 
 def _by_headings(pages: list[_Page], title: str) -> tuple[Chapter, ...]:

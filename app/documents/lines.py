@@ -71,10 +71,10 @@ def from_lines(lines: Iterable[bytes], cover: bytes | None) -> Document:
     try:
         # Version 0.2.0 wrote no warnings.
         title, author, language, chapters, *more = json.loads(next(left))
-        found = [Chapter(name, PassageLines(list(itertools.islice(left, count)))) for name, count in chapters]
-        complete = all(len(chapter.passages) == count for chapter, (_, count) in zip(found, chapters, strict=True))
+        result = [Chapter(name, PassageLines(list(itertools.islice(left, count)))) for name, count in chapters]
+        complete = all(len(chapter.passages) == count for chapter, (_, count) in zip(result, chapters, strict=True))
         if not complete or next(left, None) is not None:
             raise ValueError("the number of lines")
     except (StopIteration, TypeError, ValueError) as error:
         raise DamagedDocumentError from error
-    return Document(title, author, language, cover, tuple(found), tuple(more[0]) if more else ())
+    return Document(title, author, language, cover, tuple(result), tuple(more[0]) if more else ())

@@ -64,9 +64,9 @@ def decode_text(data: bytes, *, declared: bool = False) -> str:
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return _decode(data[len(mark) :], encoding)
-    found = _DECLARED.search(data[:2048]) if declared else None
-    if found:
-        return _decode(data, _known(found[1].decode("ascii")))
+    match = _DECLARED.search(data[:2048]) if declared else None
+    if match:
+        return _decode(data, _known(match[1].decode("ascii")))
     try:
         return _decode(data, "utf-8")
     except DocumentError:

@@ -86,16 +86,16 @@ def _takes_exponent(before: str, raised: str) -> bool:
     if before[-1] in ")]":
         words = _WORDS.findall(before, max(before.rfind("("), before.rfind("["), 0))
         return not any((len(each) > 2 and each not in _FUNCTIONS) or each.lower() in _SHORT_WORDS for each in words)
-    found = _WORD.search(before)
-    if found is None:
+    match = _WORD.search(before)
+    if match is None:
         return before[-1] in "|∇∂"
-    word = found[0]
+    word = match[0]
     if len(word) == 1:
         return not (_NUMERAL.fullmatch(before) or _DECADE.fullmatch(before))
     if (
         word in _FUNCTIONS
         or word.lower() in _UNITS
-        or (word == "in" and before[: found.start()].rstrip()[-1:].isdecimal())
+        or (word == "in" and before[: match.start()].rstrip()[-1:].isdecimal())
     ):
         return _SMALL.fullmatch(raised) is not None
     return len(word) == 2 and word.islower() and word not in _SHORT_WORDS

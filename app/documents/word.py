@@ -118,13 +118,13 @@ def _styles(document: WordDocument) -> dict[str, _Style]:
 
 def _style(key: str, own: dict[str, tuple[_Style, str]]) -> _Style:
     """Return a style with what it has of those that it is based on."""
-    found, base = own[key]
+    result, base = own[key]
     for _ in range(_MAX_BASES - 1):
         if base not in own:
             break
         more, base = own[base]
-        found = replace(more.with_runs(found), level=more.level if found.level == _UNSET else found.level)
-    return replace(found, level=0) if found.level == _UNSET else found
+        result = replace(more.with_runs(result), level=more.level if result.level == _UNSET else result.level)
+    return replace(result, level=0) if result.level == _UNSET else result
 
 
 def _own_style(style: Element) -> tuple[_Style, str]:

@@ -281,14 +281,14 @@ class Catalog:
 
     def _spec(self, name: str) -> ModelSpec:
         entry = self.entry(name)
-        found = self._find(entry)
-        missing = _missing(entry, found)
+        result = self._find(entry)
+        missing = _missing(entry, result)
         if missing:
             raise WeightsMissingError(_missing_message(entry, missing))
         return ModelSpec(
             name=entry.name,
             family=entry.family,
-            files={role: str(path) for role, path in found.items() if path is not None},
+            files={role: str(path) for role, path in result.items() if path is not None},
             profile=self._settings.profile,
             dtype=self._settings.dtype,
             **self._choices(entry),
@@ -385,11 +385,11 @@ class Catalog:
         return next(installed, None) or next(pulled, None) or next(iter(known), None)
 
     def _canonical(self, name: str) -> str:
-        found = self._names.get(name.strip().lower())
-        if found is None:
+        result = self._names.get(name.strip().lower())
+        if result is None:
             accepted = ", ".join(sorted(self._entries))
             raise UnknownModelError(f"There is no model '{name[:60]}'; accepted are {accepted}, and OpenAI's names.")
-        return found
+        return result
 
     def _find(self, entry: Entry) -> dict[str, Path | None]:
         directory = self.directory(entry.name)

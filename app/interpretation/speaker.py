@@ -83,6 +83,6 @@ class SpeakerVoice:
 
     def speak(self, speech: PreparedSpeech) -> PreparedSpeech:
         """Return `speech` in the voice of the speaker, once that is made for its model."""
-        found = self._made.get(speech.model)
+        result = self._made.get(speech.model)
         # No cache: it would tell by nothing whose voice it was.
-        return speech if found is None else replace(speech, voice=NAME, conditioning=found, scope=None)
+        return speech if result is None else replace(speech, voice=NAME, conditioning=result, scope=None)

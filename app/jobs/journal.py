@@ -143,16 +143,16 @@ def read_records(folder: Path, number: int) -> list[Record]:
 
 def _read(folder: Path, number: int, most: int | None = None) -> tuple[list[Record], int]:
     """Return the passages that end within `most` samples, and the bytes of their lines."""
-    found: list[Record] = []
+    result: list[Record] = []
     size = 0
     with suppress(FileNotFoundError), _lines_path(folder, number).open("rb") as lines:
         for line in lines:
             record = _record(line)
             if record is None or (most is not None and record.end > most):
                 break
-            found.append(record)
+            result.append(record)
             size += len(line)
-    return found, size
+    return result, size
 
 
 def _record(line: bytes) -> Record | None:

@@ -139,15 +139,15 @@ def write(folder: Path, place: Path, job: Job, document: Document) -> tuple[JobF
 
 
 def _chapters(folder: Path, job: Job) -> list[ChapterFile]:
-    found = []
+    result = []
     for number in range(job.chapters):
         path = chapter_path(folder, number, _chapter_format(job.options))
         chapter = ChapterFile.load(path)
         if chapter is None:
             raise FileNotFoundError(None, "the chapter is missing or damaged", str(path))
         if chapter.samples:
-            found.append(chapter)
-    return found
+            result.append(chapter)
+    return result
 
 
 def _file_name(title: str) -> str:
@@ -169,12 +169,12 @@ def _zip(path: Path, made: Sequence[ChapterFile]) -> None:
 
 def _cues(made: Sequence[ChapterFile]) -> tuple[Cue, ...]:
     """Return the subtitles of chapters that are played one after the other."""
-    found: list[Cue] = []
+    result: list[Cue] = []
     begin = 0.0
     for each in made:
-        found += [_moved(cue, begin) for cue in each.cues]
+        result += [_moved(cue, begin) for cue in each.cues]
         begin += each.seconds
-    return tuple(found)
+    return tuple(result)
 
 
 def _file(path: Path, media_type: str) -> JobFile:

@@ -101,10 +101,10 @@ class JobService:
             return None
         if self.client_named is None:
             return None if job.client is None else Client(**job.client)
-        found = self.client_named(job.owner)
-        if found is None:
+        result = self.client_named(job.owner)
+        if result is None:
             raise KeyRevokedError
-        return found
+        return result
 
     async def others_wait(self, job: Job) -> bool:
         """Return whether a job of another key could be worked on now."""
@@ -202,17 +202,17 @@ class JobService:
         self.check_enabled()
         if after is not None:
             await self.get(after, param="after")
-        found = await REQUESTS.run(self.store.listing, key_name(), after, limit, all_owners=_is_admin())
-        return [job for job in found if job.expires != 0]
+        result = await REQUESTS.run(self.store.listing, key_name(), after, limit, all_owners=_is_admin())
+        return [job for job in result if job.expires != 0]
 
     async def get(self, job: str, *, param: str | None = None) -> Job:
         """Return a job. Raises NotFoundError if the request's key may see none of that id; an admin sees all."""
         self.check_enabled()
-        found = await REQUESTS.run(self.store.get, job)
+        result = await REQUESTS.run(self.store.get, job)
         # One that was removed while it is worked on has `expires` 0.
-        if found is None or found.expires == 0 or not (_is_admin() or found.owner in (None, key_name())):
+        if result is None or result.expires == 0 or not (_is_admin() or result.owner in (None, key_name())):
             raise errors.NotFoundError(f"There is no job '{job[:40]}'.", param=param)
-        return found
+        return result
 
     async def follow(self, job: str) -> Job:
         """Return a job as `get`. Those who follow a job share what one of them reads, at most POLL_SECONDS old."""
@@ -225,11 +225,11 @@ class JobService:
 
     async def cancel(self, job: str) -> Job:
         """Stop a job; one that has ended stays as it is. Raises NotFoundError, PermissionDeniedError."""
-        found = await self._own(job)
-        if not found.ended:
-            found = await self.change(job, _cancelled) or found
+        result = await self._own(job)
+        if not result.ended:
+            result = await self.change(job, _cancelled) or result
             self.on_cancel(job)
-        return found
+        return result
 
     async def remove(self, job: str) -> None:
         """Stop and forget a job, with its files. Raises NotFoundError, PermissionDeniedError."""
@@ -259,10 +259,10 @@ class JobService:
         raise errors.NotFoundError(f"Job '{job}' has no file '{name[:100]}'; it has {has}.")
 
     async def _own(self, job: str) -> Job:
-        found = await self.get(job)
-        if found.owner != key_name() and not _is_admin():
+        result = await self.get(job)
+        if result.owner != key_name() and not _is_admin():
             raise errors.PermissionDeniedError(f"Job '{job}' was made without a key.")
-        return found
+        return result
 
     # Places.
 

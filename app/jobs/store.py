@@ -192,13 +192,13 @@ def _readable(rows: Iterable[tuple[str]]) -> list[Job]:
 def _read(data: str) -> Job | None:
     """Return the job of a row; None for one that another release wrote in other words."""
     try:
-        found: dict[str, Any] = json.loads(data)
-        found["options"] = JobOptions.model_validate(found["options"])
-        found["before"], found["totals"] = Totals(**found["before"]), Totals(**found["totals"])
-        found["errors"] = tuple(JobError(**error) for error in found["errors"])
-        found["files"] = tuple(JobFile(**file) for file in found["files"])
-        found["warnings"] = tuple(found.get("warnings", ()))
-        return Job(**found)
+        result: dict[str, Any] = json.loads(data)
+        result["options"] = JobOptions.model_validate(result["options"])
+        result["before"], result["totals"] = Totals(**result["before"]), Totals(**result["totals"])
+        result["errors"] = tuple(JobError(**error) for error in result["errors"])
+        result["files"] = tuple(JobFile(**file) for file in result["files"])
+        result["warnings"] = tuple(result.get("warnings", ()))
+        return Job(**result)
     except (ValueError, TypeError, KeyError) as error:
         log.warning("a job is left out of the list, as it cannot be read: %s", type(error).__name__)
         return None

@@ -43,17 +43,17 @@ class LexiconService:
             NotFoundError: A lexicon does not exist, or belongs to another key.
             InvalidLexiconError: A reading of `own` cannot be used.
         """
-        found: list[Lexicon] = []
+        result: list[Lexicon] = []
         if own:
             try:
-                found.append(await REQUESTS.run(_own, own, language))
+                result.append(await REQUESTS.run(_own, own, language))
             except REQUEST_ERRORS as error:
                 raise service_error(error) from error
-        found += [each if isinstance(each, Lexicon) else await self.read(await self.get(each)) for each in named]
+        result += [each if isinstance(each, Lexicon) else await self.read(await self.get(each)) for each in named]
         if time.monotonic() - self._looked >= _POLL_SECONDS:
             self._looked = time.monotonic()
             self._common = await REQUESTS.run(self.store.common)
-        return (*found, *self._common)
+        return (*result, *self._common)
 
     async def add(self, name: str, data: bytes | Lexicon, language: str | None = None) -> StoredLexicon:
         """Keep a file, or a lexicon, for the request's key.
@@ -76,17 +76,17 @@ class LexiconService:
 
     async def get(self, lexicon: str) -> StoredLexicon:
         """Return an uploaded lexicon. Raises NotFoundError if the request's key may use none of that id."""
-        found = await REQUESTS.run(self.store.get, lexicon)
-        if found is None or found.owner not in (None, key_name()):
+        result = await REQUESTS.run(self.store.get, lexicon)
+        if result is None or result.owner not in (None, key_name()):
             raise errors.NotFoundError(f"There is no lexicon '{lexicon[:40]}'.", param="lexicons")
-        return found
+        return result
 
     async def read(self, stored: StoredLexicon) -> Lexicon:
         """Return the entries of a lexicon that `get` found. Raises NotFoundError where they are gone or damaged."""
-        found = await REQUESTS.run(self.store.read, stored)
-        if found is None:
+        result = await REQUESTS.run(self.store.read, stored)
+        if result is None:
             raise errors.NotFoundError(f"There is no lexicon '{stored.id}'.", param="lexicons")
-        return found
+        return result
 
     async def remove(self, lexicon: str) -> None:
         """Delete a lexicon. Raises NotFoundError, PermissionDeniedError for one that another made, StorageError."""

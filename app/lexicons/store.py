@@ -147,10 +147,10 @@ class LexiconStore:
 
     def lexicons(self) -> list[StoredLexicon]:
         """Return every uploaded lexicon that can be read, the oldest first. Reads no entries."""
-        found = [
+        result = [
             stored for path in self._uploaded.glob("lexicon_*.json") if (stored := self.get(path.stem)) is not None
         ]
-        return sorted(found, key=lambda stored: (stored.created, stored.id))
+        return sorted(result, key=lambda stored: (stored.created, stored.id))
 
     def get(self, lexicon: str) -> StoredLexicon | None:
         """Return the uploaded lexicon of that id, or None."""
@@ -174,13 +174,13 @@ class LexiconStore:
             with self._path(stored.id).open("rb") as file:
                 file.readline()
                 # Line by line: other threads have their turns.
-                found = Lexicon([LexiconEntry(*json.loads(line)) for line in file], stored.language)
+                result = Lexicon([LexiconEntry(*json.loads(line)) for line in file], stored.language)
         except (OSError, ValueError, TypeError) as error:
             _log_damaged(stored.id, error)
             return None
         with self._lock:
-            self._remember(stored.id, found, stored.size)
-        return found
+            self._remember(stored.id, result, stored.size)
+        return result
 
     def remove(self, lexicon: str) -> bool:
         """Delete an uploaded lexicon; return whether there was one. Raises StorageError."""

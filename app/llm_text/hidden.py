@@ -164,25 +164,25 @@ class HiddenParts:
             return text[at:], False
         begun = None if final else _UNFINISHED[self._markdown].search(text, max(at, len(text) - _LOOK_AHEAD))
         most = len(text) if begun is None else begun.start()
-        for found in _PARTS[self._markdown].finditer(text, at):
-            if found.start() >= most:
+        for match in _PARTS[self._markdown].finditer(text, at):
+            if match.start() >= most:
                 break
-            end = _end_of(found)
-            if not self._opens(found, end, final):
+            end = _end_of(match)
+            if not self._opens(match, end, final):
                 continue
-            if end is not None and found.lastgroup != "wrapper":
-                self._end, self._fenced = end, found.lastgroup == "fence"
-            shown = _row(found.group()) if found.lastgroup == "row" else _cover(found.group())
-            return text[at : found.start()] + shown, True
+            if end is not None and match.lastgroup != "wrapper":
+                self._end, self._fenced = end, match.lastgroup == "fence"
+            shown = _row(match.group()) if match.lastgroup == "row" else _cover(match.group())
+            return text[at : match.start()] + shown, True
         return text[at:most], False
 
     def _skip(self, end: re.Pattern[str], final: bool) -> tuple[str, bool]:
         """Return the cover of the open part, as far as it is there, and whether it has ended."""
         text = self._text
-        found = end.search(text, self._at)
-        if found is not None and (final or not self._fenced or found.end() < len(text)):
+        match = end.search(text, self._at)
+        if match is not None and (final or not self._fenced or match.end() < len(text)):
             self._end = None
-            return _cover(text[self._at : found.end()]), True
+            return _cover(text[self._at : match.end()]), True
         return _cover(text[self._at : len(text) if final else max(self._at, len(text) - _TAIL)]), False
 
     def _opens(self, found: re.Match[str], closing: re.Pattern[str] | None, final: bool) -> bool:

@@ -103,8 +103,8 @@ class Mode:
 
 def beginnings(*words: str) -> str:
     """Return a pattern for all proper beginnings of `words`, in capital or small letters."""
-    found = {re.escape(word[:count]) for word in words for count in range(1, len(word))}
-    return f"(?i:{'|'.join(sorted(found))})"
+    result = {re.escape(word[:count]) for word in words for count in range(1, len(word))}
+    return f"(?i:{'|'.join(sorted(result))})"
 
 
 # Actions

@@ -36,8 +36,8 @@ class _Formatter(logging.Formatter):
     @staticmethod
     def fields(record: logging.LogRecord) -> dict[str, Any]:
         """Return the fields that `event` was given."""
-        found = getattr(record, "fields", None)
-        return found if isinstance(found, dict) else {}
+        result = getattr(record, "fields", None)
+        return result if isinstance(result, dict) else {}
 
 
 class LineFormatter(_Formatter):

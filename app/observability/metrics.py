@@ -292,8 +292,8 @@ _EXEMPLAR = "request_id"
 
 def _exemplar() -> dict[str, str] | None:
     """Return the exemplar that leads from a bucket to a request in it; None without an id."""
-    found = request_context.request_id.get()
-    return None if found is None or len(found) + len(_EXEMPLAR) > 128 else {_EXEMPLAR: found}
+    result = request_context.request_id.get()
+    return None if result is None or len(result) + len(_EXEMPLAR) > 128 else {_EXEMPLAR: result}
 
 
 def _record_request(timeline: Timeline, labels: Labels, outcome: Outcome) -> bool:

@@ -106,13 +106,13 @@ def words_of(segments: Iterable[RecognizedSegment]) -> Iterator[RecognizedWord]:
             timed = (RecognizedWord(segment.text, segment.start, segment.end, 1.0),)
         times = [(time, word) for word in timed for time in _spread(word)]
         times.append((segment.end if timed is not segment.words else timed[-1].end, timed[-1]))
-        for found in _WORD.finditer(segment.text):
-            begin = found.end() - len(found[0].lstrip())
-            word = times[found.end() - 1][1]
+        for match in _WORD.finditer(segment.text):
+            begin = match.end() - len(match[0].lstrip())
+            word = times[match.end() - 1][1]
             # At the end of a word, not at the beginning of the next: there may be a pause between the two.
-            last = times[found.end()][1] is not word
+            last = times[match.end()][1] is not word
             yield RecognizedWord(
-                found[0], times[begin][0], word.end if last else times[found.end()][0], word.probability, word.heard
+                match[0], times[begin][0], word.end if last else times[match.end()][0], word.probability, word.heard
             )
 
 

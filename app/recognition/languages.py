@@ -29,8 +29,8 @@ def resolve(name: str, known: Sequence[str], param: str = "language") -> str:
         return key
     flores = _flores(tuple(known))
     try:
-        found = codes.resolve(name, tuple(flores.values()))
-        return next(code for code, own in flores.items() if own == found)
+        result = codes.resolve(name, tuple(flores.values()))
+        return next(code for code, own in flores.items() if own == result)
     except UnknownTranslationLanguage:
         pass
     for code in known:
@@ -46,13 +46,13 @@ def resolve(name: str, known: Sequence[str], param: str = "language") -> str:
 @lru_cache(maxsize=32)
 def _flores(known: tuple[str, ...]) -> dict[str, str]:
     """Return the FLORES-200 code of each code, where it has one."""
-    found = {}
+    result = {}
     for code in known:
         try:
-            found[code] = codes.resolve(code, codes.FLORES)
+            result[code] = codes.resolve(code, codes.FLORES)
         except UnknownTranslationLanguage:
             continue
-    return found
+    return result
 
 
 def spaces_sentences(code: str | None) -> bool:

@@ -37,7 +37,7 @@ class StreamRecognizer:
         job = RecognitionJob(self.model, self._recognizer, request, Timeline(), cancelled, Priority.CONTINUATION)
         results = self._worker.submit(job)
         try:
-            found = [segment async for segment in results]
-            return "".join(segment.text for segment in found).strip(), found[0].draft_score if found else None
+            result = [segment async for segment in results]
+            return "".join(segment.text for segment in result).strip(), result[0].draft_score if result else None
         finally:
             results.close()

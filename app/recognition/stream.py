@@ -97,11 +97,11 @@ class RecognitionStream:
         with self.timeline.measure(Stage.VAD):
             if chunks is None and not self._service.settings.recognition_gate:
                 return request
-            found = await self._service.thread.run_steps(voices(request.pcm, replace(options, padding=0.0)))
-        if not found:
+            result = await self._service.thread.run_steps(voices(request.pcm, replace(options, padding=0.0)))
+        if not result:
             return None
-        parts = joined(padded(found, options.padding, request.pcm.size)) if chunks is not None else ()
-        return replace(request, voices=_pairs(found), parts=_pairs(parts))
+        parts = joined(padded(result, options.padding, request.pcm.size)) if chunks is not None else ()
+        return replace(request, voices=_pairs(result), parts=_pairs(parts))
 
 
 def _pairs(spans: Sequence[VoiceSpan]) -> tuple[tuple[int, int], ...]:

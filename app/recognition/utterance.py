@@ -160,10 +160,10 @@ class OpenUtterance:
         agreed = self._agreement.agreed
         rest = self._agreement.beyond(words)
         if join([*agreed, *rest]) == join(words):
-            found = list(segments)
+            result = list(segments)
         else:
-            found = _segment([*agreed, *rest], segments, self.language) if agreed or rest else []
-        return join([*self._settled, *agreed, *rest]), (*self._segments, *found)
+            result = _segment([*agreed, *rest], segments, self.language) if agreed or rest else []
+        return join([*self._settled, *agreed, *rest]), (*self._segments, *result)
 
     def _note_language(self, segments: Sequence[RecognizedSegment]) -> None:
         if segments:
@@ -215,9 +215,9 @@ def _segment(words: Words, segments: Sequence[RecognizedSegment], language: str 
     if not segments:
         return [RecognizedSegment(words[0].start, words[-1].end, text, language or "")]
     timed = tuple(words) if any(segment.words for segment in segments) else ()
-    found = replace(segments[0], start=words[0].start, end=words[-1].end, text=text, words=timed, tokens=())
+    result = replace(segments[0], start=words[0].start, end=words[-1].end, text=text, words=timed, tokens=())
     if not "".join(segment.text for segment in segments).startswith(text):
-        return [found]
+        return [result]
     tokens: list[RecognizedToken] = []
     left = len(text.encode())
     for token in (token for segment in segments for token in segment.tokens):
@@ -225,4 +225,4 @@ def _segment(words: Words, segments: Sequence[RecognizedSegment], language: str 
             break
         tokens.append(token)
         left -= len(token.text)
-    return [replace(found, tokens=tuple(tokens))]
+    return [replace(result, tokens=tuple(tokens))]

@@ -59,8 +59,8 @@ def negotiate(accept: str, default: Format) -> Format:
     named: dict[Format, float] = {}
     others = 0.0
     exact = -1
-    for found in _RANGES.finditer(accept[:_MAX_ACCEPT_CHARACTERS]):
-        kind, quality, codecs = _range(found.group())
+    for match in _RANGES.finditer(accept[:_MAX_ACCEPT_CHARACTERS]):
+        kind, quality, codecs = _range(match.group())
         name = _MEDIA_TYPES.get(kind)
         if name is not None and codecs in ("", "opus" if name == "opus" else codecs):
             named[name] = max(quality, named.get(name, 0.0))

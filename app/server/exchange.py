@@ -81,13 +81,13 @@ def read_json(request: Request, body: bytes, model: type[BaseModel]) -> BaseMode
     if not body or not is_json(request.headers):
         raise InvalidRequestError("The body must be a JSON object sent with 'Content-Type: application/json'.")
     try:
-        found = json.loads(body)
+        result = json.loads(body)
     except json.JSONDecodeError as error:
         raise InvalidRequestError(f"The body is not valid JSON: {error.msg}.") from None
     except (ValueError, RecursionError):
         raise InvalidRequestError("There was an error parsing the body.") from None
     try:
-        return model.model_validate(found)
+        return model.model_validate(result)
     except ValidationError as error:
         raise RequestValidationError([first_error(error)]) from None
 

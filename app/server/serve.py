@@ -136,8 +136,8 @@ class _DrainingServer(uvicorn.Server):
         self.should_exit = True
 
     def _services(self) -> Services | None:
-        found = getattr(self._app.state, "services", None)
-        return found if isinstance(found, Services) else None
+        result = getattr(self._app.state, "services", None)
+        return result if isinstance(result, Services) else None
 
     def _unserved(self) -> int:
         services = self._services()

@@ -51,7 +51,7 @@ class Services(Engine):
 
 def services(connection: HTTPConnection) -> Services:
     """Return the services of the application that serves `connection`. Raises TypeError before its start."""
-    found = connection.app.state.services
-    if not isinstance(found, Services):
+    result = connection.app.state.services
+    if not isinstance(result, Services):
         raise TypeError("the application was not started")
-    return found
+    return result

@@ -150,14 +150,14 @@ class SubmittedSentence:
         `cut` seconds were trimmed from the start of the sentence. Its sound lies between `least` and `most` seconds of
         what is left, and so do its words.
         """
-        found = []
+        result = []
         while self._words and self._beside(self._words[0].phoneme_end)[1] <= len(self.phoneme_ends):
             span = self._words.popleft()
             bounds = (self._boundary(span.phoneme_start), self._boundary(span.phoneme_end))
             start, end = (self.begin + min(max(least, each - cut), most) for each in bounds)
             self._marks_before(span.char_start, start)
-            found.append(Word(span.text, start, end, *self._origin.span(span.char_start, span.char_end)))
-        return tuple(found)
+            result.append(Word(span.text, start, end, *self._origin.span(span.char_start, span.char_end)))
+        return tuple(result)
 
     def _beside(self, position: int) -> tuple[int, int]:
         """Return a place between two phonemes as a range, which has the space that is beside it."""

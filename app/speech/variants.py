@@ -53,14 +53,15 @@ class Variants:
             self._made[key] = await self._service.vary(self._speech, style)
             if style.voice:
                 self._ignore(*outdated_names(self._made[key].options.voice, self._made[key].synthesizer))
-        found = self._made[key]
-        if found.marker is not None and not marked:
+        result = self._made[key]
+        if result.marker is not None and not marked:
             raise errors.InvalidRequestError(
-                f"Speech of model '{found.model}' bears a watermark: name that model for the whole text.", param="model"
+                f"Speech of model '{result.model}' bears a watermark: name that model for the whole text.",
+                param="model",
             )
-        if style.rate != 1.0 and not found.synthesizer.changes_speed:
+        if style.rate != 1.0 and not result.synthesizer.changes_speed:
             self._ignore(_RATE)
-        return found.at_rate(style.rate)
+        return result.at_rate(style.rate)
 
     def _ignore(self, *names: str) -> None:
         new = [name for name in names if name not in self.ignored]

@@ -75,14 +75,14 @@ def spoken_words(text: str, phonemizer: Phonemizer) -> list[SpokenWord]:
         tokens = [token for sentence in phonemizer.tokens(text) for token in sentence if token.source != "punctuation"]
     except TextError:
         return []
-    found = []
+    result = []
     for token in tokens:
         words, sounds = token.spoken.lower().replace("-", " ").split(), token.phonemes.translate(_STRESS).split()
         known = sounds if len(sounds) == len(words) else [""] * len(words)
         if len(words) == 1:
             known = ["".join(sounds)]
-        found += [SpokenWord(_LETTERS.sub("", word), sound) for word, sound in zip(words, known, strict=True)]
-    return [word for word in found if word.letters]
+        result += [SpokenWord(_LETTERS.sub("", word), sound) for word, sound in zip(words, known, strict=True)]
+    return [word for word in result if word.letters]
 
 
 def spoken_text(text: str, phonemizer: Phonemizer) -> str:
@@ -91,14 +91,14 @@ def spoken_text(text: str, phonemizer: Phonemizer) -> str:
         tokens = [token for sentence in phonemizer.tokens(text) for token in sentence]
     except TextError:
         return text
-    found = ""
+    result = ""
     for token in tokens:
         spoken = token.spoken
         if token.source == "punctuation":
             spoken = "," if spoken in _PAUSES else spoken if spoken in _MARKS else ""
         if spoken:
-            found += spoken if token.glued or not found else f" {spoken}"
-    return found.replace("-", " ")
+            result += spoken if token.glued or not result else f" {spoken}"
+    return result.replace("-", " ")
 
 
 def likely(score: float | None, words: int) -> bool:

@@ -159,20 +159,20 @@ class Verifier:
 
     async def report(self, model: str) -> VerificationReport:
         """Wait until all was heard, and count it for the model that spoke."""
-        found = [*self._found, *[await each for each in self._sentences]]
-        verdicts = {each.verdict for each in found}
+        result = [*self._found, *[await each for each in self._sentences]]
+        verdicts = {each.verdict for each in result}
         verdict: Verdict = next((each for each in ("failed", "unheard") if each in verdicts), "passed")
-        compared = [each.comparison for each in found if each.comparison is not None]
-        for each in found:
+        compared = [each.comparison for each in result if each.comparison is not None]
+        for each in result:
             metrics.verified_sentences.labels(model, each.verdict).inc()
-        metrics.verification_retries.labels(model).inc(self._spoken - len(found))
+        metrics.verification_retries.labels(model).inc(self._spoken - len(result))
         return VerificationReport(
-            verdict if found else "unheard",
+            verdict if result else "unheard",
             sum(each.words for each in compared),
             sum(each.errors for each in compared),
             self._spoken,
             self._by,
-            " ".join(each.text for each in found if each.text),
+            " ".join(each.text for each in result if each.text),
         )
 
     def close(self) -> None:

@@ -263,11 +263,11 @@ class SsmlReader:
     def _add_words(self, data: str, start: int) -> None:
         """Add text with its white space folded: line ends and indentation mean nothing in XML."""
         position = 0
-        for found in _SPACE.finditer(data):
-            self._run.add(data[position : found.start()], start + position, start + found.start())
+        for match in _SPACE.finditer(data):
+            self._run.add(data[position : match.start()], start + position, start + match.start())
             if not self._run.ends_with_space:
-                self._run.add(self._folded(found.group()), start + found.start(), start + found.end())
-            position = found.end()
+                self._run.add(self._folded(match.group()), start + match.start(), start + match.end())
+            position = match.end()
         self._run.add(data[position:], start + position, start + len(data))
 
     def _folded(self, space: str) -> str:

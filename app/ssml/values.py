@@ -34,38 +34,38 @@ _RELATIVE: Final = re.compile(rf"([+-]){_NUMBER}")
 def rate(text: str) -> float:
     """Return the factor of a `rate`: a name, `80%`, `+10%`, `1.2`. Raises MarkupError."""
     value = text.strip().lower()
-    found = RATES.get(value)
-    if found is None and (match := _PERCENT.fullmatch(value)):
-        found = _relative(match) if match.group(1) else float(match.group(2)) / 100
-    elif found is None and (match := _FACTOR.fullmatch(value)):
-        found = float(match.group(1))
-    if found is None or not 0.1 <= found <= 10.0:
+    result = RATES.get(value)
+    if result is None and (match := _PERCENT.fullmatch(value)):
+        result = _relative(match) if match.group(1) else float(match.group(2)) / 100
+    elif result is None and (match := _FACTOR.fullmatch(value)):
+        result = float(match.group(1))
+    if result is None or not 0.1 <= result <= 10.0:
         raise MarkupError(
             f"prosody rate {text[:40]!r} is not accepted; write {', '.join(RATES)}, a percentage such as 80% or +10%, "
             "or a factor such as 1.2, from 0.1 to 10"
         )
-    return found
+    return result
 
 
 def gain(text: str) -> float:
     """Return the factor of a `volume`: a name, `+6dB`, `-20%`, or 0 to 100; at most MAX_GAIN. Raises MarkupError."""
     value = text.strip()
-    found = LOUDNESS.get(value.lower())
-    if found is None and (match := _DECIBEL.fullmatch(value)):
+    result = LOUDNESS.get(value.lower())
+    if result is None and (match := _DECIBEL.fullmatch(value)):
         sign = -1.0 if match.group(1) == "-" else 1.0
-        found = 10.0 ** (sign * min(float(match.group(2)), 120.0) / 20.0)
-    elif found is None and (match := _PERCENT.fullmatch(value)):
-        found = _relative(match) if match.group(1) else float(match.group(2)) / 100
-    elif found is None and (match := _RELATIVE.fullmatch(value)):
-        found = _relative(match)
-    elif found is None and (match := _FACTOR.fullmatch(value)) and float(value) <= 100.0:
-        found = float(value) / 100
-    if found is None:
+        result = 10.0 ** (sign * min(float(match.group(2)), 120.0) / 20.0)
+    elif result is None and (match := _PERCENT.fullmatch(value)):
+        result = _relative(match) if match.group(1) else float(match.group(2)) / 100
+    elif result is None and (match := _RELATIVE.fullmatch(value)):
+        result = _relative(match)
+    elif result is None and (match := _FACTOR.fullmatch(value)) and float(value) <= 100.0:
+        result = float(value) / 100
+    if result is None:
         raise MarkupError(
             f"prosody volume {text[:40]!r} is not accepted; write {', '.join(LOUDNESS)}, decibels such as +6dB, a "
             "percentage such as -20%, or a number from 0 to 100"
         )
-    return min(max(found, 0.0), MAX_GAIN)
+    return min(max(result, 0.0), MAX_GAIN)
 
 
 def _relative(match: re.Match[str]) -> float:

@@ -92,12 +92,12 @@ def to_symbols(phonemes: str, word: str, *, alphabet: str = IPA, english: bool =
 def _from_arpabet(written: str, word: str) -> str:
     sounds: list[str] = []
     for sound in written.upper().split():
-        found = _SOUND.fullmatch(sound)
-        symbol = _UNSTRESSED.get(sound) or (_ARPABET.get(found.group(1)) if found is not None else None)
+        match = _SOUND.fullmatch(sound)
+        symbol = _UNSTRESSED.get(sound) or (_ARPABET.get(match.group(1)) if match is not None else None)
         if symbol is None:
             raise MarkupError(
                 f"pronunciation of {word[:40]!r} has the unknown sound {sound[:10]!r}; write ARPABET with spaces, as "
                 "in 'M AE1 D IH0 S AH0 N'"
             )
-        sounds.append(("" if found is None else _STRESS[found.group(2)]) + symbol)
+        sounds.append(("" if match is None else _STRESS[match.group(2)]) + symbol)
     return "".join(sounds)

@@ -89,16 +89,16 @@ def visible_text(text: str, *, language: str, name_emoji: bool) -> VisibleText |
 
 def _replacements(text: str, language: str, name_emoji: bool) -> list[tuple[int, int, str]]:
     """Return start, end and visible text of the parts that differ, in order and without overlap."""
-    found: list[tuple[int, int, str]] = []
+    result: list[tuple[int, int, str]] = []
     if "<" in text or "&" in text:
-        found = _tags_and_entities(text)
+        result = _tags_and_entities(text)
     if language.startswith("en") and ("<3" in text or not text.isascii()):
-        found += [(match.start(), match.end(), "love") for match in _LOVE.finditer(text)]
-        found += [(match.start(), match.end(), "heart") for match in _HEART_AFTER.finditer(text)]
+        result += [(match.start(), match.end(), "love") for match in _LOVE.finditer(text)]
+        result += [(match.start(), match.end(), "heart") for match in _HEART_AFTER.finditer(text)]
     if name_emoji and has_emoji(text):
-        taken = {start for start, _, _ in found}
-        found += [part for part in _emoji(text, language) if part[0] not in taken]
-    return sorted(found)
+        taken = {start for start, _, _ in result}
+        result += [part for part in _emoji(text, language) if part[0] not in taken]
+    return sorted(result)
 
 
 def has_emoji(text: str) -> bool:
@@ -107,24 +107,24 @@ def has_emoji(text: str) -> bool:
 
 
 def _tags_and_entities(text: str) -> list[tuple[int, int, str]]:
-    found: list[tuple[int, int, str]] = []
+    result: list[tuple[int, int, str]] = []
     for match in _MARKED.finditer(text):
         kind, matched = match.lastgroup, match.group()
         if kind == "entity":
             said = decode("&" + (matched[1:].rpartition("amp;")[2] or "amp;"))  # "&amp;lt;" was escaped twice
             if said:
-                found.append((match.start(), match.end(), said))
+                result.append((match.start(), match.end(), said))
         elif kind == "unseen":
-            found.append((match.start(), match.end(), ""))
+            result.append((match.start(), match.end(), ""))
         elif _is_tag(matched):
             name = _tag_name(matched)
             if name == "sup" and (digits := _RAISED.match(text, match.end())) is not None:
-                found.append((match.start(), digits.end(), digits[1].translate(SUPERSCRIPTS)))
+                result.append((match.start(), digits.end(), digits[1].translate(SUPERSCRIPTS)))
                 continue
             raised = name == "sup" and _EXPONENT.match(text, match.end()) is not None and matched[1] != "/"
-            found.append((match.start(), match.end(), ", " if name in _BLOCKS else "^" if raised else ""))
-    last_seen = _last_seen(text, found)
-    return [(start, end, "" if said == ", " and start >= last_seen else said) for start, end, said in found]
+            result.append((match.start(), match.end(), ", " if name in _BLOCKS else "^" if raised else ""))
+    last_seen = _last_seen(text, result)
+    return [(start, end, "" if said == ", " and start >= last_seen else said) for start, end, said in result]
 
 
 def _last_seen(text: str, found: list[tuple[int, int, str]]) -> int:
@@ -153,13 +153,13 @@ def _emoji(text: str, language: str) -> list[tuple[int, int, str]]:
     code = language.split("-", maxsplit=1)[0]
     if code not in emoji.LANGUAGES:
         return []
-    found = []
+    result = []
     for item in emoji.analyze(text, join_emoji=True):
         match = item.value
         if isinstance(match, emoji.EmojiMatch) and PICTURE.match(item.chars):
             name = emoji.demojize(item.chars, delimiters=(" ", " "), language=code).replace("_", " ")
-            found.append((match.start, match.end, name))
-    return found
+            result.append((match.start, match.end, name))
+    return result
 
 
 def decode(entity: str) -> str:

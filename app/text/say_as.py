@@ -108,8 +108,8 @@ def _telephone(text: str, form: str, language: str) -> str | None:
 
 
 def _cardinal(text: str, form: str, language: str) -> str | None:
-    found = _NUMBER.fullmatch(text)
-    if found is None or language not in _NUM2WORDS:
+    match = _NUMBER.fullmatch(text)
+    if match is None or language not in _NUM2WORDS:
         return None
     plain = text.replace(",", "") if language == "en" else re.sub(r"[.,](?=\d{3}(?:\D|$))", "", text).replace(",", ".")
     if sum(map(str.isdigit, plain)) > _MAX_DIGITS or plain.count(".") > 1:
@@ -174,10 +174,10 @@ def _time(text: str, form: str, language: str) -> str | None:
     if length is not None and language == "en" and any(length.groups()):
         names = zip(length.groups(), ("minute", "second"), strict=True)
         return " ".join(f"{int(n)} {name}{'' if int(n) == 1 else 's'}" for n, name in names if n)
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         return None
-    hour, minute, second, half = found.groups()
+    hour, minute, second, half = match.groups()
     clock = f"{int(hour)}:{minute or '00'}" + (f":{second}" if second else "")
     if language != "en" or not half:
         return clock

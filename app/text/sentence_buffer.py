@@ -129,10 +129,10 @@ def _view(text: str) -> tuple[str, int, frozenset[int]]:
     """Return a text whose marks are hidden, the start of one that it has only begun, and the places inside of marks."""
     end = marks.unfinished(text)
     try:
-        found = marks.parse(text[:end])
+        result = marks.parse(text[:end])
     except MarkupError:
-        found = []  # reported when the text is spoken
-    return marks.hide(text, found), end, frozenset(at for mark in found for at in range(mark.start + 1, mark.end))
+        result = []  # reported when the text is spoken
+    return marks.hide(text, result), end, frozenset(at for mark in result for at in range(mark.start + 1, mark.end))
 
 
 def _outside(inside: frozenset[int], cut: int) -> int:

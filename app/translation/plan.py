@@ -182,12 +182,12 @@ def _detect(
     for text in texts:
         samples.append(_sample(text, options.format))
         yield
-    found: list[tuple[str | None, float | None]] = []
+    result: list[tuple[str | None, float | None]] = []
     of_all: LanguageGuess | None = None
     for text, sample in zip(texts, samples, strict=True):
         yield
         if not any(map(str.isalpha, sample)):
-            found.append((None, None))
+            result.append((None, None))
             continue
         guesses = identify(sample, GUESSES)
         best = next((guess for guess in guesses if guess.language in translator.languages), None)
@@ -199,8 +199,8 @@ def _detect(
                 best = of_all
         if best is None or (best.confidence < SURE and not options.best_guess):
             raise _not_detected(text, guesses, best, translator)
-        found.append((best.language, best.confidence))
-    return found
+        result.append((best.language, best.confidence))
+    return result
 
 
 def _sample(text: str, text_format: Format) -> str:

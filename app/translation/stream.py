@@ -139,13 +139,13 @@ class _Pending:
 
     def phrase(self, text: str, language: str) -> tuple[_Phrase, bool]:
         """Return the phrase for `text`, and whether it is new and must be queued."""
-        found = self.phrases.get((language, text))
-        if found is not None:
-            return found, False
+        result = self.phrases.get((language, text))
+        if result is not None:
+            return result, False
         # A text that the plan does not know is a part of one of its sentences.
         protected = self.protected.get((language, text)) or self.glossary.protect(text)
-        found = self.phrases[language, text] = _Phrase(language, protected)
-        return found, True
+        result = self.phrases[language, text] = _Phrase(language, protected)
+        return result, True
 
     def last(self, phrase: _Phrase) -> None:
         """Queue `phrase` after all others."""

@@ -72,10 +72,10 @@ class ConditioningCache:
 
     def get(self, key: Key) -> Conditioning | None:
         """Return the conditioning of `key`, or None, and note that it was used."""
-        found = self._kept.get(key)
-        if found is not None:
+        result = self._kept.get(key)
+        if result is not None:
             self._kept.move_to_end(key)
-        return found
+        return result
 
     def put(self, key: Key, conditioning: Conditioning) -> None:
         """Keep a conditioning, unless it alone is too large; drop those that were not used for longest."""
@@ -206,18 +206,18 @@ class VoiceService:
 
     async def voices(self) -> list[StoredVoice]:
         """Return the cloned voices that the request's key may use, the oldest first."""
-        found = await self._run(self.store.voices)
-        metrics.voices_stored.set(len(found))
-        return [voice for voice in found if voice.owner in (None, key_name())]
+        result = await self._run(self.store.voices)
+        metrics.voices_stored.set(len(result))
+        return [voice for voice in result if voice.owner in (None, key_name())]
 
     async def get(self, voice: str) -> StoredVoice:
         """Return the voice of that id. Raises UnknownVoiceError if the request's key may use none of that id."""
-        found = await self._run(self.store.get, voice) if is_voice_id(voice) else None
-        if found is None:
+        result = await self._run(self.store.get, voice) if is_voice_id(voice) else None
+        if result is None:
             self._cache.forget(voice)
-        if found is None or found.owner not in (None, key_name()):
+        if result is None or result.owner not in (None, key_name()):
             raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}'; it may have been deleted.")
-        return found
+        return result
 
     def check_common(self, voice: str) -> None:
         """Raise UnknownVoiceError unless the voice exists and everybody may use it. Blocks; safe on any thread."""
@@ -249,10 +249,10 @@ class VoiceService:
         meanwhile, UnusableRecordingError, and errors of `ModelWorker.submit`.
         """
         key = (voice.id, model)
-        found = self._cache.get(key)
-        if found is not None:
+        result = self._cache.get(key)
+        if result is not None:
             metrics.voice_conditionings.labels("memory").inc()
-            return found
+            return result
         making = self._making.get(key)
         if making is None:
             making = self._making[key] = _Making(asyncio.create_task(self._make(model, voice.id, priority)))
@@ -275,20 +275,20 @@ class VoiceService:
             task.exception()  # those that wait were told; perhaps nobody waits any more
 
     async def _make(self, model: str, voice: str, priority: Priority) -> Conditioning:
-        found = await self._run(self.store.conditioning, voice, model)
-        if found is not None and await self._fits(model, voice, found):
+        result = await self._run(self.store.conditioning, voice, model)
+        if result is not None and await self._fits(model, voice, result):
             metrics.voice_conditionings.labels("disk").inc()
         else:
             pcm = await self._run(self.store.recording, voice)
             if pcm is None:
                 raise errors.UnknownVoiceError(f"The recording of voice '{voice}' is gone.")
-            found = await self._compute(model, (pcm, SAMPLE_RATE), f"of voice '{voice}'", priority)
+            result = await self._compute(model, (pcm, SAMPLE_RATE), f"of voice '{voice}'", priority)
             try:
-                await self._run(self.store.keep_conditioning, voice, model, found)
+                await self._run(self.store.keep_conditioning, voice, model, result)
             except errors.StorageError as error:
                 log.warning("voice %s works, but will be made again after a restart: %s", voice, error)
-        self._cache.put((voice, model), found)
-        return found
+        self._cache.put((voice, model), result)
+        return result
 
     async def _fits(self, model: str, voice: str, conditioning: Conditioning) -> bool:
         """Whether the conditioning fits the model: another release of it may have made it."""
@@ -314,10 +314,10 @@ class VoiceService:
         cloner = self._worker.state(model).ready_cloner()
         job = ConditioningJob(model, cloner, recording, Timeline(), cancelled, priority)
         results = self._worker.submit(job)
-        found: Conditioning | None = None
+        result: Conditioning | None = None
         try:
             async for made in results:
-                found = made
+                result = made
         except UnusableReferenceError as error:
             raise errors.UnusableRecordingError(
                 f"Model '{model}' cannot use the recording {whose}: {error}", param="voice"
@@ -327,14 +327,14 @@ class VoiceService:
         except ModelRequestError as error:
             raise errors.InvalidRequestError(str(error), param="voice") from error
         finally:
-            if found is None:
+            if result is None:
                 cancelled.cancel()
             results.close()
-        if found is None:
+        if result is None:
             raise errors.ModelFailedError(f"Model '{model}' made nothing of the recording {whose}.")
         metrics.voice_conditionings.labels("computed").inc()
         metrics.voice_conditioning_seconds.labels(model).observe(time.perf_counter() - start)
-        return found
+        return result
 
     async def _make_ahead(self, model: str, voice: StoredVoice) -> None:
         """Make a conditioning that nobody waits for yet, after the jobs of those who wait."""

@@ -159,8 +159,8 @@ class VoiceStore:
 
     def voices(self) -> list[StoredVoice]:
         """Return every voice that can be read, the oldest first."""
-        found = [voice for path in self._recordings() if (voice := self._read_voice(path)) is not None]
-        return sorted(found, key=lambda voice: (voice.created, voice.id))
+        result = [voice for path in self._recordings() if (voice := self._read_voice(path)) is not None]
+        return sorted(result, key=lambda voice: (voice.created, voice.id))
 
     def get(self, voice: str) -> StoredVoice | None:
         """Return the voice of that id, or None."""

@@ -79,9 +79,9 @@ class ChapterFile:
             value = json.loads(_sidecar(path).read_text("utf-8"))
             if path.stat().st_size != value["bytes"]:
                 return None
-            found = tuple(Cue(**cue) for cue in value["cues"])
+            result = tuple(Cue(**cue) for cue in value["cues"])
             rate, samples, encoded, frame = (value[key] for key in ("rate", "samples", "encoded", "frame"))
-            return cls(path, value["title"], value["format"], rate, samples, encoded, frame, found)
+            return cls(path, value["title"], value["format"], rate, samples, encoded, frame, result)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -137,7 +137,7 @@ def mux_cover(output: OutputContainer, stream: Stream | None, cover: bytes | Non
 
 def book_tags(tags: Tags) -> dict[str, str]:
     """Return the tags of a whole book by FFmpeg's names."""
-    found = {
+    result = {
         "title": tags.title,
         "album": tags.title,
         "artist": tags.author,
@@ -146,4 +146,4 @@ def book_tags(tags: Tags) -> dict[str, str]:
         "media_type": _AUDIOBOOK,
         "language": tags.language or "",
     }
-    return {key: clean(value) for key, value in found.items() if clean(value)}
+    return {key: clean(value) for key, value in result.items() if clean(value)}

@@ -47,15 +47,15 @@ def read_options(path: Path) -> ModuleOptions:
         return ModuleOptions()
     except UnicodeDecodeError:
         raise CommandError(f"{path} is not UTF-8") from None
-    found = {}
+    result = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         key, _, value = line.strip().partition(" ")
         if key not in _KEYS:
             raise CommandError(f"{path}, line {number}: '{key}' is not an option; accepted are: {', '.join(_KEYS)}")
-        found[_KEYS[key]] = value.strip().strip('"')
-    return ModuleOptions(**found)
+        result[_KEYS[key]] = value.strip().strip('"')
+    return ModuleOptions(**result)
 
 
 def install(options: ModuleOptions, *, default: bool) -> list[str]:

@@ -112,12 +112,12 @@ def parts(ssml: str) -> list[str]:
     opening, *inner, closing = pieces[1:-1]
     if any(each.startswith("<") and not _MARK.fullmatch(each) for each in inner):
         return [ssml]
-    found = [""]
+    result = [""]
     for piece in (cut for each in inner for cut in _cut(each)):
-        if found[-1] and len(found[-1]) + len(piece) > _PART:
-            found.append("")
-        found[-1] += piece
-    return [f"{opening}{each}{closing}" for each in found]
+        if result[-1] and len(result[-1]) + len(piece) > _PART:
+            result.append("")
+        result[-1] += piece
+    return [f"{opening}{each}{closing}" for each in result]
 
 
 def _cut(text: str) -> list[str]:
@@ -132,7 +132,7 @@ def _cut(text: str) -> list[str]:
 
 def marks_of(ssml: str) -> list[str]:
     """Return the names of the marks in a text."""
-    return [unescape(found[0] or found[1]) for found in _MARK.findall(ssml)]
+    return [unescape(result[0] or result[1]) for result in _MARK.findall(ssml)]
 
 
 def plain_text(ssml: str) -> str:

@@ -49,12 +49,12 @@ class Speaker:
 def speakers(entries: Sequence[dict[str, Any]]) -> list[Speaker]:
     """Return the voices of `GET /v1/audio/voices`. Voices with the same label are told apart by their ids."""
     labels = [str(entry["name"]) for entry in entries]
-    found = []
+    result = []
     for entry, label in zip(entries, labels, strict=True):
         name = label if labels.count(label) == 1 and label.isprintable() else str(entry["id"])
         language = str(entry.get("language") or "").lower()
-        found.append(Speaker(name, str(entry["id"]), language, entry.get("gender"), entry.get("model")))
-    return found
+        result.append(Speaker(name, str(entry["id"]), language, entry.get("gender"), entry.get("model")))
+    return result
 
 
 class Parameters:

@@ -118,8 +118,8 @@ class _Response(DialogueResponse):
         return Reply(stream, send, replace(form, bit_rate=self._output.bit_rate))
 
     async def read(self, speech: PreparedSpeech) -> SpeechDocument:
-        found = await super().read(speech)
-        return replace(found, ignored=(*found.ignored, *self._tags))
+        result = await super().read(speech)
+        return replace(result, ignored=(*result.ignored, *self._tags))
 
 
 class _TimedResponse(_Response):

@@ -51,8 +51,8 @@ async def add_from_rules(request: Request, body: DictionaryRules) -> ElevenDicti
 @router.get(PATH)
 async def listing(request: Request) -> ElevenDictionaries:
     """List the lexicons that the key may use."""
-    found = await services(request).speech.lexicons.lexicons()
-    return ElevenDictionaries(pronunciation_dictionaries=[_entry(each) for each in found])
+    result = await services(request).speech.lexicons.lexicons()
+    return ElevenDictionaries(pronunciation_dictionaries=[_entry(each) for each in result])
 
 
 @router.get(PATH + "/{dictionary_id}")

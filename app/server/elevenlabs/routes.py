@@ -108,8 +108,8 @@ async def voice_list(request: Request) -> ElevenVoices:
 @router.get("/v2/voices")
 async def voice_page(request: Request) -> ElevenVoicePage:
     """List the same voices, as the SDK's `voices.search` reads them."""
-    found = await _voices(request)
-    return ElevenVoicePage(voices=found, total_count=len(found))
+    result = await _voices(request)
+    return ElevenVoicePage(voices=result, total_count=len(result))
 
 
 @router.get("/v1/voices/{voice_id}")
@@ -240,17 +240,17 @@ class TimedReply(Reply):
 
 def _sentences(chunks: list[SpokenChunk]) -> list[SpokenChunk]:
     """Join the pieces of each sentence. Only text and times of the result are valid."""
-    found: list[SpokenChunk] = []
+    result: list[SpokenChunk] = []
     under_way = False
     for chunk in chunks:
         if under_way:
-            begun = found[-1]
+            begun = result[-1]
             duration, words = begun.duration + chunk.duration, begun.words + chunk.words
-            found[-1] = replace(begun, duration=duration, words=words, last=chunk.last)
+            result[-1] = replace(begun, duration=duration, words=words, last=chunk.last)
         else:
-            found.append(chunk)
+            result.append(chunk)
         under_way = not chunk.last
-    return found
+    return result
 
 
 def as_eleven(error: ServiceError) -> ServiceError:

@@ -75,10 +75,10 @@ class Hosts:
         given = headers.get("host")
         if given is None:
             return  # HTTP/1.0, which no browser speaks
-        found = _HOST.fullmatch(given)
-        if found is None:
+        match = _HOST.fullmatch(given)
+        if match is None:
             raise InvalidRequestError("The header 'Host' is not a name or an address, and maybe a port.")
-        name = (found.group(1) or found.group(2)).lower().removesuffix(".")
+        name = (match.group(1) or match.group(2)).lower().removesuffix(".")
         if "*" in self._names or name in self._names or self._is_own(name):
             return
         raise HostNotAllowedError(

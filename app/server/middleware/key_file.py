@@ -50,12 +50,12 @@ class Keys:
     def find(self, key: str) -> Client | None:
         """Return the client of `key`, or None, in a time that does not depend on how much of a key is right."""
         digest = _digest(key)
-        found = None
+        result = None
         for each, owner in self.known:
             # All are compared, so that the time does not show which key it is.
             if hmac.compare_digest(each, digest):
-                found = owner
-        return found
+                result = owner
+        return result
 
     def named(self, name: str) -> Client | None:
         """Return the client of that name, or None."""
@@ -169,10 +169,10 @@ class KeyFile:
 
     def _find_version(self) -> tuple[int, ...] | None:
         try:
-            found = self._path.stat()
+            result = self._path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return result.st_mtime_ns, result.st_size, result.st_ino
 
 
 def _reason(error: Exception) -> str:

@@ -18,9 +18,9 @@ _WAIT = re.compile(r'wait(?:\s*=\s*(?:(\d{1,9})|"(\d{1,9})"|""))?', re.IGNORECAS
 def wait_preference(values: Iterable[str]) -> WaitPreference:
     """Return the preference `wait` of the headers `Prefer`: the first that can be read, as RFC 7240 section 2 says."""
     for preference in ",".join(values).split(","):
-        found = _WAIT.fullmatch(preference.partition(";")[0].strip())
-        if found is not None:
-            number = found.group(1) or found.group(2)
+        match = _WAIT.fullmatch(preference.partition(";")[0].strip())
+        if match is not None:
+            number = match.group(1) or match.group(2)
             return WaitPreference(asked=True, seconds=None if number is None else int(number))
     return WaitPreference()
 

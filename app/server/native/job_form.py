@@ -50,18 +50,18 @@ def read_job_form(form: FormData) -> tuple[NewJob, UploadFile]:
             "Missing required parameter: 'file', the document, in a body of 'multipart/form-data'.", param="file"
         )
     try:
-        found = JobForm.model_validate(fields)
-        options = JobOptions.model_validate(found.model_dump(exclude={"file", "metadata"}))
-        name = TypeAdapter(MetadataValue).validate_python(found.file.filename or "document")
+        result = JobForm.model_validate(fields)
+        options = JobOptions.model_validate(result.model_dump(exclude={"file", "metadata"}))
+        name = TypeAdapter(MetadataValue).validate_python(result.file.filename or "document")
     except ValidationError as error:
         raise explain(first_error(error), sorted(JobForm.model_fields)) from None
-    return NewJob(name, options, found.metadata), found.file
+    return NewJob(name, options, result.metadata), result.file
 
 
 def _take(fields: dict[str, Any], key: str, value: str | UploadFile) -> None:
     """Put one part of a form into `fields`. Lists are repeated, or JSON. Raises InvalidRequestError."""
-    found = _NAME.fullmatch(key)
-    name, inner = (key, None) if found is None else found.groups()
+    match = _NAME.fullmatch(key)
+    name, inner = (key, None) if match is None else match.groups()
     if isinstance(value, UploadFile) != (name == "file"):
         wanted = "a file" if name == "file" else "text, not a file"
         raise InvalidRequestError(f"'{key[:40]}' must be {wanted}.", param=key[:40])
@@ -81,10 +81,10 @@ def _listed(name: str, value: str) -> list[Any]:
     if not value.lstrip().startswith("["):
         return [value]
     try:
-        found = from_json(value)
+        result = from_json(value)
     except ValueError as error:
         raise InvalidRequestError(f"Invalid '{name}': {error}.", param=name) from None
-    return list(found)
+    return list(result)
 
 
 class JobCounts(BaseModel):

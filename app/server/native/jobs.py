@@ -79,13 +79,13 @@ async def listing(
     limit: Annotated[int, Query(ge=1, le=100, description="most jobs of a page")] = 20,
 ) -> JobList:
     """Return the jobs that the key may see, the newest first."""
-    found = await services(request).jobs.jobs(after, limit + 1)
-    items = [job_item(job) for job in found[:limit]]
+    result = await services(request).jobs.jobs(after, limit + 1)
+    items = [job_item(job) for job in result[:limit]]
     return JobList(
         data=items,
         first_id=items[0].id if items else None,
         last_id=items[-1].id if items else None,
-        has_more=len(found) > limit,
+        has_more=len(result) > limit,
     )
 
 
@@ -116,14 +116,14 @@ async def delete(request: Request, job_id: str) -> JobDeleted:
 async def events(request: Request, job_id: str) -> Response:
     """Follow a job by server-sent events until it ends. `Last-Event-ID` leaves out what was seen."""
     app = services(request)
-    found = await app.jobs.get(job_id)
+    result = await app.jobs.get(job_id)
     last = request.headers.get("last-event-id", "")
     seen = int(last) if last.isdecimal() and len(last) < 18 else 0
-    if found.ended and found.revision <= seen:
+    if result.ended and result.revision <= seen:
         return Response(status_code=204)  # browsers then do not connect again
     if request.method == "HEAD":
         return Response(media_type="text/event-stream")  # the head does not wait for the job
-    return JobEvents(app, found, seen)
+    return JobEvents(app, result, seen)
 
 
 @router.get(

@@ -256,11 +256,11 @@ def read_json_fields(body: bytes, task: RecognitionTask) -> TranslationForm:
             f"The body has more than {_MAX_CONTAINERS} lists and objects or {_MAX_VALUES} values."
         )
     try:
-        found = _JsonBody.model_validate_json(body)
-        fields = {key: value for key, value in (found.model_extra or {}).items() if value != ""}
+        result = _JsonBody.model_validate_json(body)
+        fields = {key: value for key, value in (result.model_extra or {}).items() if value != ""}
         if "file" in fields:
             raise InvalidRequestError("A JSON body has 'input_audio' in place of 'file'.", param="file")
-        return kind.model_validate(fields | {"file": _from_base64(found.input_audio.data)})
+        return kind.model_validate(fields | {"file": _from_base64(result.input_audio.data)})
     except ValidationError as error:
         raise explain(first_error(error)) from None
 
@@ -278,8 +278,8 @@ def _from_base64(text: str) -> bytes:
 
 def _take(fields: dict[str, Any], key: str, value: str | UploadFile) -> None:
     """Put one part of a form into `fields`. Raises InvalidRequestError."""
-    found = _NAME.fullmatch(key)
-    name, inner = (key, None) if found is None else found.groups()
+    match = _NAME.fullmatch(key)
+    name, inner = (key, None) if match is None else match.groups()
     if isinstance(value, UploadFile) != (name == "file"):
         raise InvalidRequestError(
             f"'{key[:40]}' must be {'a file' if name == 'file' else 'text, not a file'}.", param=key[:40]

@@ -214,20 +214,20 @@ class SessionSocket(SocketLoop):
 
     def _set(self, set_id: int) -> _Set:
         """Return the set of that id. Its first text opens it."""
-        found = self._sets.get(set_id)
-        if found is None:
+        result = self._sets.get(set_id)
+        if result is None:
             if self._speech is None:
                 raise RuntimeError("the session spoke before it was ready")
             labels = metrics.Labels(self._speech.model, self._adapter.surface, True)
             verifier = self._make_verifier() if self._make_verifier else None
             stream = SpeechStream(self.app.speech, self._speech, Timeline(), labels, verifier=verifier)
-            found = _Set(set_id, stream)
-            self._sets[set_id] = found
-            self._queue.put_nowait(found)
+            result = _Set(set_id, stream)
+            self._sets[set_id] = result
+            self._queue.put_nowait(result)
             self._collect()
             if self._speaking is None:
                 self._speaking = asyncio.create_task(self._speak_all())
-        return found
+        return result
 
     async def _speak_all(self) -> None:
         while not self._queue.empty():

@@ -64,12 +64,12 @@ def encode_event(kind: str, data: dict[str, Any] | None = None, payload: bytes =
 
 def _json_object(text: bytes, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except (ValueError, RecursionError):
         raise ProtocolError(f"The {what} of an event is not valid JSON.") from None
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         raise ProtocolError(f"The {what} of an event must be a JSON object.")
-    return found
+    return result
 
 
 def _length(header: dict[str, Any], key: str, limit: int) -> int:

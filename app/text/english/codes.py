@@ -99,8 +99,8 @@ def read_hex(context: NormalizerContext, text: str, start: int, end: int) -> Non
     if text[1] in "xX":
         context.say(["zero", "X", *numbers.hexadecimal(text[2:])], start, end)
         return
-    for found in re.finditer(r"[^:-]+", text):
-        context.say(numbers.hexadecimal(found.group()), start + found.start(), start + found.end())
+    for match in re.finditer(r"[^:-]+", text):
+        context.say(numbers.hexadecimal(match.group()), start + match.start(), start + match.end())
 
 
 def read_named_number(context: NormalizerContext, text: str, start: int, end: int) -> bool:

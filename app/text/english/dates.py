@@ -49,10 +49,10 @@ _OTHER_NAME: Final = re.compile(rf"\s+(?!{CALENDAR}(?!\w))[A-Z][a-z]")
 
 def read_clock(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a time of day: `5:30 pm`."""
-    found = _CLOCK.match(text)
-    if found is None:
+    match = _CLOCK.match(text)
+    if match is None:
         raise AssertionError(text)
-    hour, minute, second, meridiem = found.groups()
+    hour, minute, second, meridiem = match.groups()
     if second is not None and not meridiem and _DURATION_BEFORE.search(context.before(start)):
         _lasting(context, (hour, minute, second), start, end)
         return
@@ -66,10 +66,10 @@ def read_clock(context: NormalizerContext, text: str, start: int, end: int) -> N
         spoken = [*context.cardinal(hour), "to", *context.cardinal(str(int(minute)))]
     if second is not None and int(second):
         spoken += ["and", *context.cardinal(str(int(second))), "second" if int(second) == 1 else "seconds"]
-    clock_end = start + found.end(3 if second is not None else 2)
+    clock_end = start + match.end(3 if second is not None else 2)
     context.say(spoken, start, clock_end)
     if meridiem:
-        _meridiem(context, meridiem, start + found.start(4), end)
+        _meridiem(context, meridiem, start + match.start(4), end)
     elif _ZULU.match(context.text, end):
         context.say(["U", "T", "C"], end, end + 1)
         end = context.end = end + 1
@@ -126,11 +126,11 @@ def read_short_year(context: NormalizerContext, text: str, start: int, end: int)
 
 def read_hour(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read an hour: `5 pm`."""
-    found = _HOUR.match(text)
-    if found is None:
+    match = _HOUR.match(text)
+    if match is None:
         raise AssertionError(text)
-    context.say(context.cardinal(str(int(found.group(1)))), start, start + found.end(1))
-    _meridiem(context, found.group(2), start + found.start(2), end)
+    context.say(context.cardinal(str(int(match.group(1)))), start, start + match.end(1))
+    _meridiem(context, match.group(2), start + match.start(2), end)
     context.join_range(end, _TO_TIME)
 
 
@@ -143,9 +143,9 @@ def _meridiem(context: NormalizerContext, text: str, start: int, end: int) -> No
 def read_duration(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a duration: `2h 30m`."""
     names = {"h": "hour", "m": "minute", "s": "second"}
-    for found in re.finditer(r"(\d+)([hms])(?:in)?", text):
-        name = names[found.group(2)] + ("" if int(found.group(1)) == 1 else "s")
-        context.say([*context.cardinal(found.group(1)), name], start + found.start(), start + found.end())
+    for match in re.finditer(r"(\d+)([hms])(?:in)?", text):
+        name = names[match.group(2)] + ("" if int(match.group(1)) == 1 else "s")
+        context.say([*context.cardinal(match.group(1)), name], start + match.start(), start + match.end())
 
 
 def _date(context: NormalizerContext, year: str, month: int, day: int, start: int, end: int) -> None:

@@ -31,23 +31,23 @@ _PER: Final = re.compile(r"/([A-Za-zµμ²³]+)")
 
 def read_money(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read an amount after its sign: `$5.50`."""
-    found = _MONEY.match(text)
-    if found is None:
+    match = _MONEY.match(text)
+    if match is None:
         raise AssertionError(text)
-    sign = "-" if found.group(1) or found.group(4) else ""
-    scale, unit = found.group(7), found.group(2).lower()
-    number_end = start + found.end(5)
-    if _BILLS.fullmatch(found.group(5)) and _PLURAL_AFTER.match(context.text, end):
+    sign = "-" if match.group(1) or match.group(4) else ""
+    scale, unit = match.group(7), match.group(2).lower()
+    number_end = start + match.end(5)
+    if _BILLS.fullmatch(match.group(5)) and _PLURAL_AFTER.match(context.text, end):
         context.end = end + 1
-        context.say(numbers.plural(context.cardinal(found.group(5))), start, context.end)
+        context.say(numbers.plural(context.cardinal(match.group(5))), start, context.end)
         return
     second = _SECOND_AMOUNT.match(context.text, end)
     if second is not None and (not scale or second.group(3) or second.group(4)):
-        first = [*context.number_words(sign + found.group(5)), *units.SCALES.get(scale.lower(), "").split()]
+        first = [*context.number_words(sign + match.group(5)), *units.SCALES.get(scale.lower(), "").split()]
         _two_amounts(context, first, unit, second, start, end)
         return
-    stop = number_end if scale and found.group(6) else end
-    _amount(context, sign + found.group(5), unit, scale, start=start, number_end=stop, end=end)
+    stop = number_end if scale and match.group(6) else end
+    _amount(context, sign + match.group(5), unit, scale, start=start, number_end=stop, end=end)
     if (person := _PER_PERSON.match(context.text, end)) is not None:
         context.say("per person", end, person.end())
         context.end = person.end()
@@ -67,10 +67,10 @@ def _two_amounts(
 
 def read_money_code(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read an amount after the code of its currency: `USD 20`."""
-    found = _MONEY_CODE.match(text)
-    if found is None:
+    match = _MONEY_CODE.match(text)
+    if match is None:
         raise AssertionError(text)
-    _amount(context, found.group(2), found.group(1).lower(), found.group(3), start=start, number_end=end, end=end)
+    _amount(context, match.group(2), match.group(1).lower(), match.group(3), start=start, number_end=end, end=end)
 
 
 def read_money_after(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -79,14 +79,14 @@ def read_money_after(context: NormalizerContext, text: str, start: int, end: int
         one, many = units.CURRENCIES["£"][2:]
         context.say([*context.cardinal(text[:-1]), one if text == "1p" else many], start, end)
         return
-    found = _MONEY_AFTER.match(text)
-    if found is None:
+    match = _MONEY_AFTER.match(text)
+    if match is None:
         raise AssertionError(text)
-    unit, scale = found.group(3).strip().lower(), found.group(2) or ""
-    amount = found.group(1)
+    unit, scale = match.group(3).strip().lower(), match.group(2) or ""
+    amount = match.group(1)
     if unit == "€" and re.fullmatch(r"\d{1,3}\.\d{3}", amount):  # a continental thousand
         amount = amount.replace(".", "")
-    _amount(context, amount, unit, scale, start=start, number_end=start + found.end(1), end=end)
+    _amount(context, amount, unit, scale, start=start, number_end=start + match.end(1), end=end)
     context.join_range(end, _TO_AMOUNT)
 
 
@@ -145,10 +145,10 @@ def read_feet(context: NormalizerContext, text: str, start: int, end: int) -> No
 
 def read_quantity(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a number and its unit: `5 kg`."""
-    found = _QUANTITY.match(text)
-    if found is None:
+    match = _QUANTITY.match(text)
+    if match is None:
         raise AssertionError(text)
-    digits, space, unit = found.group(1), found.group(2), found.group(3).replace("μ", "µ").rstrip(".")
+    digits, space, unit = match.group(1), match.group(2), match.group(3).replace("μ", "µ").rstrip(".")
     if len(unit) == 1 and unit.isupper() and not space and digits.isdecimal() and _is_place(context, start):
         context.say([*context.digits_in_name(digits), unit], start, end)
         return
@@ -208,16 +208,16 @@ def read_rate(context: NormalizerContext, text: str, start: int, end: int) -> No
 def read_per(context: NormalizerContext, start: int) -> bool:
     """Read "/hr" after an amount. Return False if no unit stands here."""
     last = context.pieces[-1].text if context.pieces else ""
-    found = _PER.match(context.text, start)
-    if found is None:
+    match = _PER.match(context.text, start)
+    if match is None:
         return False
-    if last not in _MEASURES and not (found.group(1) in _TIMES and _RATE.search(context.before(start))):
+    if last not in _MEASURES and not (match.group(1) in _TIMES and _RATE.search(context.before(start))):
         return False
     context.say("per", start, start + 1)
-    unit = units.UNITS.get(found.group(1).replace("μ", "µ"))
-    if (unit is not None and len(found.group(1)) > 1) or found.group(1) in ("h", "s", "m", "g", "L", "l"):
-        context.say(context.accented(units.UNITS[found.group(1).replace("μ", "µ")][0]), start + 1, found.end())
-        context.end = found.end()
+    unit = units.UNITS.get(match.group(1).replace("μ", "µ"))
+    if (unit is not None and len(match.group(1)) > 1) or match.group(1) in ("h", "s", "m", "g", "L", "l"):
+        context.say(context.accented(units.UNITS[match.group(1).replace("μ", "µ")][0]), start + 1, match.end())
+        context.end = match.end()
     return True
 
 

@@ -211,11 +211,11 @@ def _unit_of_fraction(context: NormalizerContext, end: int, *, many: bool, lette
         context.say("inches" if many else "inch", end, end + 1)
         context.end = end + 1
         return
-    found = _UNIT_AFTER.match(context.text, end)
-    unit = found.group().strip().replace("μ", "µ") if found is not None else ""
-    if found is not None and (len(unit) > 1 or unit in (*letters,)) and unit != "in":
-        context.say(context.accented(units.UNITS[unit][many]), end + len(found.group()) - len(unit), found.end())
-        context.end = unit_end(context, found.end())
+    match = _UNIT_AFTER.match(context.text, end)
+    unit = match.group().strip().replace("μ", "µ") if match is not None else ""
+    if match is not None and (len(unit) > 1 or unit in (*letters,)) and unit != "in":
+        context.say(context.accented(units.UNITS[unit][many]), end + len(match.group()) - len(unit), match.end())
+        context.end = unit_end(context, match.end())
 
 
 def unit_end(context: NormalizerContext, end: int) -> int:

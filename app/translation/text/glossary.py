@@ -90,18 +90,18 @@ class Glossary:
 
     def protect(self, text: str) -> Protected:
         """Replace the terms, addresses and names of values by placeholders."""
-        found = self._find(text)
-        if not found:
+        result = self._find(text)
+        if not result:
             return Protected(text, ())
         placeholders = Placeholders(text)
         pieces: list[str] = []
         position = 0
-        for index, (start, end, _) in enumerate(found):
+        for index, (start, end, _) in enumerate(result):
             between = text[position:start] or ("Z" if index else "")  # no two placeholders touch
             pieces += (text[position:start], placeholders.insert(index, between, text[end : end + 1]))
             position = end
         protected = "".join((*pieces, text[position:]))
-        return Protected(protected, tuple(target for _, _, target in found), placeholders)
+        return Protected(protected, tuple(target for _, _, target in result), placeholders)
 
     def _find(self, text: str) -> list[tuple[int, int, str]]:
         """Return start, end and target of each term and address in order."""
@@ -109,7 +109,7 @@ class Glossary:
         if not self._exact:
             return addresses
         folded = _fold(text)
-        found: list[tuple[int, int, str]] = []
+        result: list[tuple[int, int, str]] = []
         position = 0
         for start, end, address in [*addresses, (len(text), len(text), "")]:
             while position < start:
@@ -117,12 +117,12 @@ class Glossary:
                 if term is None:
                     position += 1
                 else:
-                    found.append((position, *term))
+                    result.append((position, *term))
                     position = term[0]
             if end > start:
-                found.append((start, end, address))
+                result.append((start, end, address))
             position = max(position, end)
-        return found
+        return result
 
     def _at(self, text: str, folded: str, position: int, stop: int) -> tuple[int, str] | None:
         """Return the end and the target of the longest term at `position`, or None."""

@@ -149,8 +149,8 @@ class _Reader:
 
 
 def _after(source: str, ending: str, start: int) -> int:
-    found = source.find(ending, start)
-    return len(source) if found < 0 else found + len(ending)
+    result = source.find(ending, start)
+    return len(source) if result < 0 else result + len(ending)
 
 
 def _raw_end(source: str, tag: str, position: int) -> int:

@@ -217,14 +217,14 @@ def read_fields(form: FormData) -> SpeechToTextForm:
             # Clients send such fields for what their users left empty.
             fields[name] = value
     try:
-        found = SpeechToTextForm.model_validate(fields)
+        result = SpeechToTextForm.model_validate(fields)
     except ValidationError as error:
         raise explain(first_error(error)) from None
-    for export in found.additional_formats:
+    for export in result.additional_formats:
         if export.format not in ("srt", "txt"):
             message = f"A transcript is not written as '{export.format}'; accepted are srt and txt."
             raise UnsupportedFormatError(message, param="additional_formats")
-    return found
+    return result
 
 
 def word_entries(segments: Sequence[RecognizedSegment], granularity: str = "word") -> Iterator[ElevenLabsWord]:

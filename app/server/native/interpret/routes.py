@@ -167,10 +167,10 @@ class InterpretSocket(InterpretationSocket):
                 return [messages.Partial(item=item, start=start, end=end, committed=committed, pending=pending)]
             case LiveUtterance(item, start, end, text, language, warning=warning):
                 start, end = _round(start), _round(end)
-                found = messages.UtteranceMessage(
+                result = messages.UtteranceMessage(
                     item=item, start=start, end=end, text=text, language=language, warning=warning
                 )
-                return [found]
+                return [result]
             case Sentence(number, item, text, start, end):
                 start, end = _round(start), _round(end)
                 return [messages.SentenceMessage(number=number, item=item, text=text, start=start, end=end)]

@@ -111,10 +111,10 @@ class TranscriptionConfig(ConfigPart):
 
     def changed(self, fields: dict[str, Any]) -> TranscriptionConfig:
         """Return the configuration with the fields that `fields` name. Raises InvalidRequestError."""
-        found = merged(self.model_dump(exclude_unset=True), fields)
-        found["type"] = fields.get("type", "transcription")
+        result = merged(self.model_dump(exclude_unset=True), fields)
+        result["type"] = fields.get("type", "transcription")
         try:
-            return TranscriptionConfig.model_validate(found)
+            return TranscriptionConfig.model_validate(result)
         except ValidationError as error:
             raise explain(error) from None
 
@@ -186,12 +186,12 @@ def _detection(turns: ServerVad | SemanticVad | None) -> tuple[VoiceOptions | No
 
 def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Return `old` with the fields of `new`, object by object. One of another `type` replaces the whole object."""
-    found = dict(old)
+    result = dict(old)
     for key, value in new.items():
-        before = found.get(key)
+        before = result.get(key)
         same = isinstance(before, dict) and isinstance(value, dict) and value.get("type") in (None, before.get("type"))
-        found[key] = merged(before, value) if same and isinstance(before, dict) else value
-    return found
+        result[key] = merged(before, value) if same and isinstance(before, dict) else value
+    return result
 
 
 _OLD_FORMATS: Final = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
@@ -211,10 +211,10 @@ def from_old(fields: dict[str, Any]) -> dict[str, Any]:
     turns = given.get("turn_detection")
     if isinstance(turns, dict):
         given["turn_detection"] = {"type": "server_vad"} | turns
-    found: dict[str, Any] = {"audio": {"input": given}} if given else {}
+    result: dict[str, Any] = {"audio": {"input": given}} if given else {}
     if "include" in fields:
-        found["include"] = fields["include"]
-    return found
+        result["include"] = fields["include"]
+    return result
 
 
 def explain(error: ValidationError) -> InvalidRequestError:

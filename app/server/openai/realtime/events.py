@@ -20,12 +20,12 @@ def new_id(prefix: str) -> str:
 
 def read_event(frame: str | bytes, most: int) -> dict[str, Any]:
     """Return an event of the client: a JSON object with a `type`. Raises BodyTooLargeError, ProtocolError."""
-    found = read_json(frame, most)
-    if not isinstance(found, dict):
+    result = read_json(frame, most)
+    if not isinstance(result, dict):
         raise ProtocolError("The message must be a JSON object.")
-    if not isinstance(found.get("type"), str):
+    if not isinstance(result.get("type"), str):
         raise ProtocolError("The message needs a 'type'.", param="type")
-    return found
+    return result
 
 
 def read_audio(event: dict[str, Any], field: str = "audio") -> bytes:

@@ -66,8 +66,8 @@ def read_secret(value: str) -> ClientSecret | None:
     signature, data = signed[:_SIGNATURE], signed[_SIGNATURE:]
     if not hmac.compare_digest(signature, _sign(data)):
         return None
-    found = ClientSecret(*json.loads(zlib.decompress(data)))
-    return found if found.expires_at > time.time() else None
+    result = ClientSecret(*json.loads(zlib.decompress(data)))
+    return result if result.expires_at > time.time() else None
 
 
 def _sign(data: bytes) -> bytes:
