@@ -241,7 +241,7 @@ class Exchange(Response, ABC):
             except DrainingError as error:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(FAREWELL_SECONDS):
-                        await self.tell(error)
+                        await self.send_error(error)
 
     @property
     def streams_events(self) -> bool:
@@ -265,14 +265,14 @@ class Exchange(Response, ABC):
     async def reject(self, error: ServiceError) -> None:
         """Refuse the request before anything is computed."""
         self.note_rejected()
-        await self.tell(error)
+        await self.send_error(error)
 
-    async def tell(self, error: ServiceError) -> None:
-        """Tell what stops the request. Audio that has begun only breaks off: its last message is never sent."""
+    async def send_error(self, error: ServiceError) -> None:
+        """Send the error that ends the request. Audio that has begun only breaks off: its last message is never sent."""
         if not self.started:
             await self.respond(self.refusal(error))
         elif self.streams_events:
-            with suppress(TimeoutError):  # a client that reads nothing is told nothing
+            with suppress(TimeoutError):  # the client reads nothing
                 await self.send_part(sse_error(error))
 
     async def respond(self, response: Response) -> None:
@@ -393,4 +393,4 @@ class StreamExchange(Exchange, Generic[S]):
         except ServiceError as error:
             if self.started:
                 log.error("an answer broke off after %.2f s: %s", self.timeline.total_seconds, error)
-            await self.tell(error)
+            await self.send_error(error)

@@ -59,42 +59,42 @@ class InterpretationSocket(SocketLoop):
     # The protocol.
 
     @abstractmethod
-    async def tell(self, event: Event) -> None:
+    async def send_event(self, event: Event) -> None:
         """Write an event of the interpretation."""
 
     @abstractmethod
-    async def tell_end(self) -> None:
+    async def send_end(self) -> None:
         """Write that everything is interpreted."""
 
     @abstractmethod
-    async def tell_error(self, error: ServiceError, *, fatal: bool) -> None:
+    async def send_error(self, error: ServiceError, *, fatal: bool) -> None:
         """Write an error; `fatal`: the socket closes next."""
 
-    async def tell_loading(self, state: ModelState) -> None:
+    async def send_loading(self, state: ModelState) -> None:
         """Write that a model is being loaded."""
 
     # Parts of every protocol.
 
     async def prepare_interpretation(self, options: InterpretationOptions) -> PreparedInterpretation:
         """Return the checked options. Raises what `InterpretationService.prepare` raises, and OverloadedError."""
-        prepared = await self.unless_gone(self.app.interpretation.prepare(options, self.tell_loading))
+        prepared = await self.unless_gone(self.app.interpretation.prepare(options, self.send_loading))
         self.app.admission.check(prepared.speech.model)
         return prepared
 
     async def open(
         self, prepared: PreparedInterpretation, input_rate: int, coding: SampleCoding = "pcm16"
     ) -> Interpretation:
-        """Open the session of audio at `input_rate` Hz; its events are written once `begin_telling` is called."""
+        """Open the session of audio at `input_rate` Hz; its events are written once `begin_sending` is called."""
         opened = await self.unless_gone(
-            self.app.interpretation.open(prepared, self.surface, self.tell_loading),
+            self.app.interpretation.open(prepared, self.surface, self.send_loading),
         )
         self.interpretation = opened
         self._reader = SampleReader(coding, input_rate, SAMPLE_RATE)
         return opened
 
-    def begin_telling(self, interpretation: Interpretation) -> None:
+    def begin_sending(self, interpretation: Interpretation) -> None:
         """Write the events from now on."""
-        self._sending = asyncio.create_task(self._tell_all(interpretation))
+        self._sending = asyncio.create_task(self._send_events(interpretation))
 
     async def push(self, data: bytes) -> None:
         """Take bytes of samples. Waits while enough of them are not recognized yet.
@@ -117,7 +117,7 @@ class InterpretationSocket(SocketLoop):
         return self.interpretation
 
     async def finish(self) -> None:
-        """End the audio: the rest is interpreted, then `tell_end` is called and the socket is closed."""
+        """End the audio: the rest is interpreted, then `send_end` is called and the socket is closed."""
         interpretation = self.opened()
         if not self._ending:
             self._ending = True
@@ -141,15 +141,15 @@ class InterpretationSocket(SocketLoop):
         finally:
             working.cancel()
 
-    async def _tell_all(self, interpretation: Interpretation) -> None:
+    async def _send_events(self, interpretation: Interpretation) -> None:
         begun = False
         async with recorded(interpretation, lambda: begun):
             async for event in interpretation:
-                await self.tell(event)
+                await self.send_event(event)
                 begun = True
         if self._drained:
             await self.fail(DrainingError("The server is shutting down."))
-        await self.tell_end()
+        await self.send_end()
         await self.close()
 
     # Audio out: each sentence is one stream of the format.
@@ -199,7 +199,7 @@ class InterpretationSocket(SocketLoop):
     async def fail(self, error: ServiceError) -> None:
         """Drop everything, tell the client of `error` and close."""
         await self.stop()
-        await self.tell_error(error, fatal=True)
+        await self.send_error(error, fatal=True)
         await self.close(error.close_code, error.message)
 
     async def stop(self) -> None:

@@ -32,17 +32,17 @@ class LiveSocket(SocketLoop):
         self.live: LiveRecognition | None = None
         self.finishing = False
         self._reader = reader
-        self._telling: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
         self._draining: DrainingError | None = None
 
     # The protocol.
 
     @abstractmethod
-    async def tell(self, event: LiveEvent) -> None:
+    async def send_event(self, event: LiveEvent) -> None:
         """Write what an event says. Raises ServiceError where it ends the socket."""
 
     @abstractmethod
-    async def tell_error(self, error: ServiceError) -> None:
+    async def send_error(self, error: ServiceError) -> None:
         """Write an error."""
 
     async def end(self) -> None:
@@ -52,21 +52,21 @@ class LiveSocket(SocketLoop):
 
     def speaking(self) -> set[asyncio.Task[None]]:
         """Return the task that tells the events."""
-        return set() if self._telling is None else {self._telling}
+        return set() if self._sending is None else {self._sending}
 
     async def settle(self) -> None:
         """Close once all is told. Raises the error that stopped it."""
-        if self._telling is None:
+        if self._sending is None:
             if not self.finishing:
                 return
-        elif not self._telling.done():
+        elif not self._sending.done():
             return
         else:
-            self._telling.result()
+            self._sending.result()
         await self.end()
         self.outcome = "ok"
         if self._draining is not None:
-            await self.tell_error(self._draining)
+            await self.send_error(self._draining)
             await self.close(self._draining.close_code, self._draining.message)
         await self.close()
 
@@ -78,12 +78,12 @@ class LiveSocket(SocketLoop):
     async def fail(self, error: ServiceError) -> None:
         """Tell the client of `error` and close."""
         self.outcome = "failed" if error.status >= 500 else "rejected"
-        await self.tell_error(error)
+        await self.send_error(error)
         await self.close(error.close_code, error.message)
 
     async def stop(self) -> None:
         """Tell nothing more, and end the recognition."""
-        task, self._telling = self._telling, None
+        task, self._sending = self._sending, None
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
@@ -104,7 +104,7 @@ class LiveSocket(SocketLoop):
     def listen_by(self, live: LiveRecognition) -> None:
         """Begin to tell the events of a recognition, which `stop` ends."""
         self.live = live
-        self._telling = asyncio.create_task(self._tell_all(live))
+        self._sending = asyncio.create_task(self._send_events(live))
 
     async def take(self, data: bytes) -> None:
         """Recognize audio; `listen_by` comes before. Waits while the model is behind, and so does the client."""
@@ -123,6 +123,6 @@ class LiveSocket(SocketLoop):
         if self.live is not None:
             await self.live.finish()
 
-    async def _tell_all(self, live: LiveRecognition) -> None:
+    async def _send_events(self, live: LiveRecognition) -> None:
         async for event in live:
-            await self.tell(event)
+            await self.send_event(event)

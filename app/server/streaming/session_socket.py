@@ -169,7 +169,7 @@ class SessionSocket(SocketLoop):
         try:
             name = check_format(start.format)
             # A voice may need seconds until it is ready.
-            speech = await self.prepare(options, self._tell_loading)
+            speech = await self.prepare(options, self._send_loading)
             rate = choose_rate(name, speech.synthesizer.sample_rate, start.sample_rate)
             make = await self.app.verifiers(speech, start.verify)
         except ServiceError as error:
@@ -195,7 +195,7 @@ class SessionSocket(SocketLoop):
         )
         await self._carry_out(self._session.ready(ready, None if route is None else route.source, ignored))
 
-    async def _tell_loading(self, state: ModelState) -> None:
+    async def _send_loading(self, state: ModelState) -> None:
         done, total = (0, None) if state.step is None else (state.step.done, state.step.total)
         await self._send_event(events.Loading(model=state.name, done=done, total=total))
 

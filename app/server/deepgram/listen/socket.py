@@ -233,7 +233,7 @@ class ListenSocket(LiveSocket):
         """Seconds of audio that came."""
         return self._bytes // self._options.audio.frame / self._options.audio.rate
 
-    async def tell(self, event: LiveEvent) -> None:
+    async def send_event(self, event: LiveEvent) -> None:
         """Tell an event."""
         match event:
             case SpeechStarted():
@@ -327,7 +327,7 @@ class ListenSocket(LiveSocket):
         }
         await self._send("Results", results)
 
-    async def tell_error(self, error: ServiceError) -> None:
+    async def send_error(self, error: ServiceError) -> None:
         """Tell an error."""
         note_error(error.code, error.status)
         code = error.code.upper()

@@ -193,7 +193,7 @@ class SpeechToTextSocket(LiveSocket):
         if chunk.commit or (self._manual and self._bytes / self._frame / self._rate > MAX_UNCOMMITTED_SECONDS):
             await self._commit()
 
-    async def tell(self, event: LiveEvent) -> None:
+    async def send_event(self, event: LiveEvent) -> None:
         """Tell an event."""
         match event:
             case LiveHypothesis():
@@ -207,7 +207,7 @@ class SpeechToTextSocket(LiveSocket):
             case _:  # ElevenLabs does not tell where voices begin and end.
                 pass
 
-    async def tell_error(self, error: ServiceError) -> None:
+    async def send_error(self, error: ServiceError) -> None:
         """Tell an error, and count it."""
         note_error(error.code, error.status)
         other = "transcriber_error" if error.status >= 500 else "input_error"

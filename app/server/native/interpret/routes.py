@@ -107,13 +107,13 @@ class InterpretSocket(InterpretationSocket):
             request_id=request_context.request_id.get(),
         )
         await self.send(ready.model_dump_json())
-        self.begin_telling(opened)
+        self.begin_sending(opened)
 
     async def _update(self, update: messages.Update, interpretation: Interpretation) -> None:
         try:
             prepared = await self.prepare_interpretation(_updated(interpretation.prepared, update))
         except ServiceError as error:
-            await self.tell_error(error, fatal=False)
+            await self.send_error(error, fatal=False)
             return
         interpretation.retarget(prepared)
         await self.send(self._chosen(messages.Updated, interpretation).model_dump_json())
@@ -139,7 +139,7 @@ class InterpretSocket(InterpretationSocket):
 
     # Messages of the server.
 
-    async def tell(self, event: Event) -> None:
+    async def send_event(self, event: Event) -> None:
         """Write an event, and the audio that belongs to it."""
         match event:
             case SpeechPart():
@@ -213,7 +213,7 @@ class InterpretSocket(InterpretationSocket):
         for frame in frames(data, FRAME):
             await self.send(frame)
 
-    async def tell_end(self) -> None:
+    async def send_end(self) -> None:
         """Write that everything is interpreted."""
         heard = self.opened().clock.position
         done = messages.InterpretationDone(
@@ -221,11 +221,11 @@ class InterpretSocket(InterpretationSocket):
         )
         await self.send(done.model_dump_json())
 
-    async def tell_error(self, error: ServiceError, *, fatal: bool) -> None:
+    async def send_error(self, error: ServiceError, *, fatal: bool) -> None:
         """Write an error."""
         await self.send(_error(error, fatal=fatal).model_dump_json())
 
-    async def tell_loading(self, state: ModelState) -> None:
+    async def send_loading(self, state: ModelState) -> None:
         """Write the progress of a model that is being loaded."""
         done, total = (0, None) if state.step is None else (state.step.done, state.step.total)
         await self.send(Loading(model=state.name, done=done, total=total).model_dump_json())

@@ -61,7 +61,7 @@ class TranscriptionSocket(SocketLoop):
         self._stream: _Stream | None = None
         self._streams: asyncio.Queue[_Stream] = asyncio.Queue(MAX_STREAMS)
         self._open: list[_Stream] = []
-        self._telling: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
         self._previous: str | None = None
         # Samples of the session before the stream that is open.
         self._before = 0
@@ -88,17 +88,17 @@ class TranscriptionSocket(SocketLoop):
 
     def speaking(self) -> set[asyncio.Task[None]]:
         """Return the task that tells what is recognized, if there is one."""
-        return set() if self._telling is None else {self._telling}
+        return set() if self._sending is None else {self._sending}
 
     async def settle(self) -> None:
         """Close once everything was told after the end of the server began. Raises the error of the task."""
         self._collect()
-        if self._ending and self._telling is None:
+        if self._ending and self._sending is None:
             raise DrainingError("The server is shutting down.")
 
     def _collect(self) -> None:
-        if self._telling is not None and self._telling.done():
-            task, self._telling = self._telling, None
+        if self._sending is not None and self._sending.done():
+            task, self._sending = self._sending, None
             task.result()
 
     async def drain(self) -> None:
@@ -117,7 +117,7 @@ class TranscriptionSocket(SocketLoop):
 
     async def stop(self) -> None:
         """Stop recognizing. When this returns, nothing more is sent."""
-        task, self._telling = self._telling, None
+        task, self._sending = self._sending, None
         if task is not None and task is not asyncio.current_task():
             task.cancel()
             await asyncio.wait({task})
@@ -204,8 +204,8 @@ class TranscriptionSocket(SocketLoop):
             await self.unless_gone(self._streams.put(self._stream))
             # The task may have ended meanwhile, with the stream before.
             self._collect()
-            if self._telling is None:
-                self._telling = asyncio.create_task(self._tell())
+            if self._sending is None:
+                self._sending = asyncio.create_task(self._send_streams())
         return self._stream
 
     async def _end_stream(self) -> None:
@@ -215,17 +215,17 @@ class TranscriptionSocket(SocketLoop):
             self._before += stream.samples
             await stream.live.finish()
 
-    async def _tell(self) -> None:
-        """Tell what the streams say, one after the other."""
+    async def _send_streams(self) -> None:
+        """Send the events of the streams, one stream after the other."""
         try:
-            await self._tell_all()
+            await self._send_events()
         except BaseException:
-            # Audio that waits for its turn would wait for ever.
+            # The audio that waits for its turn would wait for ever.
             for stream in self._open:
                 stream.live.close("cancelled")
             raise
 
-    async def _tell_all(self) -> None:
+    async def _send_events(self) -> None:
         while not self._streams.empty():
             stream = self._streams.get_nowait()
             stream.events.previous = self._previous

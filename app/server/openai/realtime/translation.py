@@ -106,7 +106,7 @@ class TranslationSocket(InterpretationSocket):
         if self.interpretation is None:
             if self._prepared is None:
                 raise InvalidRequestError("The session has not begun.")
-            self.begin_telling(await self.open(self._prepared, RATE))
+            self.begin_sending(await self.open(self._prepared, RATE))
         return self.opened()
 
     async def _prepare(self, config: TranslationConfig) -> PreparedInterpretation:
@@ -117,7 +117,7 @@ class TranslationSocket(InterpretationSocket):
 
     # Events of the server.
 
-    async def tell(self, event: Event) -> None:
+    async def send_event(self, event: Event) -> None:
         """Write an event, if the protocol has one for it."""
         match event:
             case LiveHypothesis(item=item, committed=text, end=end):
@@ -164,11 +164,11 @@ class TranslationSocket(InterpretationSocket):
             form = {"sample_rate": self.rate, "channels": 1, "format": "pcm16"}
             await self.send(write_event("session.output_audio.delta", delta=delta, elapsed_ms=_elapsed(start), **form))
 
-    async def tell_end(self) -> None:
+    async def send_end(self) -> None:
         """Write that everything is translated."""
         await self.send(write_event("session.closed"))
 
-    async def tell_error(self, error: ServiceError, *, fatal: bool) -> None:
+    async def send_error(self, error: ServiceError, *, fatal: bool) -> None:
         """Write an error."""
         if self.interpretation is None:
             labels = metrics.Labels("none", self.surface, True)
