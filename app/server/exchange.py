@@ -268,7 +268,7 @@ class Exchange(Response, ABC):
         await self.send_error(error)
 
     async def send_error(self, error: ServiceError) -> None:
-        """Send the error that ends the request. Audio that has begun only breaks off: its last message is never sent."""
+        """Send the error that ends the request. Audio that has begun only breaks off, without its last message."""
         if not self.started:
             await self.respond(self.refusal(error))
         elif self.streams_events:
@@ -327,9 +327,9 @@ class StreamExchange(Exchange, Generic[S]):
     def progress(self) -> Progress | None:
         """Return the function that tells the client how far a load is; None: the request did not ask to wait for it."""
         preference = wait_preference.get()
-        return self._tell_loading if self.streams_events and preference is not None and preference.asked else None
+        return self._send_loading if self.streams_events and preference is not None and preference.asked else None
 
-    async def _tell_loading(self, state: ModelState) -> None:
+    async def _send_loading(self, state: ModelState) -> None:
         done, total = (0, None) if state.step is None else (state.step.done, state.step.total)
         await self.send_event(LoadingEvent(model=state.name, done=done, total=total).model_dump_json())
 
