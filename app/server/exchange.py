@@ -19,7 +19,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocketDisconnect, WebSocketDisconnected
 
 from app.engine.model_loader import ModelState, Progress
 from app.errors import DrainingError, InvalidRequestError, ServiceError
@@ -181,7 +181,8 @@ class Closable(Protocol):
 
 
 # Errors of a client that left, or reads nothing, and of work that was given up.
-_GONE = (asyncio.CancelledError, Cancelled, ClientGoneError, WebSocketDisconnect, OSError)
+# WebSocketDisconnected: the write of another task has found that.
+GONE = (ClientGoneError, WebSocketDisconnect, WebSocketDisconnected, OSError)
 
 
 @asynccontextmanager
@@ -193,7 +194,7 @@ async def recorded(stream: Closable, started: Callable[[], bool]) -> AsyncIterat
     outcome: metrics.Outcome = "failed"
     try:
         yield
-    except _GONE:
+    except (asyncio.CancelledError, Cancelled, *GONE):
         outcome = "cancelled"
         raise
     except ServiceError as error:

@@ -14,12 +14,11 @@ from collections.abc import Awaitable, Coroutine
 from contextlib import nullcontext
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from starlette.websockets import WebSocketDisconnect
 
 from app.engine.admission import Slot
 from app.engine.model_loader import Progress
 from app.errors import DrainingError, ServiceError
-from app.server.exchange import FAREWELL_SECONDS, ClientGoneError
+from app.server.exchange import FAREWELL_SECONDS, GONE
 from app.server.state import Services
 from app.server.streaming.inbox import Inbox, Readable, SocketClosedError, Throttle
 from app.speech.service import PreparedSpeech, SpeechOptions
@@ -108,7 +107,7 @@ class SocketLoop(ABC):
                     await self.fail(error)
             except ServiceError as error:
                 await self.fail(error)
-        except (ClientGoneError, WebSocketDisconnect, TimeoutError, OSError):
+        except GONE:
             # The client left, or reads nothing: no message would reach it.
             pass
         finally:

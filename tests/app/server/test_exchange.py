@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Scope
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocketDisconnect, WebSocketDisconnected
 
 from app.config import Settings
 from app.engine.admission import Admission
@@ -104,6 +104,7 @@ def test_a_client_that_leaves_after_its_last_byte_was_served() -> None:
         (OSError(), True, "cancelled"),
         (ClientGoneError(), True, "cancelled"),
         (WebSocketDisconnect(), True, "cancelled"),
+        (WebSocketDisconnected(), True, "cancelled"),
         (Cancelled(), True, "cancelled"),
         (asyncio.CancelledError(), False, "cancelled"),
     ],
