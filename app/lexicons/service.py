@@ -10,6 +10,7 @@ from app import errors
 from app.config import Settings
 from app.engine.admission import key_name
 from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.engine.turns import Turns
 from app.lexicons.store import LexiconStore, StoredLexicon
 from app.text.lexicon import Lexicon
 from app.text.lexicon_files import parse_reading, read_lexicon
@@ -28,6 +29,8 @@ class LexiconService:
         self.store = LexiconStore(settings.data_dir / "lexicons", most=settings.max_lexicons)
         self._common: tuple[Lexicon, ...] = ()
         self._looked = -_POLL_SECONDS
+        # Each thread that works on many entries slows down the event loop and the models.
+        self.turns = Turns(2)
 
     async def resolve(
         self, named: Sequence[str | Lexicon], own: Mapping[str, str], language: str | None
@@ -62,13 +65,14 @@ class LexiconService:
         """
         if not 1 <= len(name.strip()) <= MAX_NAME:
             raise errors.InvalidRequestError(f"'name' needs 1 to {MAX_NAME} characters.", param="name")
-        try:
-            lexicon = data if isinstance(data, Lexicon) else await REQUESTS.run(read_lexicon, data, language)
-        except REQUEST_ERRORS as error:
-            raise service_error(error) from error
-        if not lexicon.entries:
-            raise errors.InvalidLexiconError("The lexicon has no entry.")
-        return await REQUESTS.run(self.store.add, name.strip(), lexicon, key_name())
+        async with self.turns.place():
+            try:
+                lexicon = data if isinstance(data, Lexicon) else await REQUESTS.run(read_lexicon, data, language)
+            except REQUEST_ERRORS as error:
+                raise service_error(error) from error
+            if not lexicon.entries:
+                raise errors.InvalidLexiconError("The lexicon has no entry.")
+            return await REQUESTS.run(self.store.add, name.strip(), lexicon, key_name())
 
     async def lexicons(self) -> list[StoredLexicon]:
         """Return the uploaded lexicons that the request's key may use, the oldest first."""
@@ -83,7 +87,8 @@ class LexiconService:
 
     async def read(self, stored: StoredLexicon) -> Lexicon:
         """Return the entries of a lexicon that `get` found. Raises NotFoundError where they are gone or damaged."""
-        result = await REQUESTS.run(self.store.read, stored)
+        async with self.turns.place():
+            result = await REQUESTS.run(self.store.read, stored)
         if result is None:
             raise errors.NotFoundError(f"There is no lexicon '{stored.id}'.", param="lexicons")
         return result

@@ -180,8 +180,7 @@ class Closable(Protocol):
         """End it and record the request."""
 
 
-# Errors of a client that left, or reads nothing, and of work that was given up.
-# WebSocketDisconnected: the write of another task has found that.
+# Errors of a client that left, or reads nothing. The last but one is raised where another task's write found that first.
 GONE = (ClientGoneError, WebSocketDisconnect, WebSocketDisconnected, OSError)
 
 

@@ -63,8 +63,8 @@ async def lexicon(request: Request, lexicon_id: str) -> Response:
     lexicons = services(request).speech.lexicons
     stored = await lexicons.get(lexicon_id)
     read = await lexicons.read(stored)
-    # On a thread: it may have many entries.
-    return Response(await REQUESTS.run(_detail, stored, read), media_type="application/json")
+    async with lexicons.turns.place():
+        return Response(await REQUESTS.run(_detail, stored, read), media_type="application/json")
 
 
 def _detail(stored: StoredLexicon, read: Lexicon) -> str:

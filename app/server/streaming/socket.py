@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Coroutine
 from contextlib import nullcontext
 from typing import Any, NoReturn, Protocol, TypeVar
 
-
 from app.engine.admission import Slot
 from app.engine.model_loader import Progress
 from app.errors import DrainingError, ServiceError

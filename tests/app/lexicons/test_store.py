@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from app.config import Settings
 from app.errors import InvalidRequestError, QuotaExceededError, StorageFullError
 from app.lexicons import store as module
+from app.lexicons.service import LexiconService
 from app.lexicons.store import LexiconStore
 from app.text.lexicon import Lexicon, LexiconEntry
 
@@ -54,3 +59,20 @@ def test_a_list_reads_no_entries_and_memory_is_bounded_by_bytes(
     (path,) = tmp_path.rglob(f"{kept[0].id}.json")
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0] + b"damaged")
     assert len(other.lexicons()) == 8 and other.read(kept[0]) is None
+
+
+def test_no_more_than_two_lexicons_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = threading.Semaphore(2)
+
+    def read(data: bytes, language: str | None) -> Lexicon:
+        assert free.acquire(blocking=False)
+        time.sleep(0.02)
+        free.release()
+        return lexicon()
+
+    async def go() -> None:
+        service = LexiconService(Settings.model_validate({"data_dir": tmp_path}))
+        await asyncio.gather(*(service.add("one", b"x") for _ in range(6)))
+
+    monkeypatch.setattr("app.lexicons.service.read_lexicon", read)
+    asyncio.run(go())
