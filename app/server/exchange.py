@@ -180,7 +180,7 @@ class Closable(Protocol):
         """End it and record the request."""
 
 
-# Errors of a client that left, or reads nothing. The last but one is raised where another task's write found that first.
+# Errors of a client that left, or reads nothing. WebSocketDisconnected: the write of another task noticed it first.
 GONE = (ClientGoneError, WebSocketDisconnect, WebSocketDisconnected, OSError)
 
 
