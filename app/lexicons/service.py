@@ -48,10 +48,11 @@ class LexiconService:
         """
         result: list[Lexicon] = []
         if own:
-            try:
-                result.append(await REQUESTS.run(_own, own, language))
-            except REQUEST_ERRORS as error:
-                raise service_error(error) from error
+            async with self.turns.place():
+                try:
+                    result.append(await REQUESTS.run(_own, own, language))
+                except REQUEST_ERRORS as error:
+                    raise service_error(error) from error
         result += [each if isinstance(each, Lexicon) else await self.read(await self.get(each)) for each in named]
         if time.monotonic() - self._looked >= _POLL_SECONDS:
             self._looked = time.monotonic()

@@ -64,7 +64,7 @@ def test_a_list_reads_no_entries_and_memory_is_bounded_by_bytes(
 def test_no_more_than_two_lexicons_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = threading.Semaphore(2)
 
-    def read(data: bytes, language: str | None) -> Lexicon:
+    def read(data: object, language: str | None) -> Lexicon:
         assert free.acquire(blocking=False)
         time.sleep(0.02)
         free.release()
@@ -72,7 +72,11 @@ def test_no_more_than_two_lexicons_are_read_at_a_time(tmp_path: Path, monkeypatc
 
     async def go() -> None:
         service = LexiconService(Settings.model_validate({"data_dir": tmp_path}))
-        await asyncio.gather(*(service.add("one", b"x") for _ in range(6)))
+        own = {"a": "b"}
+        await asyncio.gather(
+            *(service.add("one", b"x") for _ in range(4)), *(service.resolve((), own, None) for _ in range(4))
+        )
 
     monkeypatch.setattr("app.lexicons.service.read_lexicon", read)
+    monkeypatch.setattr("app.lexicons.service._own", read)
     asyncio.run(go())
