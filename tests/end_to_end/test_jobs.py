@@ -67,7 +67,7 @@ def test_a_server_makes_a_book(server: str, tmp_path: Path, recognize: Callable[
 
 def test_a_book_reads_words_as_a_file_says(server: str, tmp_path: Path, recognize: Callable[..., str]) -> None:
     (tmp_path / "day.md").write_text("# Morning\n\nPlease take the XKZ and the gate.\n")
-    (tmp_path / "my words.txt").write_text("XKZ = window\n")
+    (tmp_path / "my words.txt").write_text("XKZ = train\n")
     words = ["--lexicon", str(tmp_path / "my words.txt")]
     for where in (["--url", server], ["--url", server], []):
         kept = httpx.get(f"{server}/v1/lexicons").json()["data"]
@@ -77,7 +77,7 @@ def test_a_book_reads_words_as_a_file_says(server: str, tmp_path: Path, recogniz
         httpx.delete(f"{server}/v1/lexicons/{other}").raise_for_status()
         assert (done.returncode, done.stderr) == (0, "")
         ((_, heard),) = hear(tmp_path / "day.m4b", recognize)
-        assert "window" in heard
+        assert "train" in heard
         assert ("door" in heard) == bool(where)
     # The second command found what the first one had uploaded.
     assert [each["name"][:12] for each in kept].count("my words.txt") == 1
