@@ -20,8 +20,6 @@ from app.threads import REQUESTS
 from app.translation.service import TranslationService
 from models.contract import ModelKind
 
-# Seconds for the model's thread to end.
-STOP_SECONDS = 1.0
 _POLL_SECONDS = 0.005
 
 
@@ -48,6 +46,8 @@ class Engine:
         *,
         warmup: bool = False,
         rules: UnloadRules | None = None,
+        queue_seconds: float | None = None,
+        stop_seconds: float = 5.0,
     ) -> AsyncIterator[Engine]:
         """Yield an engine whose thread runs; close its services and end the thread afterwards.
 
@@ -56,13 +56,15 @@ class Engine:
             catalog: None: the models of this machine.
             warmup: Whether every shape is computed once when a model is loaded.
             rules: When models are unloaded; None: never.
+            queue_seconds: Longest wait of a job for its first turn; None: any, as a command waits for itself.
+            stop_seconds: Longest wait for the models' thread to end.
         """
         catalog = Catalog(settings) if catalog is None else catalog
         worker = ModelWorker(
             catalog.load,
             warmup=warmup,
             queue_size=settings.queue_size,
-            queue_seconds=settings.queue_seconds,
+            queue_seconds=queue_seconds,
             rules=rules,
             size_of=catalog.size,
         )
@@ -81,7 +83,7 @@ class Engine:
             translation.close()
             recognition.close()
             # The thread finishes the chunk that it computes; the event loop must not wait for it.
-            await REQUESTS.run(worker.stop, STOP_SECONDS)
+            await REQUESTS.run(worker.stop, stop_seconds)
 
     async def load(self, name: str, kind: ModelKind) -> ModelState:
         """Load a model, and return its state once it is READY, ABSENT or FAILED.

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 # Seconds for streams that are broken off at the end of draining to tell their clients.
 ABORT_SECONDS = 1.0
+# Seconds for the models' thread to end.
+STOP_SECONDS = 1.0
 # Seconds between two checks whether everything is warm.
 _CHECK_SECONDS = 0.05
 
@@ -60,7 +62,15 @@ def lifespan(
             limits["default"],
             {catalog.resolve(name): limit for name, limit in limits.items() if name != "default"},
         )
-        async with Engine.open(settings, catalog, warmup=settings.warmup != "none", rules=rules) as engine:
+        opening = Engine.open(
+            settings,
+            catalog,
+            warmup=settings.warmup != "none",
+            rules=rules,
+            queue_seconds=settings.queue_seconds,
+            stop_seconds=STOP_SECONDS,
+        )
+        async with opening as engine:
             loop = asyncio.get_running_loop()
             engine.worker.loader.on_unloaded = lambda name: _call_soon(loop, engine.speech.forget_model, name)
             jobs = JobService(settings, engine.speech, settings.data_dir / "jobs")

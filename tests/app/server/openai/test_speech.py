@@ -176,6 +176,11 @@ def test_voice_names(server: Any, voice: object) -> None:
     assert (reply.status_code, reply.headers["x-ignored"]) == (200, "parameter instructions")
 
 
+def test_a_speed_that_the_model_does_not_reach_is_named(server: Any) -> None:
+    assert post(server, input="Hi.", speed=2.1).headers["x-ignored"] == "speed above 2"
+    assert "x-ignored" not in post(server, input="Hi.", speed=2.0).headers
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
