@@ -13,7 +13,7 @@ from app.audio.resample import MAX_RATE, MIN_RATE
 from app.interpretation.events import Ending, Reached
 from app.interpretation.options import MAX_DELAY, MAX_SPEED, PAUSE
 from app.server.schemas import SamplingFields, Seed, Speed, UnicodeText
-from app.server.streaming.events import Cancel, End, ErrorDetail, Flush, Loading, Message, WordTiming
+from app.server.streaming.events import Cancel, End, Error, ErrorDetail, Flush, Loading, Message, WordTiming
 
 MAX_KEYWORDS = 100
 
@@ -227,12 +227,9 @@ class InterpretationDone(Message):
     audio_duration: float
 
 
-class InterpretationError(Message):
-    """Error. Where it is `fatal`, the socket closes next."""
+class InterpretationError(Error):
+    """Error. Where it is `fatal`, the socket closes next. `item`: the utterance that failed, if it was one."""
 
-    type: Literal["error"] = "error"
-    error: ErrorDetail
-    fatal: bool
     item: int | None = None
 
 
