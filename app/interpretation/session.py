@@ -25,7 +25,8 @@ from app.llm_text.sources import Speakable
 from app.observability import metrics
 from app.recognition.events import LiveEvent, LiveHypothesis, LiveUtterance
 from app.recognition.live import LiveRecognition
-from app.speech.service import PreparedSpeech, SpeechService
+from app.speech.options import PreparedSpeech
+from app.speech.service import SpeechService
 from app.speech.stream import SpeechStream
 from app.text.errors import UnknownTranslationLanguage
 from app.text.types import Pause

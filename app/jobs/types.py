@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.audio.audiobook.container import ChapterFormat
 from app.audio.subtitles import SubtitleFormat
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from models.contract import MAX_SPEED, MIN_SPEED
 
 JobStatus: TypeAlias = Literal[
@@ -78,20 +78,7 @@ class JobOptions(BaseModel):
 
     def speech(self) -> SpeechOptions:
         """Return the options of the speech. Nothing goes into the cache, which is for what is said again."""
-        return SpeechOptions(
-            model=self.model,
-            voice=self.voice,
-            lang=self.lang,
-            any_language=self.any_language,
-            speed=self.speed,
-            seed=self.seed,
-            translate_to=self.translate_to,
-            source=self.source,
-            translate_model=self.translate_model,
-            lexicons=self.lexicons,
-            cache=False,
-            voice_marks=self.voice_marks,
-        )
+        return SpeechOptions.of(self, cache=False)
 
 
 @dataclass(frozen=True, slots=True)

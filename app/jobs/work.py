@@ -28,8 +28,8 @@ from app.jobs.journal import ChapterJournal
 from app.jobs.service import JobService, load_document, script
 from app.jobs.types import Job, JobError, Totals
 from app.observability import metrics
+from app.speech.options import PreparedSpeech
 from app.speech.sentence import SpokenChunk
-from app.speech.service import PreparedSpeech
 from app.speech.stream import SpeechStream
 from app.speech.variants import Variants
 from app.text.sentence_buffer import SentenceBuffer

@@ -12,7 +12,7 @@ from app.assembly import Engine
 from app.engine.model_loader import ModelState
 from app.engine.turns import Turns
 from app.jobs.service import JobService
-from app.speech.service import PreparedSpeech
+from app.speech.options import PreparedSpeech
 from app.speech.verifier import Mode, Verifier
 
 

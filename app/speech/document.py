@@ -14,7 +14,8 @@ from app import errors
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.llm_text.clean import Cleaner
 from app.llm_text.hidden import hide
-from app.speech.service import PreparedSpeech, SpeechService
+from app.speech.options import PreparedSpeech
+from app.speech.service import SpeechService
 from app.speech.stream import MAX_SILENCE_SECONDS, SILENCE_PER_CHARACTER, SpeechStream
 from app.speech.variants import Variants
 from app.ssml.source import SsmlText, is_ssml

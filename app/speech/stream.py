@@ -26,8 +26,9 @@ from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.observability import metrics
 from app.speech.cache import CachedSentence, RecordedSentence
+from app.speech.options import PreparedSpeech
 from app.speech.sentence import MarkTime, Origin, SentenceResults, SpokenChunk, SubmittedSentence, Word, take_translated
-from app.speech.service import PreparedSpeech, SpeechService
+from app.speech.service import SpeechService
 from app.speech.variants import Variants
 from app.speech.verifier import ATTEMPTS, Heard, VerificationReport, Verifier
 from app.text import marks

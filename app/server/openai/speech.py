@@ -30,10 +30,9 @@ from app.server.audio_response import Reply, ReplyForm, negotiate
 from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import SpeechBody
 from app.server.state import Services, services
-from app.speech.choices import unused_speed
 from app.speech.document import SpeechDocument, read_document
+from app.speech.options import PreparedSpeech, SpeechOptions, unused_speed
 from app.speech.sentence import SpokenChunk
-from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
 
 router = APIRouter()
@@ -113,10 +112,12 @@ class SpeechResponse(StreamExchange[SpeechStream]):
 
     async def prepare(self) -> SpeechStream:
         """Return a stream that speaks the text. Raises what `SpeechService.prepare` raises, and OverloadedError."""
-        speech = await self.choose(self._options())
-        self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, self._body.sample_rate)
+        body = self._body
+        marks = self.voice_marks and body.voice_marks
+        speech = await self.choose(SpeechOptions.of(body, voice=body.voice_name, voice_marks=marks))
+        self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, body.sample_rate)
         self._labels = replace(self._labels, model=speech.model)
-        make = await self.app.verifiers(speech, self._body.verify)
+        make = await self.app.verifiers(speech, body.verify)
         document = await self.read(speech)
         speech, document = await document.prepare(self.app.speech, speech)
         self.ignored += (*document.ignored, *unused_speed(speech.options.speed, speech.synthesizer))
@@ -132,26 +133,6 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         )
         document.feed(stream)
         return stream
-
-    def _options(self) -> SpeechOptions:
-        body = self._body
-        return SpeechOptions(
-            model=body.model,
-            voice=body.voice_name,
-            lang=body.lang,
-            any_language=body.any_language,
-            speed=body.speed,
-            seed=body.seed,
-            sampling=body.sampling,
-            translate_to=body.translate_to,
-            source=body.source,
-            translate_model=body.translate_model,
-            lexicons=tuple(body.lexicons),
-            lexicon=body.lexicon,
-            cache=body.cache,
-            pauses=body.pauses,
-            voice_marks=self.voice_marks and body.voice_marks,
-        )
 
     async def choose(self, options: SpeechOptions) -> PreparedSpeech:
         """Return the voice of the request. Raises ServiceError."""

@@ -22,7 +22,7 @@ from app.cli.playback import Destination
 from app.cli.stream_json import narrate
 from app.config import load_settings
 from app.errors import NothingToSpeakError
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from models.timeline import Timeline
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.speech.choices import unused_speed
+from app.speech.options import unused_speed
 from tests.app.standins import Parrot, Tone
 
 
