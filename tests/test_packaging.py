@@ -61,7 +61,7 @@ def test_wheel_carries_nothing_else(wheel):
 
 def test_wheel_declares_command_and_is_not_for_upload(wheel):
     folder = f"nightingale-{app.__version__}.dist-info"
-    assert "nightingale = app.cli.main:main" in wheel.read(f"{folder}/entry_points.txt").decode()
+    assert "nightingale = app.main:main" in wheel.read(f"{folder}/entry_points.txt").decode()
     metadata = wheel.read(f"{folder}/METADATA").decode()
     assert "Private :: Do Not Upload" in metadata
     assert "Requires-Python: >=3.11" in metadata

@@ -23,7 +23,7 @@ SENTENCE = "Please open the window and close the door."
 
 @asynccontextmanager
 async def connected(url, *arguments):
-    command = StdioServerParameters(command=sys.executable, args=["-m", "app.cli", "mcp", "--url", url, *arguments])
+    command = StdioServerParameters(command=sys.executable, args=["-m", "app", "mcp", "--url", url, *arguments])
     async with asyncio.timeout(180), Client(stdio_client(command)) as client:
         yield client
 
@@ -170,7 +170,7 @@ def test_play_on_the_loudspeaker(server, tmp_path, monkeypatch):
     (tmp_path / "sounddevice.py").write_text("raise ImportError")
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": f"{tmp_path}:{Path.cwd()}"}
     command = StdioServerParameters(
-        command=sys.executable, args=["-m", "app.cli", "mcp", "--url", server, "--play"], env=path
+        command=sys.executable, args=["-m", "app", "mcp", "--url", server, "--play"], env=path
     )
 
     async def work():
@@ -191,7 +191,7 @@ def test_a_client_that_sends_rubbish_and_leaves(server):
         json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "speak", "arguments": 3}}),
     ]
     done = subprocess.run(
-        [sys.executable, "-m", "app.cli", "mcp", "--url", server],
+        [sys.executable, "-m", "app", "mcp", "--url", server],
         input="\n".join(lines).encode(),
         capture_output=True,
         timeout=120,

@@ -28,7 +28,7 @@ from models.timeline import Timeline
 pytestmark = pytest.mark.slow
 STREAMS = Path(__file__).parents[2] / "golden" / "streams"
 RATE = 24_000
-COMMAND = [sys.executable, "-m", "app.cli", "say", "--from", "stream-json"]
+COMMAND = [sys.executable, "-m", "app", "say", "--from", "stream-json"]
 
 
 def delta(text: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from app.application import create_app
 from app.config import Settings, SettingsError
-from app.server.app import create_app
 from app.server.audio_response import negotiate
 
 
