@@ -16,10 +16,12 @@ A class inherits what it does not name.
     │   ├── TooManyVoicesError      more than `max_voices`
     │   ├── UnsupportedFormatError  format, or a sample rate the format cannot carry
     │   ├── UnsupportedLanguageError
+    │   │   └── MissingExtraError   a language whose optional packages are not installed
     │   ├── LanguageNotDetectedError  too little text, or too mixed
     │   ├── OutsideCoverageError    text for which a demonstration model was not made
     │   ├── InvalidLexiconError     a pronunciation lexicon that cannot be read
     │   ├── InvalidDocumentError    a document for a job that cannot be read
+    │   ├── GlossaryError           a term that is empty or too long, or too many of them
     │   ├── MarkupError             malformed `[word](/ipa/)` or `[pause:...]`
     │   ├── ProtocolError           WebSocket message malformed or out of order
     │   ├── UnknownModelError       404
@@ -188,6 +190,14 @@ class UnsupportedLanguageError(InvalidRequestError, code="unsupported_language",
     """Raised for a language that cannot be spoken here, or whose extra is not installed."""
 
 
+class MissingExtraError(UnsupportedLanguageError):
+    """Raised for a language whose optional packages are not installed. `extra` is the name of the extra."""
+
+    def __init__(self, message: str, *, extra: str) -> None:
+        super().__init__(message)
+        self.extra = extra
+
+
 class LanguageNotDetectedError(InvalidRequestError, code="language_not_detected", param="source"):
     """Raised for a text whose language cannot be told with enough confidence."""
 
@@ -202,6 +212,10 @@ class InvalidLexiconError(InvalidRequestError, code="invalid_lexicon", param="le
 
 class InvalidDocumentError(InvalidRequestError, code="invalid_document", param="file"):
     """Raised for a document that cannot be read, or that holds nothing to speak."""
+
+
+class GlossaryError(InvalidRequestError, param="glossary"):
+    """Raised for a glossary of translation that cannot be used."""
 
 
 class MarkupError(InvalidRequestError, code="invalid_markup", param="input"):

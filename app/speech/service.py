@@ -18,8 +18,9 @@ from app.engine.admission import Admission, key_name
 from app.engine.catalog import OPENAI_NAMES, Catalog
 from app.engine.jobs import CancelToken, Priority, SpeechJob
 from app.engine.model_loader import ModelLoads, ModelStatus, Progress
-from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.engine.service_errors import service_error
 from app.engine.worker import ModelWorker
+from app.errors import ServiceError
 from app.lexicons.service import LexiconService
 from app.speech.cache import Scope, SpeechCache
 from app.speech.options import (
@@ -33,7 +34,6 @@ from app.speech.options import (
     voice_for,
     voice_of,
 )
-from app.text.errors import TextError
 from app.text.executor import RoundRobinThread
 from app.text.languages import primary_language
 from app.text.planner import Phonemizer, TextPlanner, get_phonemizer, made_phonemizer
@@ -121,7 +121,7 @@ class SpeechService:
         with suppress(errors.ServiceError):  # its files are not there: a request is told
             _, model = await self.describe(None)
             for language in dict.fromkeys(voice.language for voice in model.voices):
-                with suppress(TextError):  # its extra is not installed, likewise
+                with suppress(ServiceError):  # its extra is not installed, likewise
                     await self._warm(language)
 
     async def _warm(self, language: str) -> None:
@@ -207,7 +207,7 @@ class SpeechService:
                 lang, own, model, synthesizer, named=options.lang is not None, anything=options.any_language
             )
             planner = await self._planner(language, synthesizer)
-        except REQUEST_ERRORS as error:
+        except ModelRequestError as error:
             raise service_error(error) from error
         lexicons = await self.lexicons.resolve(options.lexicons, options.lexicon, language)
         conditioning = None
@@ -323,7 +323,7 @@ class SpeechService:
         """Return the front end of a language; None: it has none here."""
         try:
             return await self._phonemizer(language)
-        except TextError as error:
+        except ServiceError as error:
             log.warning("texts in %s cannot be compared: %s", language, error)
             return None
 
@@ -346,8 +346,7 @@ class SpeechService:
     def in_turns(self, begin: Callable[[], Iterator[T]], timeline: Timeline) -> Callable[[], Awaitable[T | None]]:
         """Return a function that returns the next item of the iterator that `begin` returns; None: there is no more.
 
-        Each item is made in a turn of the text thread, whose time is added to `timeline`. Errors of the text are raised
-        as ServiceError.
+        Each item is made in a turn of the text thread, whose time is added to `timeline`.
         """
         items: Iterator[T] | None = None
 
@@ -357,13 +356,7 @@ class SpeechService:
                 items = begin() if items is None else items
                 return next(items, None)
 
-        async def next_item() -> T | None:
-            try:
-                return await self.g2p.run(step)
-            except REQUEST_ERRORS as error:
-                raise service_error(error) from error
-
-        return next_item
+        return partial(self.g2p.run, step)
 
     def _voice(self, options: SpeechOptions, lang: str | None, model: str, synthesizer: Synthesizer) -> str:
         """Return the voice asked for, or the default for the language."""

@@ -23,7 +23,7 @@ from app.audio.resample import Resampler
 from app.config import PauseKind
 from app.engine.admission import StreamAdmission, key_name
 from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
-from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.engine.service_errors import service_error
 from app.observability import metrics
 from app.speech.cache import CachedSentence, RecordedSentence
 from app.speech.options import PreparedSpeech
@@ -34,7 +34,7 @@ from app.speech.verifier import ATTEMPTS, Heard, VerificationReport, Verifier
 from app.text import marks
 from app.text.types import PLAIN, Bookmark, Pause, PhonemizedSentence, Script, Style
 from app.translation.live import Interpreter
-from models.contract import AudioChunk, Pcm, SpeechRequest
+from models.contract import AudioChunk, ModelRequestError, Pcm, SpeechRequest
 from models.timeline import Stage, Timeline
 
 # Sentences in work besides the one being sent.
@@ -458,7 +458,7 @@ class SpeechStream:
                 self._room.release()
             if marks:
                 yield replace(self._place(np.zeros(0, np.float32), "", 0, 0, ()), marks=marks)
-        except REQUEST_ERRORS as error:
+        except ModelRequestError as error:
             raise service_error(error) from error
 
     async def _speak(self, sentence: SubmittedSentence) -> AsyncIterator[SpokenChunk]:

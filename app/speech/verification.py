@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.text.errors import TextError
+from app.errors import ServiceError
 from app.text.planner import Phonemizer
 
 MAX_ERROR_RATE: Final = 0.15
@@ -73,7 +73,7 @@ def spoken_words(text: str, phonemizer: Phonemizer) -> list[SpokenWord]:
     """Return the words that speak a text; none for a text without any."""
     try:
         tokens = [token for sentence in phonemizer.tokens(text) for token in sentence if token.source != "punctuation"]
-    except TextError:
+    except ServiceError:
         return []
     result = []
     for token in tokens:
@@ -89,7 +89,7 @@ def spoken_text(text: str, phonemizer: Phonemizer) -> str:
     """Return a text as a recognizer of spoken words writes it: words, commas for pauses, and ends of sentences."""
     try:
         tokens = [token for sentence in phonemizer.tokens(text) for token in sentence]
-    except TextError:
+    except ServiceError:
         return text
     result = ""
     for token in tokens:

@@ -8,8 +8,8 @@ import unicodedata
 from types import ModuleType
 from typing import Final
 
+from app.errors import MissingExtraError
 from app.extras import needs
-from app.text.errors import MissingExtraError
 from app.text.pieces import COMBINING, Piece, append_mark, canonical, word
 
 _MARKS: Final = {

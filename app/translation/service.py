@@ -10,7 +10,6 @@ from app.config import Settings
 from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelLoads, Progress
 from app.engine.worker import ModelWorker
-from app.text.errors import UnknownTranslationLanguage
 from app.text.executor import RoundRobinThread, WorkTooLongError
 from app.threads import REQUESTS
 from app.translation.plan import Plan, Route, TranslationOptions, make_plan
@@ -84,8 +83,8 @@ class TranslationService:
         """Return the FLORES-200 code of a language that `translator` knows. Raises UnsupportedLanguageError."""
         try:
             return codes.resolve(name, translator.languages)
-        except UnknownTranslationLanguage as error:
-            raise errors.UnsupportedLanguageError(str(error), param=param) from error
+        except errors.UnsupportedLanguageError as error:
+            raise errors.UnsupportedLanguageError(error.message, param=param) from error
 
     async def detect(self, text: str, limit: int, timeline: Timeline) -> list[LanguageGuess]:
         """Return the languages that `text` may be in, the likeliest first."""

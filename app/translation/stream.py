@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from app.engine.jobs import CancelToken, Priority, Results, TranslationJob
-from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.engine.service_errors import service_error
 from app.observability import metrics
 from app.text.executor import Steps
 from app.translation.plan import Alternative, Plan, TranslatedSentence, TranslatedText, request_for
@@ -18,7 +18,7 @@ from app.translation.service import TranslationService
 from app.translation.text import codes
 from app.translation.text.glossary import Glossary, Protected
 from app.translation.text.segment import SourceSentence
-from models.contract import Hypothesis, Translation
+from models.contract import Hypothesis, ModelRequestError, Translation
 from models.timeline import Timeline
 
 # Sentences that are queued in less time than the way to a thread and back takes.
@@ -282,7 +282,7 @@ class TranslationStream:
                             yield self._finished(self._sentences[position])
                         position += 1
                         await self._yield_turn()
-            except REQUEST_ERRORS as error:
+            except ModelRequestError as error:
                 raise service_error(error, text_param="text") from error
             size, priority = min(2 * size, route.translator.max_batch), priority.after_first()
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from app.text.errors import GlossaryError
+from app.errors import GlossaryError
 from app.text.scripts import script_of
 from app.translation.text.placeholders import VERBATIM, Placeholders
 

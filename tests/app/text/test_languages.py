@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.text.errors import MissingExtraError, UnsupportedLanguageError
+from app.errors import MissingExtraError, UnsupportedLanguageError
 from app.text.languages import LANGUAGES, normalize_language, primary_language
 from app.text.planner import get_phonemizer, made_phonemizer
 from app.text.types import PhonemizedSentence

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.text.errors import GlossaryError
+from app.errors import GlossaryError
 from app.translation.text.glossary import Glossary
 
 
