@@ -16,7 +16,6 @@ A class inherits what it does not name.
     │   ├── TooManyVoicesError      more than `max_voices`
     │   ├── UnsupportedFormatError  format, or a sample rate the format cannot carry
     │   ├── UnsupportedLanguageError
-    │   │   └── MissingExtraError   a language whose optional packages are not installed
     │   ├── LanguageNotDetectedError  too little text, or too mixed
     │   ├── OutsideCoverageError    text for which a demonstration model was not made
     │   ├── InvalidLexiconError     a pronunciation lexicon that cannot be read
@@ -188,14 +187,6 @@ class UnsupportedFormatError(InvalidRequestError, code="unsupported_format", par
 
 class UnsupportedLanguageError(InvalidRequestError, code="unsupported_language", param="lang"):
     """Raised for a language that cannot be spoken here, or whose extra is not installed."""
-
-
-class MissingExtraError(UnsupportedLanguageError):
-    """Raised for a language whose optional packages are not installed. `extra` is the name of the extra."""
-
-    def __init__(self, message: str, *, extra: str) -> None:
-        super().__init__(message)
-        self.extra = extra
 
 
 class LanguageNotDetectedError(InvalidRequestError, code="language_not_detected", param="source"):

@@ -188,7 +188,7 @@ class Phonemizer:
     def __init__(self, language: str, *, name_emoji: bool = False) -> None:
         """Take a tag or alias of `LANGUAGES`. Emoji are silent, or spoken by name if `name_emoji`.
 
-        Raises UnsupportedLanguageError, MissingExtraError, or UnavailableError if the language's parts
+        Raises UnsupportedLanguageError, or UnavailableError if the language's parts
         cannot run on this machine.
         """
         self.language = find_language(language)

@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 def make_pronouncer(language: Language) -> Pronouncer:
     """Return a new pronouncer of a language.
 
-    Raises MissingExtraError, or UnavailableError if parts of the language cannot run on this machine.
+    Raises UnsupportedLanguageError, or UnavailableError if parts of the language cannot run on this machine.
     """
     if language.tag in ("en-us", "en-gb"):
         return _make_english(british=language.tag == "en-gb", dictionaries=True)
