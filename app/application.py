@@ -37,10 +37,9 @@ from app.server.exchange import check_large_body
 from app.server.json_values import MAX_VALUES
 from app.server.libretranslate import routes as libretranslate
 from app.server.middleware.access import Guard, Hosts
+from app.server.middleware.context import RequestContext
 from app.server.middleware.key_file import KeyFile, Quotas
 from app.server.middleware.limits import BodyLimit, SocketLimits
-from app.server.middleware.preferences import Preferences
-from app.server.middleware.request_id import RequestId
 from app.server.native import health, lexicons, phonemes, stream, translate, voices
 from app.server.native.interpret import routes as interpret
 from app.server.openai import dialogue, models, speech, transcriptions
@@ -152,10 +151,9 @@ def _middleware(settings: Settings, keys: KeyFile | None) -> list[Middleware]:
         uploads |= part.max_body_bytes(settings)
     values = max(MAX_VALUES, 2 * settings.max_translate_texts)
     return [
-        Middleware(RequestId),
+        Middleware(RequestContext),
         *_cors(settings),
         guard,
-        Middleware(Preferences),
         Middleware(SocketLimits, session_seconds=settings.session_seconds),
         Middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads, values=values),
     ]

@@ -22,7 +22,7 @@ from app.errors import NotFoundError, SaturatedError, ServiceError, UnavailableE
 from app.server.connections import ConnectionLimits, Connections, raise_open_files
 from app.server.error_responses import error_response
 from app.server.http_protocol import HttpProtocol
-from app.server.middleware.request_id import request_id_of
+from app.server.middleware.context import request_id_of
 from app.server.websocket_protocol import WebSocketProtocol
 
 # Header with the unique id of the replica that answered.

@@ -214,6 +214,8 @@ class Exchange(Response, ABC):
     `characters`: length of a text that is paid for when the slot is taken.
     """
 
+    streams_events = False  # whether the answer is a stream of server-sent events
+
     def __init__(self, app: Services, characters: int = 0) -> None:
         super().__init__()
         self.app = app
@@ -242,11 +244,6 @@ class Exchange(Response, ABC):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(FAREWELL_SECONDS):
                         await self.send_error(error)
-
-    @property
-    def streams_events(self) -> bool:
-        """Whether the answer is a stream of server-sent events."""
-        return False
 
     def check(self, headers: Headers) -> None:
         """Raise ServiceError for a request that is refused before it takes a slot."""

@@ -14,8 +14,9 @@ from app import errors
 from app.llm_text.clean import Cleaner
 from app.llm_text.hidden import hide
 from app.speech.options import PreparedSpeech
+from app.speech.planner import MAX_SILENCE_SECONDS, SILENCE_PER_CHARACTER
 from app.speech.service import SpeechService
-from app.speech.stream import MAX_SILENCE_SECONDS, SILENCE_PER_CHARACTER, SpeechStream
+from app.speech.stream import SpeechStream
 from app.speech.variants import Variants
 from app.ssml.source import SsmlText, is_ssml
 from app.text import marks

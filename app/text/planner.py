@@ -16,10 +16,9 @@ from app.errors import InvalidLexiconError, NothingToSpeakError
 from app.text import characters, marks, markup, say_as
 from app.text.languages import find_language, normalize_language
 from app.text.lexicon import Lexicon, find_readings
-from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, append_mark, make_utterances, word
+from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, append_mark, make_utterances, restress, word
 from app.text.pronouncers import make_pronouncer
 from app.text.sentence_splitter import MAX_SENTENCE_CHARACTERS, paragraphs, sentences, shorten
-from app.text.stress import restress
 from app.text.tokens import make_tokens
 from app.text.types import Pause, PhonemizedSentence, Reading, Script, SpeechSegment, TextSpan, Token
 

@@ -76,17 +76,12 @@ class SpeechResponse(StreamExchange[SpeechStream]):
     def __init__(self, app: Services, body: SpeechBody, surface: metrics.SurfaceName = "openai") -> None:
         super().__init__(app)
         self._body = body
-        self._sse = body.stream_format == "sse"
+        self.streams_events = body.stream_format == "sse"
         self._format: Format = "pcm"
         self._subtitles: SubtitleFormat | None = None
         self._rate = 0
         self.ignored = body.unknown_fields()
-        self._labels = metrics.Labels(model="none", surface=surface, streaming=self._sse)
-
-    @property
-    def streams_events(self) -> bool:
-        """Whether the answer is a stream of server-sent events."""
-        return self._sse
+        self._labels = metrics.Labels(model="none", surface=surface, streaming=self.streams_events)
 
     def check(self, headers: Headers) -> None:
         """Choose the format, and check the text. Raises InvalidRequestError."""
@@ -102,7 +97,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
             return negotiate(", ".join(headers.getlist("accept")), default), None
         for kind in SUBTITLE_FORMATS:
             if kind == self._body.response_format:
-                if self._sse:
+                if self.streams_events:
                     raise UnsupportedFormatError(f"'{kind}' is sent whole; it has no 'stream_format' sse.")
                 return "pcm", kind
         try:
@@ -147,13 +142,14 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         """Send the audio of `stream`, or its subtitles."""
         chunks = aiter(stream)
         # Made while the model computes: once it has, everything is waited for.
-        form = ReplyForm(self._format, self._rate, self._sse, len(self._body.input), self.app.settings.stall_seconds)
+        characters, stall_seconds = len(self._body.input), self.app.settings.stall_seconds
+        form = ReplyForm(self._format, self._rate, self.streams_events, characters, stall_seconds)
         reply = self.make_reply(stream, self.send, form)
         first = await anext(chunks)
         if self._subtitles is not None:
             rest = [chunk.without_audio() async for chunk in chunks]
             await self._send_subtitles(self._subtitles, stream, [first, *rest])
-        elif stream.verified and not self._sse:
+        elif stream.verified and not self.streams_events:
             # The result goes into the head: all is heard before the first byte.
             await reply.whole(first, chunks)
         elif await stream.is_whole():

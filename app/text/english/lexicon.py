@@ -18,7 +18,7 @@ from typing import Final
 from app.errors import UnavailableError
 from app.text.english.inflection import add_ed, add_ing, add_s, stem_of_ed, stem_of_ing, stem_of_s
 from app.text.english.word_table import WordTable
-from app.text.stress import PRIMARY, SECONDARY, restress
+from app.text.pieces import PRIMARY, SECONDARY, restress
 
 # The article "ɐ" is neither here nor in VOWELS, as in misaki's rules: "to" in "to a man" depends on "man".
 CONSONANTS: Final = frozenset("bdfhjklmnpstvwzðŋɡɹɾʃʒʤʧθ")

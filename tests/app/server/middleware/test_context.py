@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.request_context import WaitPreference
-from app.server.middleware.preferences import wait_preference
+from app.server.middleware.context import wait_preference
 
 
 @pytest.mark.parametrize(
