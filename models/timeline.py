@@ -26,6 +26,8 @@ class Stage(StrEnum):
     ALIGN = "align"
     TRANSLATE_ENCODE = "translate_encode"
     TRANSLATE_DECODE = "translate_decode"
+    LLM_PREFILL = "llm_prefill"
+    LLM_DECODE = "llm_decode"
     G2P = "g2p"
     VOICE = "voice"
     BERT = "bert"

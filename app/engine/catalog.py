@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ OPENAI_RECOGNIZERS = frozenset(
     }
 )
 
+# Names of folders of imported models.
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
 _BLOCK = 1 << 20
 _SAFETENSORS_HEADER_LIMIT = 100_000_000
 
@@ -85,6 +88,8 @@ class Entry:
     @property
     def size(self) -> str:
         """Number of parameters, in words."""
+        if not self.parameters:
+            return "an unknown number of"
         millions = self.parameters / 1e6
         if millions >= 1000:
             return f"{millions / 1000:.2f} B"
@@ -102,11 +107,12 @@ class Entry:
             return f"Install them with: {self.install_command}"
         if self.repository is None:
             return "They are part of the installation: install Nightingale again."
-        files = " ".join(paths[0] for paths in self.roles.values())
+        paths = [candidates[0] for candidates in self.roles.values()]
+        files = "" if "." in paths else "".join(f" {path}" for path in paths)
         revision = "" if self.revision is None else f" --revision {self.revision}"
         return (
             "No checksums are pinned for it, so it cannot be pulled. Run in the data directory: "
-            f"hf download {self.repository} {files}{revision} --local-dir models/{self.name}"
+            f"hf download {self.repository}{files}{revision} --local-dir models/{self.name}"
         )
 
 
@@ -165,10 +171,14 @@ class Catalog:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._entries = read_entries()
+        self._entries = {**_local_entries(settings.data_dir / "models"), **read_entries()}
         self._names = {name: name for name in self._entries}
         for entry in self._entries.values():
             self._names |= dict.fromkeys(entry.aliases, entry.name)
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether a name or an alias is one of the catalog's."""
+        return name.strip().lower() in self._names
 
     def models(self) -> list[ModelInfo]:
         """Return every model, present or not."""
@@ -222,6 +232,11 @@ class Catalog:
             return self._canonical(self._settings.recognition_model)
         best = self._best([entry for entry in self._entries.values() if entry.kind == "speech-recognition"])
         return None if best is None else best.name
+
+    def default_language_model(self) -> str | None:
+        """Return the model of a conversation that names none: the first that is installed; None: none is."""
+        known = (entry.name for entry in self._entries.values() if entry.kind == "text-generation")
+        return next(filter(self.present, known), None)
 
     def judges(self, recognizer: str, model: str) -> bool:
         """Return whether a voice of `model` is at fault if `recognizer` hears other words than it was to speak.
@@ -397,6 +412,25 @@ class Catalog:
             role: next((directory / path for path in candidates if _exists(directory / path)), None)
             for role, candidates in entry.roles.items()
         }
+
+
+def _local_entries(folder: Path) -> dict[str, Entry]:
+    """Return the language models that lie in the folder of the models, and that `catalog.toml` does not name."""
+    files = (path.parent for path in sorted(folder.glob("*/config.json")) if not path.parent.name.startswith("."))
+    return {each.name: _local_entry(each.name) for each in files if _NAME.fullmatch(each.name)}
+
+
+def _local_entry(name: str) -> Entry:
+    return Entry(
+        name=name,
+        family="llm",
+        kind="text-generation",
+        description="A language model that was imported",
+        parameters=0,
+        license="its own",
+        aliases=(),
+        roles={"config": ("config.json",), "weights": (".",), "tokenizer": ("tokenizer.json", "tokenizer.model")},
+    )
 
 
 @cache

@@ -1,13 +1,14 @@
 """Models from files of other programs, where no hub is reachable: converted, checked whole, and installed.
 
 Accepted are an ONNX export of Kokoro with its voices, a CTranslate2 folder of Whisper, OpenAI's `.pt` of Whisper with
-its tokenizer, and the official folder of any model of the catalog. All is made in a folder beside the models; only a
-model that loads strictly is put in its place.
+its tokenizer, a language model as a GGUF or in mlx-lm's folder, and the official folder of any model of the catalog.
+All is made in a folder beside the models; only a model that loads strictly is put in its place.
 """
 
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Final
 
@@ -15,11 +16,12 @@ from app.config import Settings
 from app.engine.catalog import Catalog, Entry, read_entries
 from models.contract import WeightsError
 from models.files import copy_file
-from models.importing.sources import ModelSource, check_name, recognize, whisper_name
+from models.importing.sources import ModelSource, check_name, local_name, recognize, whisper_name
 
 ACCEPTED: Final = (
     "an ONNX export of Kokoro beside its voices, a CTranslate2 folder of Whisper, OpenAI's .pt of Whisper beside its "
-    "tokenizer, and the official folder of a model of 'nightingale models list'"
+    "tokenizer, a language model as a GGUF or in mlx-lm's folder, and the official folder of a model of 'nightingale "
+    "models list'"
 )
 
 
@@ -43,23 +45,28 @@ def import_model(path: Path, settings: Settings, name: str | None = None, *, rep
         ImportModelError: The files are no model of the catalog, are damaged, or one is installed already.
         UnknownModelError: There is no model of that name.
     """
-    if name is not None:
-        name = Catalog(settings).resolve(name)
+    known = Catalog(settings)
+    if name is not None and name in known:
+        name = known.resolve(name)
     source = _recognize(path, name)
-    if name not in (None, source.name):
+    if source.language_model:
+        source = replace_fields(source, name=known.resolve(source.name) if source.name in known else source.name)
+        source = source if name is None else replace_fields(source, name=local_name(name))
+    elif name not in (None, source.name):
         raise ImportModelError(f"{path} is {source.form}, of {source.name}, not of {name}")
-    entry = read_entries()[source.name]
-    target = Catalog(settings).directory(entry.name)
+    if source.name in known and (known.kind(source.name) == "text-generation") != source.language_model:
+        raise ImportModelError(f"{path} is {source.form}, and {source.name} is another kind of model: give it a name")
+    target = settings.data_dir / "models" / source.name
     if target.exists() and not replace:
-        raise ImportModelError(f"{entry.name} is installed already, in {target}; --replace puts this one in its place")
+        raise ImportModelError(f"{source.name} is installed already, in {target}; --replace puts this one in its place")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".import-", dir=target.parent) as work:
         staged = settings.model_copy(update={"data_dir": Path(work)})
-        folder = Catalog(staged).directory(entry.name)
+        folder = staged.data_dir / "models" / source.name
         folder.mkdir(parents=True)
         try:
             source.write(folder)
-            check_name(Catalog(staged).load(entry.name), entry.name)
+            check_name(Catalog(staged).load(source.name), source.name)
         except WeightsError as error:
             raise ImportModelError(f"{path}, {source.form}: {str(error).replace(f'{folder}/', '')}") from None
         except OSError as error:
@@ -87,10 +94,7 @@ def _recognize(path: Path, name: str | None) -> ModelSource:
         raise ImportModelError(str(error)) from None
     except OSError as error:
         raise ImportModelError(f"{path} cannot be read: {error.strerror or error}") from None
-    reason = (
-        "a GGUF holds a language model, and the catalog has none" if path.suffix == ".gguf" else "it is none of these"
-    )
-    raise ImportModelError(f"{path}: {reason}; accepted are {ACCEPTED}")
+    raise ImportModelError(f"{path}: it is none of these; accepted are {ACCEPTED}")
 
 
 def _official(folder: Path, name: str | None) -> ModelSource:

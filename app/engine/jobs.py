@@ -1,4 +1,4 @@
-"""Jobs for the model thread (speech, translation, recognition, voice conditioning), their order, and their results."""
+"""Jobs for the model thread (speech, translation, recognition, text, cloned voices), their order, and their results."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ from models.contract import (
     BatchItem,
     BatchSynthesizer,
     Conditioning,
+    GeneratedText,
+    GenerationRequest,
+    LanguageModel,
     ModelError,
     Pcm,
     RecognitionRequest,
@@ -47,6 +50,10 @@ _needed_at = methodcaller("needed_at")
 UNREAD_CHUNKS = 2
 # Segments of recognized speech that may wait for their reader before a job is parked.
 UNREAD_SEGMENTS = 64
+# Pieces of a written text that may wait for their reader before a job is parked.
+UNREAD_TOKENS = 256
+# Seconds after a token within which the next one is needed.
+TOKEN_SECONDS = 0.5
 # Seconds after its submission at which a job is needed whose stream has no audio, such as a translation.
 SILENT_START_SECONDS = 2.0
 # Newcomers in a row after which a stream that is about to fall silent gets its turns.
@@ -278,6 +285,42 @@ class RecognitionJob(ModelJob[RecognizedSegment]):
     def needed_at(self) -> float:
         """Return a time that moves on with the turns the job had: a long recording does not hold up a later one."""
         return self.submitted + SILENT_START_SECONDS + self.timeline.busy - self._busy_before
+
+
+class GenerationJob(ModelJob[GeneratedText]):
+    """A message that a language model writes."""
+
+    room = UNREAD_TOKENS
+
+    def __init__(
+        self,
+        model: str,
+        language_model: LanguageModel,
+        request: GenerationRequest,
+        timeline: Timeline,
+        cancelled: CancelToken,
+        priority: Priority = Priority.FIRST_AUDIO,
+    ) -> None:
+        super().__init__(model, timeline, cancelled, priority)
+        self._language_model = language_model
+        self._request = request
+        self._written = self.submitted
+
+    def begin(self) -> Iterator[GeneratedText | None]:
+        """Write the message."""
+        return self._language_model.generate(self._request, self.timeline, self.cancelled)
+
+    def accept(self, item: GeneratedText) -> None:
+        """Note when text came."""
+        self._written = time.perf_counter()
+
+    def is_last(self, item: GeneratedText) -> bool:
+        """Whether `item` ends the message."""
+        return item.finish_reason is not None
+
+    def needed_at(self) -> float:
+        """Return a time soon after the last text: before the next sentence of a stream that has audio left."""
+        return self._written + TOKEN_SECONDS
 
 
 class ConditioningJob(ModelJob[Conditioning]):

@@ -32,6 +32,7 @@ from app.threads import REQUESTS
 from models.contract import (
     Cancelled,
     Description,
+    LanguageModel,
     Model,
     ModelError,
     ModelKind,
@@ -55,6 +56,7 @@ _DOES: dict[ModelKind, str] = {
     "text-to-speech": "speaks",
     "translation": "translates",
     "speech-recognition": "recognizes speech",
+    "text-generation": "writes text",
 }
 
 
@@ -99,6 +101,7 @@ class ModelState:
     synthesizer: Synthesizer | None = None
     translator: Translator | None = None
     recognizer: Recognizer | None = None
+    language_model: LanguageModel | None = None
     size: int = 0
     requests: int = 0
     jobs: int = 0
@@ -127,7 +130,7 @@ class ModelState:
 
     def forget(self) -> None:
         """Drop the model."""
-        self.model = self.synthesizer = self.translator = self.recognizer = None
+        self.model = self.synthesizer = self.translator = self.recognizer = self.language_model = None
         self.step = None
 
     def note_loaded(self, model: Model) -> None:
@@ -138,6 +141,8 @@ class ModelState:
             self.kind, self.translator = "translation", model
         elif isinstance(model, Recognizer):
             self.kind, self.recognizer = "speech-recognition", model
+        elif isinstance(model, LanguageModel):
+            self.kind, self.language_model = "text-generation", model
         else:
             self.kind, self.synthesizer = "text-to-speech", model
 
@@ -190,6 +195,13 @@ class ModelState:
         if self.recognizer is None:
             raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not recognize speech.")
         return self.recognizer
+
+    def ready_language_model(self) -> LanguageModel:
+        """Return the warm model, which writes text. Raises as `ready_model` does, and WrongModelKindError."""
+        self.ready_model()
+        if self.language_model is None:
+            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not write text.")
+        return self.language_model
 
     def ready_cloner(self) -> VoiceCloner:
         """Return the warm model, which clones voices. Raises as `ready_model` does, and WrongModelKindError."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from models.contract.generation import LanguageModel
 from models.contract.recognition import Recognizer
 from models.contract.speech import Synthesizer, Voice, VoiceCloner
 from models.contract.translation import Translator
 
 # Result of a family's `load`, and its task.
-Model = Synthesizer | Translator | Recognizer
-ModelKind = Literal["text-to-speech", "translation", "speech-recognition"]
+Model = Synthesizer | Translator | Recognizer | LanguageModel
+ModelKind = Literal["text-to-speech", "translation", "speech-recognition", "text-generation"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +18,7 @@ from safetensors.numpy import save_file
 
 from models.contract import WeightsError
 from models.files import copy_file, read_file, read_json
-from models.importing import ctranslate2, kokoro, onnx, whisper
+from models.importing import ctranslate2, gguf, kokoro, onnx, whisper
 from models.whisper.config import WhisperConfig, load_config, official_name, read_dims
 
 Array = npt.NDArray[Any]
@@ -24,17 +26,27 @@ Array = npt.NDArray[Any]
 KOKORO: Final = "kokoro-82m"
 _STYLE: Final = 256  # numbers of a row of a Kokoro voice
 _WHISPER: Final = "WhisperSpec"
+# Types of models that have config.json and model.safetensors, too, and write no text.
+_OTHER_TYPES: Final = ("whisper", "m2m_100")
+_LANGUAGE_MODEL_FILES: Final = (
+    "config.json", "generation_config.json", "model*.safetensors", "model*.index.json", "tokenizer*.json",
+    "tokenizer.model", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "chat_template.*",
+)  # fmt: skip
 # Bytes of all voices beside an export; Kokoro's 54 have 28 MB.
 _MAX_VOICES: Final = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """Files of one model. `form` says what they are; `write` puts them into a folder in the official layout."""
+    """Files of one model. `form` says what they are; `write` puts them into a folder in the official layout.
+
+    A `language_model` may have any name; `name` is the one that its files suggest.
+    """
 
     name: str
     form: str
     write: Callable[[Path], None]
+    language_model: bool = False
 
 
 def recognize(path: Path) -> ModelSource | None:
@@ -49,7 +61,11 @@ def recognize(path: Path) -> ModelSource | None:
         raise WeightsError(f"{folder} has {len(exports)} ONNX files: name one of them")
     if exports:
         return _onnx(exports[0], folder)
-    return _ctranslate2(folder) if any(file.name == "model.bin" for file in files) else None
+    if path.suffix == ".gguf":
+        return _gguf(path)
+    if any(file.name == "model.bin" for file in files):
+        return _ctranslate2(folder)
+    return _language_model(folder) if path.is_dir() else None
 
 
 def whisper_name(folder: Path) -> str | None:
@@ -102,6 +118,37 @@ def _ctranslate2(folder: Path) -> ModelSource:
         save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, target / "model.safetensors")
 
     return ModelSource(name, "a Whisper of CTranslate2", write)
+
+
+def _gguf(path: Path) -> ModelSource:
+    arrays, metadata = gguf.read(path)
+    return ModelSource(
+        local_name(path.stem), "a language model of llama.cpp", partial(gguf.write, arrays, metadata), True
+    )
+
+
+def _language_model(folder: Path) -> ModelSource | None:
+    """Return the language model in mlx-lm's layout that is in a folder; None: there is none."""
+    try:
+        config = read_json(folder / "config.json")
+    except (OSError, ValueError):
+        return None
+    if not isinstance(config, dict) or config.get("model_type") in (None, *_OTHER_TYPES):
+        return None
+    if not any(folder.glob("model*.safetensors")):
+        return None
+
+    def write(target: Path) -> None:
+        for pattern in _LANGUAGE_MODEL_FILES:
+            for file in folder.glob(pattern):
+                copy_file(file, target / file.name)
+
+    return ModelSource(local_name(folder.resolve().name), "a language model", write, True)
+
+
+def local_name(name: str) -> str:
+    """Return the name under which a language model of that file or folder is installed, if none is given."""
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:64] or "language-model"
 
 
 def _generation(path: Path) -> dict[str, object]:

@@ -1,0 +1,86 @@
+"""Products of a language model by the native kernels, where MLX's own use one core and no instructions for integers.
+
+The weights are rounded to 8 bits, with one scale for each output (`models.native.transformer`): of weights that a
+checkpoint has in 4 bits, nothing is lost that is heard or read, and a token takes a quarter of the time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlx import nn
+from mlx.utils import tree_map_with_path
+
+from models import loading
+from models.backend import mx, on_cpu
+from models.native import kernels
+from models.native.transformer import PackedMatrix
+
+BITS = 8
+
+
+class NativeLinear(nn.Module):
+    """Dense layer y = x W^T + b for x [..., I], by the native kernels."""
+
+    def __init__(self, matrix: PackedMatrix) -> None:
+        super().__init__()
+        self._matrix = matrix
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return self._matrix(x)
+
+
+class NativeEmbedding(nn.Module):
+    """Table of rows by token, which is the output projection, too, where a model ties them."""
+
+    def __init__(self, matrix: PackedMatrix) -> None:
+        super().__init__()
+        self._matrix = matrix
+
+    def __call__(self, ids: mx.array) -> mx.array:
+        return self._matrix.rows(ids.astype(mx.int32))
+
+    def as_linear(self, x: mx.array) -> mx.array:
+        """Return the logits of x [..., I]."""
+        return self._matrix(x)
+
+
+def lower(model: nn.Module) -> None:
+    """Bring the products of a loaded model into the order of the native kernels, in float32, where these are in use.
+
+    Arrays are evaluated a layer at a time. Layers of other kinds, such as those of experts, stay with MLX.
+    """
+    if not on_cpu():
+        return
+    model.set_dtype(mx.float32)
+    if kernels.available():
+        modules = tree_map_with_path(lambda _, module: _lowered(module), model.leaf_modules(), is_leaf=_is_module)
+        model.update_modules(modules)
+
+
+def _is_module(value: Any) -> bool:
+    return isinstance(value, nn.Module)
+
+
+def _lowered(module: nn.Module) -> nn.Module:
+    """Return the native form of a layer, or the layer itself if it has none."""
+    kinds: dict[type[nn.Module], type[NativeLinear | NativeEmbedding]] = {
+        nn.Linear: NativeLinear,
+        nn.QuantizedLinear: NativeLinear,
+        nn.Embedding: NativeEmbedding,
+        nn.QuantizedEmbedding: NativeEmbedding,
+    }
+    kind = kinds.get(type(module))
+    if kind is None or getattr(module, "mode", "affine") != "affine":
+        return module
+    matrix = PackedMatrix.pack(_weights(module), module.get("bias"), bits=BITS)
+    loading.step()
+    return module if matrix is None else kind(matrix)
+
+
+def _weights(module: Any) -> mx.array:
+    if isinstance(module, nn.QuantizedLinear | nn.QuantizedEmbedding):
+        whole = mx.dequantize(module.weight, module.scales, module.biases, module.group_size, module.bits)
+    else:
+        whole = module.weight
+    return whole.astype(mx.float32)
