@@ -42,7 +42,7 @@ from app.server.middleware.key_file import KeyFile, Quotas
 from app.server.middleware.limits import BodyLimit, SocketLimits
 from app.server.native import health, lexicons, phonemes, stream, translate, voices
 from app.server.native.interpret import routes as interpret
-from app.server.openai import dialogue, models, speech, transcriptions
+from app.server.openai import chat, dialogue, models, speech, transcriptions
 from app.server.openai.realtime import routes as realtime
 from app.server.openai.realtime import translation_routes
 from app.server.pages import routes as pages
@@ -56,6 +56,7 @@ _ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
     (speech.router, "Speech and models"),
     (models.router, "Speech and models"),
     (dialogue.router, "Speech and models"),
+    (chat.router, "Language models"),
     (voices.router, "Voices"),
     (transcriptions.router, "Speech recognition"),
     (realtime.router, "Speech recognition"),

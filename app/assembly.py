@@ -13,6 +13,7 @@ from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelLoads, ModelState
 from app.engine.unloading import UnloadRules
 from app.engine.worker import ModelWorker
+from app.generation.service import GenerationService
 from app.interpretation.service import InterpretationService
 from app.recognition.service import RecognitionService
 from app.speech.service import SpeechService
@@ -36,6 +37,7 @@ class Engine:
     translation: TranslationService
     recognition: RecognitionService
     interpretation: InterpretationService
+    generation: GenerationService
 
     @classmethod
     @asynccontextmanager
@@ -75,13 +77,16 @@ class Engine:
         speech = SpeechService(settings, catalog, worker, loads, translation, admission)
         recognition = RecognitionService(settings, catalog, worker, loads, admission)
         interpretation = InterpretationService(recognition, speech)
+        generation = GenerationService(catalog, worker, loads, admission)
         worker.start()
         try:
-            yield cls(settings, catalog, worker, loads, admission, speech, translation, recognition, interpretation)
+            services = (speech, translation, recognition, interpretation, generation)
+            yield cls(settings, catalog, worker, loads, admission, *services)
         finally:
             speech.close()
             translation.close()
             recognition.close()
+            generation.close()
             # The thread finishes the chunk that it computes; the event loop must not wait for it.
             await REQUESTS.run(worker.stop, stop_seconds)
 

@@ -51,6 +51,8 @@ STAGE_BUDGETS: dict[Stage, float] = {
     Stage.ALIGN: 0.1,
     Stage.TRANSLATE_ENCODE: 0.01,
     Stage.TRANSLATE_DECODE: 0.1,
+    Stage.LLM_PREFILL: 0.2,
+    Stage.LLM_DECODE: 0.5,
     Stage.G2P: 0.002,
     Stage.VOICE: 0.001,
     Stage.BERT: 0.02,
@@ -149,6 +151,9 @@ translation_tokens = Counter(
 )
 translation_characters = Counter(
     "nightingale_translation_characters", "Characters of the texts that were translated", _LABELS
+)
+generation_tokens = Counter(
+    "nightingale_generation_tokens", "Tokens of language models: read of prompts, and written", (*_LABELS, "kind")
 )
 interpretation_latency = Histogram(
     "nightingale_interpretation_latency_seconds",
@@ -388,6 +393,23 @@ def record_recognition(timeline: Timeline, labels: Labels, outcome: Outcome, sec
     """
     if _record_request(timeline, labels, outcome):
         recognized_seconds.labels(*labels.values()).inc(seconds)
+
+
+def record_generation(
+    timeline: Timeline, labels: Labels, outcome: Outcome, prompt_tokens: int, written_tokens: int
+) -> None:
+    """Feed one finished message of a language model into the metrics. Call once per message.
+
+    Args:
+        timeline: its times.
+        labels: its series.
+        outcome: its end.
+        prompt_tokens: tokens of its prompt that were read for it.
+        written_tokens: tokens that the model wrote.
+    """
+    if _record_request(timeline, labels, outcome):
+        generation_tokens.labels(*labels.values(), "prompt").inc(prompt_tokens)
+        generation_tokens.labels(*labels.values(), "written").inc(written_tokens)
 
 
 def record_interpretation(surface: SurfaceName, ending: str, delay: float | None) -> None:

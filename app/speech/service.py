@@ -47,6 +47,7 @@ from app.voices.service import VoiceService
 from app.voices.store import StoredVoice, is_voice_id
 from models.contract import (
     Description,
+    LanguageModel,
     Model,
     ModelRequestError,
     Recognizer,
@@ -141,7 +142,7 @@ class SpeechService:
 
     def _model_loaded(self, name: str, model: Model) -> None:
         # On the model thread: while the model is warmed, the watermarker of its speech is loaded beside it.
-        if isinstance(model, Translator | Recognizer):
+        if isinstance(model, Translator | Recognizer | LanguageModel):
             return
         if self.cache.enabled:
             self._revisions[name] = self.catalog.revision(name)

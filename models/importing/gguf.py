@@ -40,17 +40,18 @@ _DIGITS_APART: Final = ("smollm", "smaug-bpe")
 def read(path: Path) -> tuple[dict[str, mx.array], dict[str, Any]]:
     """Return the arrays and the metadata of a file. Raises WeightsError for one that is damaged, or not accepted."""
     try:
-        loaded, metadata = mx.load(str(path), return_metadata=True)
+        loaded: Any = mx.load(str(path), return_metadata=True)
     except (RuntimeError, ValueError) as error:
         raise WeightsError(f"{path} is no GGUF that MLX reads: {error}") from error
-    assert isinstance(loaded, dict)  # noqa: S101  (a GGUF always is)
+    arrays: dict[str, mx.array] = loaded[0]
+    metadata: dict[str, Any] = loaded[1]
     architecture = metadata.get("general.architecture")
     if architecture not in _ARCHITECTURES:
         known = ", ".join(_ARCHITECTURES)
         raise WeightsError(f"{path} has the architecture {str(architecture)[:40]!r}; accepted are {known}")
     if metadata.get("tokenizer.ggml.model") != "gpt2":
         raise WeightsError(f"{path} has no byte-level BPE tokenizer, which alone is accepted")
-    return loaded, metadata
+    return arrays, metadata
 
 
 def write(arrays: dict[str, mx.array], metadata: dict[str, Any], target: Path) -> None:

@@ -122,9 +122,8 @@ def _ctranslate2(folder: Path) -> ModelSource:
 
 def _gguf(path: Path) -> ModelSource:
     arrays, metadata = gguf.read(path)
-    return ModelSource(
-        local_name(path.stem), "a language model of llama.cpp", partial(gguf.write, arrays, metadata), True
-    )
+    write = partial(gguf.write, arrays, metadata)
+    return ModelSource(local_name(path.stem), "a language model of llama.cpp", write, True)
 
 
 def _language_model(folder: Path) -> ModelSource | None:

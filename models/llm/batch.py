@@ -58,7 +58,10 @@ class Batch:
         self._sequences: dict[int, Sequence] = {}
 
     def insert(self, request: GenerationRequest, *, max_tokens: int) -> Sequence:
-        """Add a request, of which at most `max_tokens` are written. Tokens of its prompt that were read before, for the same owner, are not read again."""
+        """Add a request, of which at most `max_tokens` are written.
+
+        Tokens of its prompt that were read before, for the same owner, are not read again.
+        """
         prompt = list(request.prompt)
         known, rest = self._remembered.fetch_nearest_cache(request.owner, prompt)
         if known is not None and not rest:  # the model must read one token to go on from it

@@ -109,8 +109,8 @@ class Writer:
         likeliest: tuple[TokenLogprob, ...] = ()
         if count:
             ids = mx.argsort(-logprobs)[:count]
-            pairs = zip(ids.tolist(), logprobs[ids].tolist(), strict=True)
-            likeliest = tuple(TokenLogprob(self._bytes(each), value) for each, value in pairs)
+            numbers: Any = ids.tolist()
+            likeliest = tuple(TokenLogprob(self._bytes(each), float(logprobs[each])) for each in numbers)
         return TokenLogprob(self._bytes(token), float(logprobs[token]), likeliest)
 
     def _bytes(self, token: int) -> bytes:

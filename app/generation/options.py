@@ -1,0 +1,44 @@
+"""Options of a message to be written, as a client gives them and as they were checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from models.contract import ChatMessage, GenerationRequest, LanguageModel, Tool
+
+DEFAULT_MAX_TOKENS: Final = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationOptions:
+    """Options of one message. None means the default.
+
+    `messages` are the conversation, `tools` what the model may call. `temperature` in [0, 2], `top_p` in (0, 1] and
+    `min_p` in [0, 1] bound what is drawn; `stop` holds the texts before which the message ends. `reasoning`: the model
+    may write to itself first. `logprobs`: see GenerationRequest.
+    """
+
+    messages: tuple[ChatMessage, ...]
+    model: str | None = None
+    tools: tuple[Tool, ...] = ()
+    max_tokens: int = DEFAULT_MAX_TOKENS
+    stop: tuple[str, ...] = ()
+    temperature: float = 1.0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    logprobs: int | None = None
+    reasoning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedGeneration:
+    """Options that were checked against a loaded model."""
+
+    model: str
+    language_model: LanguageModel
+    request: GenerationRequest

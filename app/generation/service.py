@@ -1,0 +1,80 @@
+"""Generation service: check a conversation against a language model, and turn it into tokens."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from app.engine.admission import Admission, key_name
+from app.engine.catalog import Catalog
+from app.engine.model_loader import ModelLoads, Progress
+from app.engine.service_errors import service_error
+from app.engine.worker import ModelWorker
+from app.errors import InvalidRequestError, ModelAbsentError
+from app.generation.options import GenerationOptions, PreparedGeneration
+from app.text.executor import RoundRobinThread
+from models.contract import GenerationRequest, ModelRequestError
+
+# Names of OpenAI's models that answer: clients that know no other name get the default language model.
+OPENAI_PREFIXES = ("gpt-", "o1", "o3", "o4", "chatgpt-")
+
+
+class GenerationService:
+    """Prepares messages to be written, and holds the parts that their streams use."""
+
+    def __init__(self, catalog: Catalog, worker: ModelWorker, loads: ModelLoads, admission: Admission) -> None:
+        self.worker = worker
+        self.admission = admission
+        self._catalog = catalog
+        self._loads = loads
+        # Tokens of a long conversation must hold up neither the event loop nor those of a short one.
+        self._thread = RoundRobinThread("chat")
+
+    def close(self) -> None:
+        """End the thread besides the model's."""
+        self._thread.close()
+
+    def model_name(self, name: str | None) -> str:
+        """Return the catalog's name for a client's name of a model. Raises UnknownModelError and ModelAbsentError."""
+        lower = "" if name is None else name.strip().lower()
+        if lower and lower in self._catalog:
+            return self._catalog.resolve(lower)
+        if name is not None and lower and not lower.startswith(OPENAI_PREFIXES):
+            return self._catalog.resolve(name)
+        default = self._catalog.default_language_model()
+        if default is None:
+            raise ModelAbsentError(
+                "No language model is installed. Install one with: nightingale models import PATH, where PATH is a "
+                "GGUF or a folder in mlx-lm's layout; 'nightingale models list' names some."
+            )
+        return default
+
+    async def prepare(self, options: GenerationOptions, progress: Progress | None = None) -> PreparedGeneration:
+        """Check `options`; the request holds its model. Raises ServiceError."""
+        state = await self._loads.obtain(self.model_name(options.model), "text-generation", progress)
+        model = state.ready_language_model()
+        if options.tools and not model.takes_tools:
+            raise InvalidRequestError(
+                f"Model '{state.name}' has no form for calls of tools; leave 'tools' out.", param="tools"
+            )
+        try:
+            prompt = await self._thread.run(
+                partial(model.prompt, options.messages, options.tools, reasoning=options.reasoning)
+            )
+            request = GenerationRequest(
+                prompt=prompt,
+                max_tokens=options.max_tokens,
+                stop=options.stop,
+                temperature=options.temperature,
+                top_p=options.top_p,
+                min_p=options.min_p,
+                presence_penalty=options.presence_penalty,
+                frequency_penalty=options.frequency_penalty,
+                logit_bias=options.logit_bias,
+                logprobs=options.logprobs,
+                tools=options.tools,
+                owner=key_name(),
+            )
+            model.check(request)
+        except ModelRequestError as error:
+            raise service_error(error, f"Model '{state.name}': ", text_param="messages") from error
+        return PreparedGeneration(model=state.name, language_model=model, request=request)

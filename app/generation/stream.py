@@ -1,0 +1,65 @@
+"""One message of a language model, as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from app.engine.jobs import CancelToken, GenerationJob, Priority
+from app.engine.service_errors import service_error
+from app.generation.options import PreparedGeneration
+from app.generation.service import GenerationService
+from app.observability import metrics
+from models.contract import GeneratedText, ModelRequestError
+from models.timeline import Timeline
+
+
+@dataclass(slots=True)
+class TokenUsage:
+    """Tokens of a message: those of its prompt, of them those that were known from before, and those written."""
+
+    prompt: int
+    cached: int = 0
+    written: int = 0
+    reasoning: int = 0
+
+
+class GenerationStream:
+    """Text of one message (`async for`). `close` it in the end."""
+
+    def __init__(
+        self, service: GenerationService, prepared: PreparedGeneration, timeline: Timeline, labels: metrics.Labels
+    ) -> None:
+        """Begin a message that `service` prepared; call on the event loop. Raises OverloadedError."""
+        self.timeline = timeline
+        self.labels = labels
+        self.cancelled = CancelToken()
+        self.usage = TokenUsage(len(prepared.request.prompt))
+        job = GenerationJob(
+            prepared.model, prepared.language_model, prepared.request, timeline, self.cancelled, Priority.FIRST_AUDIO
+        )
+        self._results = service.worker.submit(job)
+        self._recorded = False
+
+    async def __aiter__(self) -> AsyncIterator[GeneratedText]:
+        """Yield the text as it is written. Raises ServiceError."""
+        try:
+            async for item in self._results:
+                self.usage.cached += item.cached_tokens
+                self.usage.written += item.tokens
+                if item.kind == "reasoning":
+                    self.usage.reasoning += item.tokens
+                yield item
+        except ModelRequestError as error:
+            raise service_error(error, text_param="messages") from error
+
+    def close(self, outcome: metrics.Outcome) -> None:
+        """Stop the model's work for this message, and record it. Later calls change nothing."""
+        if self._recorded:
+            return
+        self._recorded = True
+        if outcome != "ok":
+            self.cancelled.cancel()
+        self._results.close()
+        usage = self.usage
+        metrics.record_generation(self.timeline, self.labels, outcome, usage.prompt - usage.cached, usage.written)
