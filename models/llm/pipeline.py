@@ -42,7 +42,10 @@ def load(spec: ModelSpec) -> MlxLanguageModel:
     whose weights are not those of its configuration.
     """
     folder = Path(spec.files["config"]).resolve().parent
-    config = read_json(folder / "config.json")
+    try:
+        config = read_json(folder / "config.json")
+    except ValueError as error:
+        raise WeightsError(f"config.json is no JSON: {error}") from None
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise WeightsError("config.json names no 'model_type': this is no language model")
     if config.get("model_file") is not None or config.get("auto_map") is not None:
@@ -104,6 +107,8 @@ class MlxLanguageModel:
 
     def warm(self, progress: Progress) -> None:
         """Read a prompt of each length of step, and write a few tokens."""
+        if self._tokenizer.has_chat_template:
+            self.prompt([{"role": "user", "content": "Hello."}])  # its template is compiled once
         lengths = (2, PREFILL_STEP + 1)
         for done, length in enumerate(lengths, 1):
             start = time.perf_counter()

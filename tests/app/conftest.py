@@ -28,7 +28,7 @@ from app.engine import admission
 from app.errors import UnknownModelError
 from app.server_process import configure, serve
 from models.contract import Description, WeightsError, WeightsMissingError
-from tests.app.standins import Ear, Parrot, Shout, Tone
+from tests.app.standins import Ear, Parrot, Scribe, Shout, Tone
 
 # Seconds to wait for what must come, on a machine that is as busy as can be.
 PATIENCE = 60.0
@@ -56,8 +56,8 @@ def absent(name: str, **more: str) -> Info:
 
 @dataclass
 class ToneCatalog:
-    """Models: tone (default), tone-two (loads on demand), parrot (clones), absent, corrupt; two that translate, and two
-    that recognize speech.
+    """Models: tone (default), tone-two (loads on demand), parrot (clones), absent, corrupt; two that translate; two that
+    recognize speech; one that writes text.
 
     `translator` and `recognizer` are the ones of requests that name none.
     """
@@ -67,6 +67,7 @@ class ToneCatalog:
     shout: Shout = field(default_factory=Shout)
     parrot: Parrot = field(default_factory=Parrot)
     ear: Ear = field(default_factory=Ear)
+    scribe: Scribe = field(default_factory=Scribe)
     translator: str = "absent-translator"
     recognizer: str | None = "absent-ear"
     # Loads the model `ear`, on the thread of models.
@@ -87,6 +88,7 @@ class ToneCatalog:
             absent("absent-translator", kind="translation"),
             Info("ear", kind="speech-recognition"),
             absent("absent-ear", kind="speech-recognition"),
+            Info("scribe", kind="text-generation"),
         ]
 
     def default(self) -> str:
@@ -97,6 +99,12 @@ class ToneCatalog:
 
     def default_recognizer(self) -> str | None:
         return self.recognizer
+
+    def default_language_model(self) -> str | None:
+        return "scribe"
+
+    def __contains__(self, name: str) -> bool:
+        return name in {info.name for info in self.models()}
 
     def judges(self, recognizer: str, model: str) -> bool:
         return model != "tone-two"
@@ -126,6 +134,8 @@ class ToneCatalog:
             return self.ear if self.load_ear is None else self.load_ear()
         if name == "shout":
             return self.shout
+        if name == "scribe":
+            return self.scribe
         if name == "parrot":
             return self.parrot
         if name.startswith("absent"):
@@ -145,6 +155,7 @@ class Running:
     shout: Shout
     parrot: Parrot
     ear: Ear
+    scribe: Scribe
     server: uvicorn.Server
     thread: threading.Thread
     # Port on which it listens for Wyoming's clients, if it does.
@@ -153,7 +164,7 @@ class Running:
     @property
     def gates(self) -> list[threading.Event]:
         """What holds up the models while it is not set."""
-        models = (self.tone, self.second, self.shout, self.parrot, self.ear)
+        models = (self.tone, self.second, self.shout, self.parrot, self.ear, self.scribe)
         return [*(model.gate for model in models), self.parrot.hold]
 
     @property
@@ -214,7 +225,7 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
     log.removeHandler(wyoming)
     port = server.servers[0].sockets[0].getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    models = (catalog.tone, catalog.second, catalog.shout, catalog.parrot, catalog.ear)
+    models = (catalog.tone, catalog.second, catalog.shout, catalog.parrot, catalog.ear, catalog.scribe)
     running = Running(url, *models, server, thread, wyoming.port)
     answer = ""
 
@@ -246,10 +257,18 @@ def rest(running: Running) -> None:
 def fresh(running: Running) -> Running:
     """Return a shared server at rest, whose models remember nothing, with its gates shut."""
     rest(running)
-    tone, shout, ear = running.tone, running.shout, running.ear
-    for records in (tone.begun, tone.computed, shout.batches, ear.requests, ear.says, running.parrot.requests):
+    tone, shout, ear, scribe = running.tone, running.shout, running.ear, running.scribe
+    for records in (
+        tone.begun,
+        tone.computed,
+        shout.batches,
+        ear.requests,
+        ear.says,
+        running.parrot.requests,
+        scribe.requests,
+    ):
         records.clear()
-    for model in (tone, shout, ear):
+    for model in (tone, shout, ear, scribe):
         model.gate.clear()
     return running
 

@@ -17,6 +17,8 @@ from models.contract import (
     AudioChunk,
     Cancelled,
     Conditioning,
+    GeneratedText,
+    GenerationRequest,
     Hypothesis,
     InputTooLongError,
     ModelRequestError,
@@ -27,6 +29,8 @@ from models.contract import (
     RecognizedToken,
     RecognizedWord,
     SpeechRequest,
+    TokenLogprob,
+    ToolCall,
     Translation,
     TranslationRequest,
     UnknownLanguageError,
@@ -349,6 +353,65 @@ class Ear:
             no_speech=0.01,
             language_probability=1.0 if request.language else 0.75,
         )
+
+
+@dataclass
+class Scribe:
+    """Answers with the last message in capitals, a word a step. Words of that message decide how it behaves."""
+
+    context: int = 500
+    takes_tools: bool = True
+    gate: threading.Event = field(default_factory=threading.Event)
+    conversations: list[list[dict[str, Any]]] = field(default_factory=list)
+    requests: list[GenerationRequest] = field(default_factory=list)
+    closed: int = 0
+
+    def prompt(self, messages: Sequence[Any], tools: Sequence[Any] = (), *, reasoning: bool = False) -> tuple[int, ...]:
+        self.conversations.append([dict(message) for message in messages])
+        text = messages[-1]["content"]
+        if "refused" in text:
+            raise ModelRequestError("roles must alternate")
+        return tuple((("THINK " if reasoning else "") + text).encode())
+
+    def check(self, request: GenerationRequest) -> None:
+        if len(request.prompt) >= self.context:
+            raise InputTooLongError(f"{len(request.prompt)} tokens; at most {self.context - 1} are accepted")
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
+        progress(WarmupStep("all", 1, 1, 0.0))
+
+    def generate(
+        self, request: GenerationRequest, timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[GeneratedText | None]:
+        self.requests.append(request)
+        words = bytes(request.prompt).decode().upper().split()
+        cached, room = 2, request.max_tokens
+        try:
+            for number, word in enumerate(words, 1):
+                with timeline.measure(Stage.LLM_DECODE):
+                    if word == "BROKEN":
+                        raise RuntimeError("a failure inside the model")
+                    while word == "GATED" and not self.gate.wait(0.005):
+                        yield None
+                        if cancelled():
+                            raise Cancelled
+                if word == "THINK":
+                    yield GeneratedText("Well.", "reasoning", 1, cached)
+                elif word == "CALL":
+                    call = ToolCall("clock", '{"city": "Zürich"}')
+                    yield GeneratedText("", tokens=1, tool_calls=(call,), finish_reason="tool_calls")
+                    return
+                else:
+                    last = number in (len(words), room)
+                    reason = ("length" if number == room else "stop") if last else None
+                    probability = TokenLogprob(word.encode(), -0.5, (TokenLogprob(word.encode(), -0.5),))
+                    logprobs = () if request.logprobs is None else (probability,)
+                    yield GeneratedText(f"{word} ", "text", 1, cached, logprobs, (), reason)
+                    if last:
+                        return
+                cached = 0
+        finally:
+            self.closed += 1
 
 
 class IdleJob(ModelJob[Any]):

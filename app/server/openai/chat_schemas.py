@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, StrictInt, StrictStr, Tag
 
 from app.server.schemas import OptionalFields, UnicodeText
 
@@ -20,6 +20,16 @@ class TextPart(BaseModel):
     model_config = ConfigDict(extra="ignore")
     type: Literal["text", "input_text", "refusal"]
     text: UnicodeText = ""
+
+
+def _form_of_content(content: object) -> str:
+    return "parts" if isinstance(content, list) else "text"
+
+
+Content = Annotated[
+    Annotated[UnicodeText, Tag("text")] | Annotated[list[TextPart], Tag("parts")], Discriminator(_form_of_content)
+]
+"""Text, or parts of it. A union without a tag would name the type of Python in the message of an error."""
 
 
 class CalledFunction(BaseModel):
@@ -44,7 +54,7 @@ class ChatMessageBody(OptionalFields):
     model_config = ConfigDict(extra="ignore")
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: UnicodeText | list[TextPart] | None = None
+    content: Content | None = None
     name: UnicodeText | None = None
     tool_calls: Annotated[list[CalledTool], Field(max_length=MAX_TOOLS)] = Field(default_factory=list)
     tool_call_id: UnicodeText | None = None
