@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from app.text.markup import PICTURE
@@ -74,7 +75,7 @@ _CHARACTER: Final = re.compile(
     r"\u2060-\u2064\u2066-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\ufff9-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3"
     r"\U0001d173-\U0001d17a\U000e0000-\U000e007f\U000e0100-\U000e01ef])++)"
     r"|(?P<unit>[\u2103\u2109\u2113\u32cc-\u32cf\u3300-\u33ff])"
-    rf"|{_AFTER_NUMBER}(?:(?P<degree>˚|(?:(?<=\d)|{_SCALE})[∘◦]|[⁰ᵒ]{_SCALE}|º{_SCALE})|(?P<ordinal>º))"
+    rf"|{_AFTER_NUMBER}(?:(?P<degree>˚|(?:(?<=\d)|{_SCALE})[∘◦]|[⁰ᵒ]{_SCALE}|º(?:{_SCALE}|(?<=\d\dº)(?=\s[NS](?!\w))))|(?P<ordinal>º))"
 )
 _APART: Final = frozenset(("Thai", "Laoo", "Khmr", "Mymr", "Hani", "Kana"))
 """Scripts without spaces, in which a space of no width ends a word."""
@@ -118,6 +119,9 @@ _RAISED: Final = "⁰¹²³⁴-⁹"
 _SIGN: Final = r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _EXPONENT: Final = "ⁿˣʸᵏᵐⁱ"
 _LETTERS: Final = f"{_EXPONENT}ᵃᵈᵉᵍˡᵒʳˢᵗᵛ"
+_ROWS: Final = Path(__file__).with_name("written").joinpath("units.tsv").read_text(encoding="utf-8").splitlines()
+_UNITS: Final = {row[0]: dict(zip(("zh", "ja", "hi"), row[1:], strict=True)) for row in (r.split("\t") for r in _ROWS)}
+"""Units in languages whose rules know none."""
 _PART: Final = re.compile(
     rf"(?P<letters>(?<=[\w).])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
     r"|(?P<isotope>(?<![\w.,;:!?)])(?:[¹²³⁴-⁹][⁰¹²³⁴-⁹]{1,2}(?=[A-Z][a-z]?(?![^\W\d_]))|[²³⁴]H(?=e?(?![^\W\d_]))))"
@@ -139,7 +143,8 @@ _PART: Final = re.compile(
     r"|(?<=\s)(?P<run>[+%@&|§])(?P=run){2,}+(?=\s|\Z)|(?<=\s)={3,}+(?=[^\S\n]*+(?:\n|\Z)))"
     r"|(?P<marked>(?<![\w=])==(?=(?P<inner>[^\s=](?:[^=\n]{0,199}[^=\s])?)==(?![\w=])))"
     r"|(?P<heading>(?:\A|(?<=\n))[^\S\n]*+(?P<sign>[=+%@&|§])(?P=sign)++)"
-    r"|(?P<angle>(?<=[0-9])\s?°\s?(?P<scale>[CF]?)(?![A-Za-z]))"
+    rf"|(?P<measure>(?<=[0-9])\s?(?:{'|'.join(map(re.escape, sorted(_UNITS, key=len, reverse=True)))})(?![A-Za-z/²³]))"
+    r"|(?P<minutes>(?<=[0-9])m(?![\w²³/'’]|\sof\b))"
 )
 
 
@@ -205,10 +210,12 @@ def _note(match: re.Match[str], language: str) -> Iterator[_Found]:
         is_note = follows(text, start, end, match.group())
     if is_note and not after.isalnum() and after not in tuple("⁺⁻+−/"):
         yield start, end, ""
-    elif language == "hi":  # espeak-ng says an exponent as one more number
-        yield *match.span(), f" की घात {'ऋण ' * (before == '⁻')}{unicodedata.normalize('NFKC', match.group())}"
+    elif language in _POWER_OF and script_of(last) not in _APART:  # their rules know none
+        exponent, (power, minus) = unicodedata.normalize("NFKC", match.group()), _POWER_OF[language]
+        yield start - (before == "⁻"), end, power.format(minus * (before == "⁻") + exponent)
 
 
+_POWER_OF: Final = {"hi": (" की घात {}", "ऋण "), "ja": ("の{}乗", "マイナス"), "zh": ("的{}次方", "负")}
 _OPERATORS: Final = tuple("=×*/+−÷^·√<>≈∝")
 _POWERS: Final = re.compile(
     r"(?:[a-zé]{4,5})?m[eéè]t(?:er|re|ro)[ns]?|metri|f(?:ee|oo)t|inch(?:es)?|miles?|yards?|pieds?|pies?|second[eoi]?s?"
@@ -360,20 +367,34 @@ def _divided(match: re.Match[str], language: str) -> Iterator[_Found]:
         yield match.end("first"), match.start("second"), "-" if keeps else ""
 
 
-_DEGREES: Final = {"zh": {"C": "摄氏度", "F": "华氏度"}, "ja": {"C": "度", "F": "華氏度"},
-             "hi": {"C": " डिग्री सेल्सियस ", "F": " डिग्री फ़ारेनहाइट ", "": " डिग्री "}}  # fmt: skip
+def _measure(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write units in Japanese, Chinese and Hindi, whose rules know none."""
+    if unit := _UNITS[match.group().strip()].get(language):
+        yield *match.span(), unit
 
 
-def _angle(match: re.Match[str], language: str) -> Iterator[_Found]:
-    """Write degrees in Japanese, Chinese and Hindi, whose rules know no signs."""
-    if language in _DEGREES:
-        yield *match.span(), _DEGREES[language].get(match["scale"], "度")
+_LASTING: Final = re.compile(
+    r"\b(?:(?:prep(?:aration)?|cook(?:ing)?|bak(?:e|ing)|rest(?:ing)?|wait(?:ed|ing)?|simmer|runtime|eta|took|takes"
+    r"|ready in|zubereitung|prép(?:aration)?|cuisson|repos|attente|preparación|cocción|reposo|preparazione|cottura"
+    r"|riposo|prepar(?:o|ação)|cozimento|descanso|espera)\.?(?:\s(?:time|for))?|(?:[^\W\d_]*zeit|dauer|time|duration"
+    r"|durée|temps|duración|tiempo|durata|tempo|duração)(?=\s?:))\s?:?\s{0,2}[0-9]+$",
+    re.IGNORECASE,
+)
+"""What lasts so many minutes, before the number."""
+
+
+def _minutes(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write the minutes of a recipe or the like, which are no meters: "Prep: 15m" as "Prep: 15min"."""
+    text, start = match.string, match.start()
+    ago = language == "en" and re.match(r"m\s(?:ago|later)\b", text[start : start + 8])
+    if ago or _LASTING.search(text[max(0, start - 40) : start]):
+        yield *match.span(), "min"
 
 
 _READERS: Final[dict[str, Callable[[re.Match[str], str], Iterator[_Found]]]] = {
     "invisible": _invisible, "unit": _unit, "degree": _degree,
     "ordinal": _degree, "letters": _letters, "isotope": _isotope,
     "note": _note, "grouped": _grouped, "gap": _gap, "padded": _padded, "share": _share, "product": _product,
-    "divided": _divided, "signs": _blank,
-    "marked": _marked, "heading": _heading, "angle": _angle,
+    "divided": _divided, "signs": _blank, "marked": _marked, "heading": _heading, "measure": _measure,
+    "minutes": _minutes,
 }  # fmt: skip
