@@ -15,7 +15,6 @@ from typing import Final
 from app.text.markup import PICTURE
 from app.text.places import Places, SourceSpan
 from app.text.scripts import script_of
-from app.text.word_sets import word_set
 
 Steps = Sequence[Places]
 """Maps from a normal text back to the original, the last one first."""
@@ -62,6 +61,14 @@ def _replaced(text: str, found: list[_Found]) -> tuple[str, Places]:
                 length += len(new)
         position = end
     return "".join(shown), Places(parts)
+
+
+_FILE: Final = Path(__file__).with_name("written") / "characters.tsv"
+_ROWS: Final = [line.split("\t") for line in _FILE.read_text(encoding="utf-8").splitlines()]
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(word for row in _ROWS if row[0] == name for word in row[1].split())
 
 
 # Single characters
@@ -119,9 +126,7 @@ _RAISED: Final = "⁰¹²³⁴-⁹"
 _SIGN: Final = r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _EXPONENT: Final = "ⁿˣʸᵏᵐⁱ"
 _LETTERS: Final = f"{_EXPONENT}ᵃᵈᵉᵍˡᵒʳˢᵗᵛ"
-_ROWS: Final = Path(__file__).with_name("written").joinpath("units.tsv").read_text(encoding="utf-8").splitlines()
-_UNITS: Final = {row[0]: dict(zip(("zh", "ja", "hi"), row[1:], strict=True)) for row in (r.split("\t") for r in _ROWS)}
-"""Units in languages whose rules know none."""
+_UNITS: Final = {row[1]: dict(zip(("zh", "ja", "hi"), row[2:], strict=True)) for row in _ROWS if row[0] == "unit"}
 _PART: Final = re.compile(
     rf"(?P<letters>(?<=[\w).])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
     r"|(?P<isotope>(?<![\w.,;:!?)])(?:[¹²³⁴-⁹][⁰¹²³⁴-⁹]{1,2}(?=[A-Z][a-z]?(?![^\W\d_]))|[²³⁴]H(?=e?(?![^\W\d_]))))"
@@ -217,16 +222,10 @@ def _note(match: re.Match[str], language: str) -> Iterator[_Found]:
 
 _POWER_OF: Final = {"hi": (" की घात {}", "ऋण "), "ja": ("の{}乗", "マイナス"), "zh": ("的{}次方", "负")}
 _OPERATORS: Final = tuple("=×*/+−÷^·√<>≈∝")
-_POWERS: Final = re.compile(
-    r"(?:[a-zé]{4,5})?m[eéè]t(?:er|re|ro)[ns]?|metri|f(?:ee|oo)t|inch(?:es)?|miles?|yards?|pieds?|pies?|second[eoi]?s?"
-    r"|sekunden?|segundos?|hours?|stunden?|heures?|horas?|kilograms?|a?(?:sin|cos|tan|cot|sec|csc|sen|tg)h?"
-    r"|arc(?:sin|cos|tan)|log|exp|det|dim|adj|var|lim|min|max|mol|rad|deg|alpha|beta|gamma|delta|epsilon|theta|lambda"
-    r"|sigma|omega|chi|eta|rho|phi|psi|tau|kappa|zeta",
-    re.IGNORECASE,
-)
+_POWERS: Final = re.compile("|".join(_words("power")), re.IGNORECASE)
 """Words that have powers: units, functions and Greek letters."""
 _DECADE_BEFORE: Final = re.compile(r"[0-9]0['’]?s$")
-_SHORT_WORDS: Final = word_set("it he me us we to do go no is of or by my if so up on")
+_SHORT_WORDS: Final = _words("short")
 
 
 _MARKED_NUMBER: Final = re.compile(
@@ -287,23 +286,8 @@ def _gap(match: re.Match[str], language: str) -> Iterator[_Found]:
     yield *match.span(), match.group().strip() or ("" if joined else " ")
 
 
-# Things that are counted, in English, German, French, Spanish, Italian and Portuguese: out of a number, and others.
-_SHARED: Final = word_set(
-    "chapter part lesson episode track page slide step question module section round video clip image photo kapitel "
-    "teil lektion folge seite schritt frage chapitre partie leçon épisode piste étape capítulo parte lección episodio "
-    "pista página paso pregunta capitolo lezione puntata traccia pagina domanda lição episódio faixa pergunta"
-)
-_NUMBERED: Final = _SHARED | word_set(
-    "chapters parts book books lessons episodes tracks volume volumes figure figures day days exercise exercises "
-    "season seasons sections unit units modules act acts scene scenes steps level levels pages lecture week table "
-    "appendix stage song issue problem test set item verse disc disk session phase mission assignment lab quiz task "
-    "rule tip take ch pt ep eps vol vols fig figs sec ex chap band tag staffel übung aufgabe abschnitt szene akt buch "
-    "titel woche stufe abb kap bd chapitres livre tome jour exercice saison scène acte semaine capítulos partes libro "
-    "tomo volumen figura día ejercicio temporada sección acto escena semana unidad cap capitoli parti giorno "
-    "esercizio stagione sezione atto scena settimana livro dia exercício seção ato cena unidade aula psalm room "
-    "version gate zone grade group team platform hymn runde raum punkt gruppe zimmer gleis spiel aktion niveau salle "
-    "groupe règle módulo nivel ronda sala grupo versión modulo livello passo gruppo regola nível rodada versão"
-)
+_SHARED: Final = _words("shared")
+_NUMBERED: Final = _SHARED | _words("numbered")
 _LISTED: Final = re.compile(r"(?:[.):]|\s[-–—])\s+[^\W\d_]")
 _NUMBERED_BEFORE: Final = re.compile(
     r"(?<![\w/\\.@-])(?:N[or]s?\.|n\.|(?i:number|nummer|número|numéro|numero|núm\.)|[nN]\.?[°ºo]\.?|№"
@@ -374,13 +358,9 @@ def _measure(match: re.Match[str], language: str) -> Iterator[_Found]:
 
 
 _LASTING: Final = re.compile(
-    r"\b(?:(?:prep(?:aration)?|cook(?:ing)?|bak(?:e|ing)|rest(?:ing)?|wait(?:ed|ing)?|simmer|runtime|eta|took|takes"
-    r"|ready in|zubereitung|prép(?:aration)?|cuisson|repos|attente|preparación|cocción|reposo|preparazione|cottura"
-    r"|riposo|prepar(?:o|ação)|cozimento|descanso|espera)\.?(?:\s(?:time|for))?|(?:[^\W\d_]*zeit|dauer|time|duration"
-    r"|durée|temps|duración|tiempo|durata|tempo|duração)(?=\s?:))\s?:?\s{0,2}[0-9]+$",
+    rf"\b(?:(?:{'|'.join(_words('lasting'))})\.?(?:\s(?:time|for))?|(?:{'|'.join(_words('time'))})(?=\s?:))\s?:?\s{{0,2}}[0-9]+$",
     re.IGNORECASE,
 )
-"""What lasts so many minutes, before the number."""
 
 
 def _minutes(match: re.Match[str], language: str) -> Iterator[_Found]:

@@ -228,16 +228,6 @@ def test_the_code_that_is_offered_runs(opened, program, tmp_path):
     assert sizes["curl"] > 50_000
 
 
-def test_what_is_true_is_written_as_python_writes_it(opened):
-    page = opened()
-    page.fill("#text", '"any_language": true')
-    page.select_option("#translate", "ja")
-    page.get_by_role("tab", name="Python").click()
-    code = page.inner_text("#code")
-    assert '\n  "any_language": True' in code
-    assert '\\"any_language\\": true"' in code
-
-
 def test_everything_is_reached_by_keyboard_and_has_a_name(opened):
     page = opened()
     reached = []
