@@ -135,7 +135,9 @@ _PART: Final = re.compile(
     rf"(?:(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9])|(?:['’][0-9]{{3}})++(?!['’]?\w)))"
     rf"|(?P<gap>(?<=[^\W\d_]\.)[{_GAP}](?=[^\W\d_]{{1,4}}\.)"
     rf"|(?<=[0-9])[{_GAP}](?=[^\W\d_]|[°%‰€$£])|(?<=[^\W\d_])[{_GAP}]/[{_GAP}](?=[^\W\d_])"
-    rf"|(?<![\w)\]])(?<![\w)\]][\s{_GAP}])−[{_GAP}](?=[0-9]))"
+    rf"|(?<![\w)\]])(?<![\w)\]][\s{_GAP}])−[{_GAP}](?=[0-9])"
+    # A dash that is a minus.
+    r"|(?<![\w)\]–])(?<![0-9%°CF]\s)–(?=[0-9][0-9.,]{0,9}(?:\s(?:to|and)\s–?[0-9]{1,4})?\s?[°%‰])|(?<=[=<>≤≥×]\s)–(?=[0-9]))"
     r"|(?P<padded>(?:(?<![\w.,:/+])|(?<=[^\W\d][_.])|(?<=[^\W\d_]))0[0-9]{1,3}"
     r"(?!\w|[.,:/]\w|[-–][0-9]+[-–./]\w| [0-9]{3}))"
     r"|(?P<share>(?<=[^\W\d_]{2} )0{0,2}[1-9][0-9]{0,2}/0{0,2}[1-9][0-9]{0,2}(?![\w/]|[.,:-]\w))"
@@ -283,7 +285,7 @@ def _grouped(match: re.Match[str], language: str) -> Iterator[_Found]:
 def _gap(match: re.Match[str], language: str) -> Iterator[_Found]:
     """Write a plain space between the letters of an abbreviation and before a unit, none beside a sign."""
     joined = language == "en" and re.match(r"\.[^.]+\w\.", match.string[match.start() - 1 : match.end() + 2])
-    yield *match.span(), match.group().strip() or ("" if joined else " ")
+    yield *match.span(), match.group().strip().replace("–", "−") or ("" if joined else " ")
 
 
 _SHARED: Final = _words("shared")
@@ -329,19 +331,16 @@ def _product(match: re.Match[str], language: str) -> Iterator[_Found]:
         yield *match.span(), match.group().replace("·", "×")
 
 
-_LINKS: Final = {
-    "en": "and or but nor the he she they we you it that which who then if as is was",
-    "fr": "et ou mais il elle on ils elles je tu nous vous moi toi lui leur ce là ci être même",
-}
+_LINKS: Final = {language: _words(f"links_{language}") for language in ("en", "fr")}
 """Words that are no second part of a divided word, by language; and those of other languages."""
-_LINKS_OF_OTHERS: Final = "und oder bzw sowie bis aber en of och og y e o ou"
+_LINKS_OF_OTHERS: Final = _words("links")
 
 
 def _divided(match: re.Match[str], language: str) -> Iterator[_Found]:
     """Join a word that a line's end divides, without its hyphen if that is only there for the line's end."""
     first, second = match["first"], match["second"]
     keeps = bool(match["more"]) or "-" in first or not second[0].islower()
-    if second in _LINKS.get(language, _LINKS_OF_OTHERS).split() and not match["more"]:
+    if second in _LINKS.get(language, _LINKS_OF_OTHERS) and not match["more"]:
         return
     if not keeps and language == "en":
         from app.text.english.lexicon import get_lexicon  # loads a dictionary
