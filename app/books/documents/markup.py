@@ -41,10 +41,11 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Bytes that no text of Windows-1252 has, Chinese characters of GB 18030, and sequences of UTF-8.
+# Bytes that no text of Windows-1252 has, GB 18030, UTF-8, and capitals behind small letters: MacRoman and DOS.
 _NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]")
 _CHINESE: Final = re.compile(rb"(?:([\xb0-\xf7])(?!\1)[\xa1-\xfe]){3}")
 _SEQUENCE: Final = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_MISPLACED: Final = re.compile(rb"[a-z][\x82\x8a\x8c\x8e\xc0-\xd6\xd8-\xde]")
 _HIGH: Final = bytes(range(0x80, 0x100))
 # Encodings that are loaded now, as the process that reads documents opens no file later. Zip archives have cp437.
 _ENCODINGS: Final = word_set(
@@ -78,14 +79,14 @@ def decode_text(data: bytes, *, declared: bool = False) -> str:
 def _is_western(data: bytes) -> bool:
     """Return whether bytes that are not UTF-8 may be text of Windows-1252.
 
-    Such text has no control characters, and more ASCII letters than others; damaged UTF-8, Chinese and Cyrillic do not
-    look like that.
+    Such text has no control characters, and more ASCII letters than others. Text of other encodings looks otherwise.
     """
     if _NO_TEXT.search(data) or _CHINESE.search(data):
         return False
     high = len(data) - len(data.translate(None, _HIGH))
     letters = len(data) - len(data.translate(None, string.ascii_letters.encode()))
-    return high <= letters and 4 * (len(data) - len(_SEQUENCE.sub(b"", data))) <= high
+    strange = max(4 * (len(data) - len(_SEQUENCE.sub(b"", data))), 5 * len(_MISPLACED.findall(data)))
+    return high <= letters and strange <= high
 
 
 def _known(name: str) -> str:

@@ -54,6 +54,8 @@ def test_windows_1252_is_read_where_it_fits() -> None:
     "data",
     [
         "Привет мир".encode("cp1251"),
+        "It’s café – late".encode("mac-roman"),
+        "caféine".encode("cp850"),
         "Hello 你好世界 friends of mine".encode("gb18030"),
         b"caf\xe9 \x81",
         b"\xff\xd8 JFIF \x01",

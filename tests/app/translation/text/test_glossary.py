@@ -32,6 +32,8 @@ from app.translation.text.glossary import Glossary
         ({"I": "Je"}, "I think, İstanbul I", "ZX1 think, İstanbul ZX2", "ZX2 ZX1", "Je Je"),
         ({}, "See https://a.b/c?d=e. Or a.b@c.de!", "See ZX1. Or ZX2!", "ZX1 ou ZX2", "https://a.b/c?d=e ou a.b@c.de"),
         ({"a": "x"}, "at a https://a.b/a", "at ZX1 ZX2", "ZX2 ZX1", "https://a.b/a x"),
+        ({}, "{% if a %}Hi{% endif %} {{{b}}} $t(c.d) @:e.f.", "ZX1 Hi ZX2 ZX3 ZX4 ZX5.", "ZX1 Ho ZX2 ZX3 ZX4 ZX5.",
+         "{% if a %} Ho {% endif %} {{{b}}} $t(c.d) @:e.f."),
         ({"mail": "Post"}, "{name}: %s of %1$s mail", "ZX1: ZX2 of ZX3 ZX4", "ZX4 ZX3 ZX2 ZX1", "Post %1$s %s {name}"),
         ({}, "{{ a.b }}, ${c}, {0:.2f}, {}", "ZX1, ZX2, ZX3, ZX4", "ZX4 ZX3 ZX2 ZX1", "{} {0:.2f} ${c} {{ a.b }}"),
         ({}, "%(n)d, %name% :page :smile:", "ZX1, ZX2 ZX3 ZX4", "ZX4 ZX3 ZX2 ZX1", ":smile: :page %name% %(n)d"),
