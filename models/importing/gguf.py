@@ -1,14 +1,18 @@
 """Language models of llama.cpp (GGUF) to the layout of mlx-lm: Llama and Qwen in Q4_0, Q4_1, Q8_0, F16 or F32.
 
 MLX reads these types into its own format of 4 and 8 bits without a change of value; other quantizations it would turn
-into float16, which is refused: the file would become several times as large. Specification of the names:
+into float16, which is refused: the file would become several times as large. MLX's reader ends the process for some
+damaged files, so `convert` reads in a process of its own. Specification of the names:
 github.com/ggml-org/ggml/blob/master/docs/gguf.md, and llama.cpp's `gguf-py/gguf/constants.py`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +21,7 @@ from tokenizers import models as tokenizer_models
 
 from models.backend import mx
 from models.contract import WeightsError
+from models.files import open_file
 
 _ARCHITECTURES: Final = ("llama", "qwen2", "qwen3")
 _PARTS: Final = {
@@ -27,6 +32,7 @@ _PARTS: Final = {
 }  # fmt: skip
 _OTHERS: Final = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _COMPUTED: Final = ("rope_freqs",)
+_REFUSED: Final = "refused: "  # before the reason, on the last line of the process that reads
 _GROUP: Final = 32  # weights that share a scale in these quantizations
 _CONTROL, _USER_DEFINED = 3, 4  # types of tokens
 # Where a tokenizer cuts before it merges, by the name in `tokenizer.ggml.pre`: llama.cpp, `llama_tokenizer_pre`.
@@ -35,6 +41,27 @@ _QWEN: Final = (
 )
 _PATTERNS: Final = {"qwen2": _QWEN, "llama-bpe": _QWEN.replace(r"|\p{N}|", r"|\p{N}{1,3}|")}
 _DIGITS_APART: Final = ("smollm", "smaug-bpe")
+
+
+def convert(path: Path, target: Path) -> None:
+    """Write the model of a file into a folder, in mlx-lm's layout. Raises WeightsError, and OSError."""
+    with open_file(path):  # a pipe, or a file without end
+        pass
+    command = [sys.executable, "-P", "-c", "from models.importing.gguf import main; main()", str(path), str(target)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        *_, reason = ["", *done.stderr.strip().splitlines()]
+        found = reason.removeprefix(_REFUSED) if reason.startswith(_REFUSED) else ""
+        raise WeightsError(found or f"{path} is damaged: reading it ended with status {done.returncode}")
+
+
+def main() -> None:
+    """Convert the file of the first argument into the folder of the second; say on standard error why not."""
+    try:
+        write(*read(Path(sys.argv[1])), Path(sys.argv[2]))
+    except Exception as error:  # whatever is wrong with the file
+        sys.exit(_REFUSED + (str(error) if isinstance(error, WeightsError) else f"{sys.argv[1]} is damaged: {error!r}"))
 
 
 def read(path: Path) -> tuple[dict[str, mx.array], dict[str, Any]]:
@@ -142,7 +169,7 @@ def _write_tokenizer(metadata: dict[str, Any], target: Path) -> None:
     else:
         known = ", ".join([*_PATTERNS, *_DIGITS_APART])
         raise WeightsError(f"the tokenizer cuts texts as '{str(cut)[:40]}'; accepted are {known}")
-    merges = [tuple(merge.split(" ", 1)) for merge in metadata["tokenizer.ggml.merges"]]
+    merges = [tuple(merge.split(" ", 1)) for merge in metadata.get("tokenizer.ggml.merges", [])]
     tokenizer = Tokenizer(tokenizer_models.BPE({token: at for at, token in enumerate(tokens)}, merges))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([first, byte_level])
     tokenizer.decoder = decoders.ByteLevel()

@@ -62,7 +62,8 @@ def recognize(path: Path) -> ModelSource | None:
     if exports:
         return _onnx(exports[0], folder)
     if path.suffix == ".gguf":
-        return _gguf(path)
+        form, write = "a language model of llama.cpp", partial(gguf.convert, path)
+        return ModelSource(local_name(path.stem), form, write, language_model=True)
     if any(file.name == "model.bin" for file in files):
         return _ctranslate2(folder)
     return _language_model(folder) if path.is_dir() else None
@@ -118,12 +119,6 @@ def _ctranslate2(folder: Path) -> ModelSource:
         save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, target / "model.safetensors")
 
     return ModelSource(name, "a Whisper of CTranslate2", write)
-
-
-def _gguf(path: Path) -> ModelSource:
-    arrays, metadata = gguf.read(path)
-    write = partial(gguf.write, arrays, metadata)
-    return ModelSource(local_name(path.stem), "a language model of llama.cpp", write, True)
 
 
 def _language_model(folder: Path) -> ModelSource | None:

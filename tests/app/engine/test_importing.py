@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import struct
@@ -18,11 +19,16 @@ import models
 from app.config import Settings
 from app.engine.catalog import Catalog
 from app.engine.importing import ImportModelError, import_model
+from models.backend import mx
+from models.contract import ModelSpec
 from models.files import MAX_BYTES, read_file
+from models.importing import gguf as gguf_format
 from models.importing.ctranslate2 import read_model
 from models.importing.sources import recognize
+from models.llm.pipeline import load
 from models.whisper.network import Whisper
 from models.whisper.weights import load_weights, read_checkpoint
+from tests.models.llm.tiny import CONFIG, TEMPLATE, tokenizer, write_model
 
 HOUSE = Path(models.__file__).parent / "house"
 # Sizes of Whisper tiny.
@@ -82,7 +88,8 @@ def test_a_damaged_model_is_not_installed(
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.gguf", b"GGUF", "a language model"),
+        ("a.gguf", b"GGUF", "no GGUF that MLX reads"),
+        ("a.gguf", b"GGUF" + struct.pack("<IQQQ", 3, 1, 1, 1 << 50), "a.gguf is damaged|no GGUF"),
         ("a.txt", b"hello", "accepted are an ONNX export"),
         ("a.onnx", b"hello", "not a whole ONNX file"),
         ("a.onnx", b"\x3a\xff\xff\xff\x7f", "ends .* bytes early"),
@@ -95,6 +102,73 @@ def test_what_is_no_model_is_refused_with_the_reason(tmp_path: Path, name: str, 
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ImportModelError, match=message):
         import_model(tmp_path / name, Settings(data_dir=tmp_path / "data"))
+
+
+def test_a_language_model_has_the_name_that_it_is_given(tmp_path: Path) -> None:
+    folder, settings = write_model(tmp_path / "Tiny Model"), Settings(data_dir=tmp_path / "data")
+    (folder / "code.py").write_text("raise SystemExit")
+    assert import_model(folder, settings).name == "tiny-model"
+    assert import_model(folder, settings, "My.Own").name == "my.own"
+    catalog = Catalog(settings)
+    assert [info.name for info in catalog.models() if info.kind == "text-generation" and info.status == "ready"] == [
+        "my.own", "tiny-model",
+    ]  # fmt: skip
+    assert catalog.default_language_model() == "my.own"
+    assert not list((tmp_path / "data").rglob("code.py"))
+    with pytest.raises(ImportModelError, match="is another kind of model"):
+        import_model(folder, settings, "whisper-base")
+    with pytest.raises(ImportModelError, match="installed already"):
+        import_model(folder, settings)
+
+
+def gguf(folder: Path, target: Path) -> None:
+    """Write the model of a folder as llama.cpp's converter does."""
+    parts = {path: name for name, path in gguf_format._PARTS.items()}
+    others = {path: name for name, path in gguf_format._OTHERS.items()}
+    arrays = {}
+    for name, array in mx.load(str(folder / "model.safetensors")).items():
+        layer, path, kind = re.fullmatch(r"(?:model\.layers\.(\d+)\.)?(.*)\.(\w+)", name).groups()
+        if layer is None:
+            arrays[f"{others[path]}.{kind}"] = array
+            continue
+        stored = array
+        if path.endswith(("q_proj", "k_proj")):
+            heads = CONFIG["num_attention_heads" if path.endswith("q_proj") else "num_key_value_heads"]
+            stored = array.reshape(heads, 2, -1, array.shape[1]).swapaxes(1, 2).reshape(array.shape)
+        arrays[f"blk.{layer}.{parts[path]}.{kind}"] = stored
+    numbers = {
+        "attention.head_count": 4, "attention.head_count_kv": 2, "embedding_length": 64, "block_count": 2,
+        "feed_forward_length": 128, "context_length": 1024,
+    }  # fmt: skip
+    vocabulary = tokenizer().get_vocab()
+    tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+    metadata = {f"llama.{name}": mx.array(value, mx.uint32) for name, value in numbers.items()} | {
+        "general.architecture": "llama",
+        "llama.attention.layer_norm_rms_epsilon": mx.array(1e-5),
+        "llama.rope.freq_base": mx.array(10_000.0),
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "smollm",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": mx.array([1] * 256 + [3, 3, 4, 4, 4, 4], mx.int32),
+        "tokenizer.ggml.eos_token_id": mx.array(256, mx.uint32),
+        "tokenizer.chat_template": TEMPLATE,
+    }
+    mx.save_gguf(str(target), arrays, metadata)
+
+
+def test_a_gguf_is_the_model_that_it_was_made_of(tmp_path: Path) -> None:
+    folder, settings = write_model(tmp_path / "tiny"), Settings(data_dir=tmp_path / "data")
+    gguf(folder, tmp_path / "Tiny.Q8.gguf")
+    assert import_model(tmp_path / "Tiny.Q8.gguf", settings).name == "tiny.q8"
+    catalog = Catalog(settings)
+    other = catalog.directory("tiny.q8")
+    one, two = (mx.load(str(path / "model.safetensors")) for path in (folder, other))
+    assert one.keys() == two.keys()
+    assert all(mx.array_equal(one[name], two[name]) for name in one)
+    made, given = catalog.load("tiny.q8"), load(ModelSpec("tiny", "llm", {"config": str(folder / "config.json")}))
+    messages = [{"role": "user", "content": "What  is 12 in Zürich?"}]
+    assert made.prompt(messages) == given.prompt(messages)
+    assert made.context == 1024
 
 
 @pytest.mark.parametrize("name", ["m.onnx", "model.bin", "model.safetensors"])
