@@ -283,6 +283,11 @@ def panels() -> list[dict[str, Any]]:
     batches = _percentiles("nightingale_translation_batch_size", "{{model}}", labels=OF_MODEL, by="model")
     board.graph("Sentences together", batches, unit="short", width=8)
 
+    board.row("Language models")
+    kinds = {"{{model}} {{kind}}": rate("nightingale_generation_tokens_total", by="model, kind")}
+    about = "Tokens read of prompts, without those that were known from before, and tokens written."
+    board.graph("Tokens of language models a second", kinds, unit="short", width=24, about=about)
+
     board.row("Speech recognition")
     heard = {
         "{{model}} {{surface}}": rate("nightingale_recognized_seconds_total", by="model, surface"),

@@ -1,0 +1,104 @@
+"""Language models: the first token and tokens a second by the native products, beside MLX's own, in one run.
+
+    python -m loadtest.llm FOLDER [--tokens 64] [--rounds 5]
+
+FOLDER is a model in mlx-lm's layout, such as `nightingale models import` installs. Both answer the same prompts greedily, in
+turns. The peer is mlx-lm's `BatchGenerator` on the weights as the folder has them, but for scales of bfloat16, which MLX
+multiplies too slowly on a CPU to be measured: these are float32 for both. On a GPU both are the same code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from loadtest.machine import describe
+from models.backend import mx
+from models.contract import GenerationRequest, ModelSpec
+from models.llm import native, pipeline
+from models.timeline import Timeline
+
+QUESTIONS = (
+    "Give me three tips for sleeping well.",
+    "What is the difference between a lake and a sea?",
+    "Write a short letter to a friend who moved to another city.",
+    "Explain to a child why the sky is blue.",
+)
+
+
+def load(folder: Path, *, plain: bool) -> pipeline.MlxLanguageModel:
+    """Return the model by the native products, or by MLX's own."""
+    lower = native.lower
+    if plain:
+        native.lower = lambda model: model.set_dtype(mx.float32)
+    try:
+        model = pipeline.load(ModelSpec("measured", "llm", {"config": str(folder / "config.json")}))
+    finally:
+        native.lower = lower
+    model.warm(lambda _: None)
+    return model
+
+
+def answer(model: pipeline.MlxLanguageModel, question: str, tokens: int, owner: str) -> tuple[float, float]:
+    """Return the seconds to the first text, and tokens a second after it."""
+    prompt = model.prompt([{"role": "user", "content": question}])
+    request = GenerationRequest(prompt=prompt, max_tokens=tokens, logit_bias=_never_ends(model), owner=owner)
+    start, first, count = time.perf_counter(), 0.0, 0
+    for item in model.generate(request, Timeline(), lambda: False):
+        if item is not None:
+            first = first or time.perf_counter() - start
+            count += item.tokens
+    return first, (count - 1) / (time.perf_counter() - start - first)
+
+
+def together(model: pipeline.MlxLanguageModel, tokens: int, owner: str) -> float:
+    """Return the tokens a second of all QUESTIONS at once."""
+    running = {}
+    for question in QUESTIONS:
+        prompt = model.prompt([{"role": "user", "content": question}])
+        request = GenerationRequest(prompt=prompt, max_tokens=tokens, logit_bias=_never_ends(model), owner=owner)
+        running[question] = model.generate(request, Timeline(), lambda: False)
+    start, count = time.perf_counter(), 0
+    while running:
+        for question, generated in list(running.items()):
+            item = next(generated, StopIteration)
+            if item is StopIteration:
+                del running[question]
+            elif item is not None:
+                count += item.tokens  # type: ignore[attr-defined]
+    return count / (time.perf_counter() - start)
+
+
+def _never_ends(model: pipeline.MlxLanguageModel) -> dict[int, float]:
+    """All answers have the same length: no token ends one."""
+    return dict.fromkeys(model._tokenizer.eos_token_ids, -100.0)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description="Measure a language model.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args(argv)
+    models = {"native": load(options.folder, plain=False), "MLX": load(options.folder, plain=True)}
+    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in models}
+    for number in range(options.rounds):
+        for name, model in models.items():
+            owner = f"{number}"  # so that no prompt is known from before
+            first, speed = answer(model, QUESTIONS[number % len(QUESTIONS)], options.tokens, owner)
+            found[name].append((first, speed, together(model, options.tokens, f"{owner} together")))
+    print(describe())
+    print(f"{options.folder.name}: medians of {options.rounds} rounds of {options.tokens} tokens, in one run\n")
+    print("| products | first token, s | tokens a second | of four at once |\n|---|---:|---:|---:|")
+    middle: Callable[[list[float]], float] = statistics.median
+    for name, rows in found.items():
+        first, speed, all_of_four = (middle(list(column)) for column in zip(*rows, strict=True))
+        print(f"| {name} | {first:.3f} | {speed:.1f} | {all_of_four:.1f} |")
+
+
+if __name__ == "__main__":
+    main()
