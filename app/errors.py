@@ -20,7 +20,6 @@ A class inherits what it does not name.
     │   ├── OutsideCoverageError    text for which a demonstration model was not made
     │   ├── InvalidLexiconError     a pronunciation lexicon that cannot be read
     │   ├── InvalidDocumentError    a document for a job that cannot be read
-    │   ├── GlossaryError           a term that is empty or too long, or too many of them
     │   ├── MarkupError             malformed `[word](/ipa/)` or `[pause:...]`
     │   ├── ProtocolError           WebSocket message malformed or out of order
     │   ├── UnknownModelError       404
@@ -203,10 +202,6 @@ class InvalidLexiconError(InvalidRequestError, code="invalid_lexicon", param="le
 
 class InvalidDocumentError(InvalidRequestError, code="invalid_document", param="file"):
     """Raised for a document that cannot be read, or that holds nothing to speak."""
-
-
-class GlossaryError(InvalidRequestError, param="glossary"):
-    """Raised for a glossary of translation that cannot be used."""
 
 
 class MarkupError(InvalidRequestError, code="invalid_markup", param="input"):

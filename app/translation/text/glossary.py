@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from app.errors import GlossaryError
+from app.errors import InvalidRequestError
 from app.text.scripts import script_of
 from app.translation.text.placeholders import VERBATIM, Placeholders
 
@@ -68,7 +68,7 @@ class Glossary:
     A term matches whole words in any case; the longest term and the exact case come first. In scripts without spaces a
     term matches anywhere, and in Korean a particle may follow. Matching takes time linear in the text.
 
-    Raises GlossaryError for an empty or overlong term, or for too many terms.
+    Raises InvalidRequestError for an empty or overlong term, or for too many terms.
     """
 
     def __init__(self, terms: Mapping[str, str] | None = None) -> None:
@@ -76,13 +76,19 @@ class Glossary:
         self._folded: dict[str, str] = {}
         lengths: defaultdict[str, set[int]] = defaultdict(set)
         if terms and len(terms) > MAX_TERMS:
-            raise GlossaryError(f"a glossary of {len(terms)} terms is too long; at most {MAX_TERMS} are accepted")
+            raise InvalidRequestError(
+                f"a glossary of {len(terms)} terms is too long; at most {MAX_TERMS} are accepted", param="glossary"
+            )
         for source, target in (terms or {}).items():
             term = source.strip()
             if not term or not target.strip():
-                raise GlossaryError(f"glossary term {source[:40]!r}: {target[:40]!r} is empty on one side")
+                raise InvalidRequestError(
+                    f"glossary term {source[:40]!r}: {target[:40]!r} is empty on one side", param="glossary"
+                )
             if len(term) > MAX_TERM_CHARACTERS or len(target) > MAX_TERM_CHARACTERS:
-                raise GlossaryError(f"glossary term {term[:40]!r}… is longer than {MAX_TERM_CHARACTERS} characters")
+                raise InvalidRequestError(
+                    f"glossary term {term[:40]!r}… is longer than {MAX_TERM_CHARACTERS} characters", param="glossary"
+                )
             self._exact[term] = target
             self._folded.setdefault(_fold(term), target)
             lengths[_fold(term)[:2]].add(len(term))

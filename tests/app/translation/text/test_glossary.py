@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import GlossaryError
+from app.errors import InvalidRequestError
 from app.translation.text.glossary import Glossary
 
 
@@ -82,7 +82,7 @@ _TERM = st.lists(st.sampled_from([*"aAbßİςZ1 的ไ한", "कि", "ab"]), mi
 def test_untouched_placeholders_restore_what_was_meant(terms: dict[str, str], source: str) -> None:
     try:
         glossary = Glossary(terms)
-    except GlossaryError:
+    except InvalidRequestError:
         assert any(not term.strip() or not target.strip() for term, target in terms.items())
         return
     protected = glossary.protect(source)
@@ -111,7 +111,7 @@ def test_terms_side_by_side() -> None:
     ],
 )
 def test_glossaries_that_cannot_be_used(terms: dict[str, str], message: str) -> None:
-    with pytest.raises(GlossaryError, match=message):
+    with pytest.raises(InvalidRequestError, match=message):
         Glossary(terms)
 
 
