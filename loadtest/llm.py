@@ -2,9 +2,9 @@
 
     python -m loadtest.llm FOLDER [--tokens 64] [--rounds 5]
 
-FOLDER is a model in mlx-lm's layout, such as `nightingale models import` installs. Both answer the same prompts greedily, in
-turns. The peer is mlx-lm's `BatchGenerator` on the weights as the folder has them, but for scales of bfloat16, which MLX
-multiplies too slowly on a CPU to be measured: these are float32 for both. On a GPU both are the same code.
+FOLDER is a model in mlx-lm's layout, such as `nightingale models import` installs. Both answer the same prompts greedily,
+in turns. The peer is mlx-lm's `BatchGenerator` on the weights as the folder has them, but for scales of bfloat16, which
+MLX multiplies too slowly on a CPU to be measured: these are float32 for both. On a GPU both are the same code.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from loadtest.machine import describe
-from models.backend import mx
+from models.backend import device_name, mx
 from models.contract import GenerationRequest, ModelSpec
 from models.llm import native, pipeline
+from models.native import kernels
 from models.timeline import Timeline
 
 QUESTIONS = (
@@ -68,7 +68,7 @@ def together(model: pipeline.MlxLanguageModel, tokens: int, owner: str) -> float
             if item is StopIteration:
                 del running[question]
             elif item is not None:
-                count += item.tokens  # type: ignore[attr-defined]
+                count += item.tokens  # type: ignore[union-attr]
     return count / (time.perf_counter() - start)
 
 
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             owner = f"{number}"  # so that no prompt is known from before
             first, speed = answer(model, QUESTIONS[number % len(QUESTIONS)], options.tokens, owner)
             found[name].append((first, speed, together(model, options.tokens, f"{owner} together")))
-    print(describe())
+    print(f"{device_name()}; kernels: {kernels.description()}")
     print(f"{options.folder.name}: medians of {options.rounds} rounds of {options.tokens} tokens, in one run\n")
     print("| products | first token, s | tokens a second | of four at once |\n|---|---:|---:|---:|")
     middle: Callable[[list[float]], float] = statistics.median
