@@ -12,7 +12,7 @@ from app.engine.worker import ModelWorker
 from app.errors import InvalidRequestError, ModelAbsentError
 from app.generation.options import GenerationOptions, PreparedGeneration
 from app.text.executor import RoundRobinThread
-from models.contract import GenerationRequest, ModelRequestError
+from models.contract import GenerationRequest, LanguageModel, ModelRequestError
 
 # Names of OpenAI's models that answer: clients that know no other name get the default language model.
 OPENAI_PREFIXES = ("gpt-", "o1", "o3", "o4", "chatgpt-")
@@ -48,13 +48,17 @@ class GenerationService:
             )
         return default
 
+    async def model(self, name: str | None, progress: Progress | None = None) -> tuple[str, LanguageModel]:
+        """Return a warm model, which the request holds, and its name. Raises as `ModelLoads.obtain` does."""
+        state = await self._loads.obtain(self.model_name(name), "text-generation", progress)
+        return state.name, state.ready_language_model()
+
     async def prepare(self, options: GenerationOptions, progress: Progress | None = None) -> PreparedGeneration:
         """Check `options`; the request holds its model. Raises ServiceError."""
-        state = await self._loads.obtain(self.model_name(options.model), "text-generation", progress)
-        model = state.ready_language_model()
+        name, model = await self.model(options.model, progress)
         if options.tools and not model.takes_tools:
             raise InvalidRequestError(
-                f"Model '{state.name}' has no form for calls of tools; leave 'tools' out.", param="tools"
+                f"Model '{name}' has no form for calls of tools; leave 'tools' out.", param="tools"
             )
         try:
             prompt = await self._thread.run(
@@ -76,5 +80,5 @@ class GenerationService:
             )
             model.check(request)
         except ModelRequestError as error:
-            raise service_error(error, f"Model '{state.name}': ", text_param="messages") from error
-        return PreparedGeneration(model=state.name, language_model=model, request=request)
+            raise service_error(error, f"Model '{name}': ", text_param="messages") from error
+        return PreparedGeneration(model=name, language_model=model, request=request)

@@ -17,7 +17,7 @@ _MAX_MILLISECONDS: Final = 30_000
 # Seconds of silence that end an utterance at the latest, and where its text ends with a sentence.
 _EAGERNESS: Final = {"low": 8.0, "medium": 4.0, "auto": 4.0, "high": 2.0}
 _SENTENCE_PAUSE: Final = 0.5
-_LOGPROBS: Final = "item.input_audio_transcription.logprobs"
+LOGPROBS: Final = "item.input_audio_transcription.logprobs"
 
 
 class ConfigPart(BaseModel):
@@ -144,24 +144,18 @@ class TranscriptionConfig(ConfigPart):
     @property
     def logprobs(self) -> bool:
         """Whether events have the log-probabilities of tokens."""
-        return _LOGPROBS in (self.include or ())
+        return LOGPROBS in (self.include or ())
 
     @property
     def coding(self) -> tuple[SampleCoding, int]:
         """Coding of the samples, and their rate in Hz."""
-        match self.audio.input.format:
-            case Pcm(rate=rate):
-                return "pcm16", rate
-            case Telephone(type="audio/pcmu"):
-                return "mulaw", 8_000
-            case _:
-                return "alaw", 8_000
+        return coding_of(self.audio.input.format)
 
     @property
     def options(self) -> LiveOptions:
         """Options of the recognition."""
         given = self.audio.input.transcription
-        detection, pause = _detection(self.audio.input.turn_detection)
+        detection, pause = detection_of(self.audio.input.turn_detection)
         return LiveOptions(
             model=given.model,
             language=given.language,
@@ -173,7 +167,19 @@ class TranscriptionConfig(ConfigPart):
         )
 
 
-def _detection(turns: ServerVad | SemanticVad | None) -> tuple[VoiceOptions | None, float | None]:
+def coding_of(form: AudioFormat) -> tuple[SampleCoding, int]:
+    """Return the coding of the samples of a format, and their rate in Hz."""
+    match form:
+        case Pcm(rate=rate):
+            return "pcm16", rate
+        case Telephone(type="audio/pcmu"):
+            return "mulaw", 8_000
+        case _:
+            return "alaw", 8_000
+
+
+def detection_of(turns: ServerVad | SemanticVad | None) -> tuple[VoiceOptions | None, float | None]:
+    """Return how utterances are found, and the pause that ends one after a whole sentence."""
     match turns:
         case ServerVad():
             padding, silence = turns.prefix_padding_ms / 1_000, turns.silence_duration_ms / 1_000

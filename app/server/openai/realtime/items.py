@@ -41,6 +41,10 @@ class ItemEvents:
         self._since, self._logprobs, self._old = since, logprobs, old
         self._items: dict[int, _Item] = {}
 
+    def item_id(self, event: LiveEvent) -> str:
+        """Return the id of the item of an event that is not written yet."""
+        return self._items.setdefault(event.item, _Item(new_id("item"))).id
+
     def write(self, event: LiveEvent) -> Iterator[str]:
         """Yield the events of the protocol that tell `event`."""
         item = self._items.setdefault(event.item, _Item(new_id("item")))
@@ -69,9 +73,14 @@ class ItemEvents:
             )
         places: dict[str, Any] = {"previous_item_id": self.previous}
         yield write_event("input_audio_buffer.committed", item_id=item.id, **places)
+        yield from self.added(item.id, places)
+        self.previous = item.id
+
+    def added(self, item_id: str, places: dict[str, Any]) -> Iterator[str]:
+        """Yield the events of the new item of an utterance, whose text follows."""
         content = {"type": "input_audio", "transcript": None}
         message = {
-            "id": item.id,
+            "id": item_id,
             "object": "realtime.item",
             "type": "message",
             "status": "completed",
@@ -80,7 +89,6 @@ class ItemEvents:
         }
         for kind in ("created",) if self._old else ("added", "done"):
             yield write_event(f"conversation.item.{kind}", item=message, **places)
-        self.previous = item.id
 
     def _delta(self, item: _Item, text: str) -> Iterator[str]:
         added = text[len(item.sent) :]

@@ -11,11 +11,13 @@ from starlette.responses import JSONResponse, Response
 
 from app.engine.admission import client
 from app.engine.catalog import OPENAI_RECOGNIZERS
-from app.errors import InvalidRequestError, ServiceError
+from app.errors import ServiceError
 from app.server.error_responses import error_response
 from app.server.exchange import JsonRoute
 from app.server.middleware.access import client_secret
 from app.server.openai.realtime.config import TranscriptionConfig, from_old
+from app.server.openai.realtime.conversation_config import ConversationConfig
+from app.server.openai.realtime.conversation_socket import ConversationSocket
 from app.server.openai.realtime.events import new_id
 from app.server.openai.realtime.secrets import ClientSecret
 from app.server.openai.realtime.transcription import TranscriptionSocket
@@ -38,20 +40,24 @@ async def realtime(socket: WebSocket) -> None:
         await socket.send_denial_response(error_response(error, path=PATH))
         return
     await socket.accept()
-    await TranscriptionSocket(socket, app, config).serve()
+    if isinstance(config, ConversationConfig):
+        await ConversationSocket(
+            socket, app, config, socket.query_params.get("model") or app.generation.model_name(None)
+        ).serve()
+    else:
+        await TranscriptionSocket(socket, app, config).serve()
 
 
-def _config(socket: WebSocket, app: Services) -> TranscriptionConfig:
+def _config(socket: WebSocket, app: Services) -> TranscriptionConfig | ConversationConfig:
     """Return the configuration that the address and the client secret name. Raises ServiceError."""
     secret = client_secret(socket.headers)
     given = secret.session if secret is not None and secret.kind == "realtime" else {}
     intent, model = socket.query_params.get("intent"), socket.query_params.get("model")
     named = model is not None and not model.lower().startswith(_CONVERSATION)
-    if intent != "transcription" and not given and not (intent is None and model in OPENAI_RECOGNIZERS):
-        raise InvalidRequestError(
-            "Only sessions of transcription are served here: add '?intent=transcription' to the address.",
-            param="intent",
-        )
+    transcribes = intent == "transcription" or (intent is None and model in OPENAI_RECOGNIZERS)
+    if given.get("type") == "realtime" or not (given or transcribes):
+        name = app.generation.model_name(model)
+        return ConversationConfig(model=name).changed(given)
     config = TranscriptionConfig().changed(given)
     if named and config.audio.input.transcription.model is None:
         config = config.changed({"audio": {"input": {"transcription": {"model": model}}}})

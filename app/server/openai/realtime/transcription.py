@@ -22,8 +22,10 @@ from app.errors import (
     ServiceError,
 )
 from app.observability import metrics
+from app.recognition.events import LiveEvent
 from app.recognition.live import LiveRecognition
 from app.server.openai.realtime.config import TranscriptionConfig, from_old
+from app.server.openai.realtime.conversation_config import ConversationConfig
 from app.server.openai.realtime.dispatch import carry_out
 from app.server.openai.realtime.events import new_id, read_audio, write_error, write_event
 from app.server.openai.realtime.items import ItemEvents
@@ -33,6 +35,9 @@ from models.timeline import Timeline
 
 # Streams of one session that are not recognized to their end: each change of the configuration begins another.
 MAX_STREAMS: Final = 4
+
+
+SessionConfig = TranscriptionConfig | ConversationConfig
 
 
 class EmptyBufferError(InvalidRequestError, code="input_audio_buffer_commit_empty"):
@@ -52,9 +57,11 @@ class _Stream:
 class TranscriptionSocket(SocketLoop):
     """Socket of one transcription session."""
 
-    def __init__(self, socket: Socket, app: Services, config: TranscriptionConfig) -> None:
+    kind = "transcription"
+
+    def __init__(self, socket: Socket, app: Services, config: SessionConfig) -> None:
         super().__init__(socket, app)
-        self._config = config
+        self._config: SessionConfig = config
         self._id = new_id("sess")
         self._old = False
         self._expires_at = round(time.time() + app.settings.session_seconds)
@@ -84,7 +91,7 @@ class TranscriptionSocket(SocketLoop):
 
     async def receive(self, frame: str | bytes) -> None:
         """Carry out an event. Raises ServiceError where it ends the session."""
-        await carry_out(self, frame, self._handlers, "transcription")
+        await carry_out(self, frame, self._handlers, self.kind)
 
     def speaking(self) -> set[asyncio.Task[None]]:
         """Return the task that tells what is recognized, if there is one."""
@@ -140,11 +147,12 @@ class TranscriptionSocket(SocketLoop):
 
     def _session(self) -> dict[str, Any]:
         """Return the session in the shape of the protocol that the client speaks."""
+        assert isinstance(self._config, TranscriptionConfig)  # noqa: S101  (a conversation overrides this)
         model = self._config.audio.input.transcription.model or self.app.recognition.default_model
         head = {"id": self._id, "object": "realtime.transcription_session", "expires_at": self._expires_at}
         return head | self._config.shown(model, old=self._old)
 
-    async def _check(self, config: TranscriptionConfig) -> None:
+    async def _check(self, config: SessionConfig) -> None:
         """Wait for the model of a configuration, and check its options. Raises ServiceError."""
         await self.unless_gone(self.app.recognition.check_live(config.options))
 
@@ -198,7 +206,7 @@ class TranscriptionSocket(SocketLoop):
         if self._stream is None:
             coding, rate = self._config.coding
             live = await self.unless_gone(self.app.recognition.live(self._config.options))
-            events = ItemEvents(self._before / SAMPLE_RATE, logprobs=self._config.logprobs, old=self._old)
+            events = self.make_events(self._before / SAMPLE_RATE)
             self._stream = _Stream(live, SampleReader(coding, rate, SAMPLE_RATE), events)
             self._open.append(self._stream)
             await self.unless_gone(self._streams.put(self._stream))
@@ -207,6 +215,15 @@ class TranscriptionSocket(SocketLoop):
             if self._sending is None:
                 self._sending = asyncio.create_task(self._send_streams())
         return self._stream
+
+    def make_events(self, since: float) -> ItemEvents:
+        """Return the writer of the events of a stream that begins at second `since` of the session."""
+        return ItemEvents(since, logprobs=self._config.logprobs, old=self._old)
+
+    async def tell(self, events: ItemEvents, event: LiveEvent) -> None:
+        """Send what the recognition tells."""
+        for message in events.write(event):
+            await self.send(message)
 
     async def _end_stream(self) -> None:
         """Have the audio that came recognized to its end. The next audio opens another stream."""
@@ -230,8 +247,7 @@ class TranscriptionSocket(SocketLoop):
             stream = self._streams.get_nowait()
             stream.events.previous = self._previous
             async for event in stream.live:
-                for message in stream.events.write(event):
-                    await self.send(message)
+                await self.tell(stream.events, event)
             self._previous = stream.events.previous
             stream.live.close("ok")
             self._open.remove(stream)

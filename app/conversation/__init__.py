@@ -1,0 +1,1 @@
+"""Conversations: a language model's answer, spoken while it is written."""

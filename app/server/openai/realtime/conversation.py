@@ -1,0 +1,613 @@
+"""Conversation: a session of the type `realtime` as a value.
+
+Events of the client, of its speech and of the answers go in, effects come out. There is no I/O and no clock. It owns
+the items and the responses: a response ends exactly once, and nothing of it is sent after that.
+
+    response:  IN_PROGRESS --> completed | cancelled | incomplete | failed
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from pydantic import ValidationError
+
+from app.errors import InvalidRequestError, ServiceError
+from app.generation.stream import TokenUsage
+from app.server.openai.realtime.config import explain, merged
+from app.server.openai.realtime.conversation_config import AnswerConfig, ConversationConfig
+from app.server.openai.realtime.events import new_id
+from app.speech.sentence import Word
+from models.contract import FinishReason, ToolCall
+
+MAX_ITEMS: Final = 2_048
+MAX_ITEM_CHARACTERS: Final = 100_000
+MAX_METADATA: Final = 16
+MAX_SIDE_RESPONSES: Final = 4  # out of the conversation, at once
+Status = Literal["in_progress", "completed", "cancelled", "incomplete", "failed"]
+
+
+class ConversationError(InvalidRequestError):
+    """Raised for an event of the client that cannot be carried out. `code` is OpenAI's."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message, param=param)
+        self._code = code
+
+    def body(self) -> dict[str, str | None]:
+        """Return the error's body with its code."""
+        return super().body() | {"code": self._code}
+
+
+@dataclass(slots=True)
+class Item:
+    """Item of the conversation. `shown` is its object as clients see it.
+
+    `words` are those of an assistant's speech, with their seconds, and `text` is what the model reads of it. `heard`:
+    seconds of it that the listener heard; None: all.
+    """
+
+    shown: dict[str, Any]
+    text: str = ""
+    words: list[Word] = field(default_factory=list)
+    heard: float | None = None
+
+    @property
+    def id(self) -> str:
+        """Id of the item."""
+        return str(self.shown["id"])
+
+    def as_message(self) -> dict[str, Any] | None:
+        """Return the message that a model reads; None: there is nothing to read."""
+        kind = self.shown["type"]
+        if kind == "function_call":
+            call = {"name": self.shown["name"], "arguments": self.shown["arguments"]}
+            tool = {"id": self.shown["call_id"], "type": "function", "function": call}
+            return {"role": "assistant", "content": "", "tool_calls": [tool]}
+        if kind == "function_call_output":
+            return {"role": "tool", "content": self.shown["output"], "tool_call_id": self.shown["call_id"]}
+        text = self.text if self.heard is None else heard_text(self.text, self.words, self.heard)
+        return {"role": self.shown["role"], "content": text} if text.strip() else None
+
+
+@dataclass(slots=True)
+class Response:
+    """Answer that is being given, under the configuration that it began with.
+
+    `messages` are what the model reads; None: the text of a turn is waited for. `first_audio`: time of its first audio;
+    `seconds` of audio were sent. `item`: the message that is being written.
+    """
+
+    id: str
+    config: ConversationConfig
+    side: bool
+    metadata: dict[str, str] | None
+    messages: tuple[Mapping[str, Any], ...] | None
+    output: list[Item] = field(default_factory=list)
+    item: Item | None = None
+    first_audio: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def speaks(self) -> bool:
+        """Whether the answer is audio."""
+        return (self.config.output_modalities or ["audio"]) == ["audio"]
+
+
+@dataclass(frozen=True, slots=True)
+class SendEvent:
+    """Order to write an event."""
+
+    kind: str
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BeginReply:
+    """Order to have a response computed, and told by `write`, `speak`, `end` and `fail`."""
+
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class StopReply:
+    """Order to stop what computes a response, and to drop what it computed."""
+
+    response_id: str
+
+
+Effect = SendEvent | BeginReply | StopReply
+
+
+def heard_text(text: str, words: list[Word], seconds: float) -> str:
+    """Return the part of a spoken text whose words began within so many seconds."""
+    position = 0
+    for word in words:
+        if word.start >= seconds:
+            break
+        found = text.find(word.text, position)
+        if found >= 0:
+            position = found + len(word.text)
+    return text[:position]
+
+
+class Conversation:
+    """Items, responses and configuration of one session."""
+
+    def __init__(self, config: ConversationConfig, model: str) -> None:
+        self.config = config
+        self._model = model
+        self._items: dict[str, Item] = {}
+        self._order: list[str] = []
+        # The one of the conversation, and those beside it, by id.
+        self.active: Response | None = None
+        self._side: dict[str, Response] = {}
+        self._last: Response | None = None
+        # Turns that ended and have no text yet: the answer waits for it.
+        self._unread: set[str] = set()
+        self._answer_due = False
+
+    # Events of the client.
+
+    def create_item(self, given: Any, previous: Any) -> list[Effect]:
+        """Add an item that the client made. Raises ConversationError."""
+        if len(self._order) >= MAX_ITEMS:
+            raise ConversationError("invalid_value", f"The conversation has {MAX_ITEMS} items; delete some.", "item")
+        item = read_item(given)
+        if item.id in self._items:
+            raise ConversationError(
+                "item_create_duplicate_item_id", f"There is an item '{item.id}' already.", "item.id"
+            )
+        if previous is None:
+            at = len(self._order)
+        elif previous == "root":
+            at = 0
+        elif previous in self._items:
+            at = self._order.index(previous) + 1
+        else:
+            raise ConversationError("invalid_value", f"There is no item '{str(previous)[:60]}'.", "previous_item_id")
+        self._items[item.id] = item
+        self._order.insert(at, item.id)
+        return [self._told(kind, item) for kind in ("added", "done")]
+
+    def delete_item(self, item_id: Any) -> list[Effect]:
+        """Forget an item. Raises ConversationError."""
+        item = self._item(item_id, "item_delete_invalid_item_id")
+        if self.active is not None and item in self.active.output:
+            raise ConversationError("invalid_value", "The item is being written; cancel its response.", "item_id")
+        del self._items[item.id]
+        self._order.remove(item.id)
+        self._unread.discard(item.id)
+        return [SendEvent("conversation.item.deleted", {"item_id": item.id})]
+
+    def retrieve_item(self, item_id: Any) -> list[Effect]:
+        """Tell an item. Raises ConversationError."""
+        item = self._item(item_id, "item_retrieve_invalid_item_id")
+        return [SendEvent("conversation.item.retrieved", {"item": item.shown})]
+
+    def truncate_item(self, item_id: Any, audio_end_ms: Any) -> list[Effect]:
+        """Cut an assistant's speech to what was heard. Raises ConversationError."""
+        item = self._item(item_id, "item_truncate_invalid_item_id")
+        if item.shown.get("role") != "assistant":
+            raise ConversationError("invalid_value", "Only an assistant's audio can be cut.", "item_id")
+        if isinstance(audio_end_ms, bool) or not isinstance(audio_end_ms, int) or audio_end_ms < 0:
+            raise ConversationError("invalid_value", "'audio_end_ms' must be milliseconds, 0 or more.", "audio_end_ms")
+        # Never an error for one that is too long: some clients end their session on it.
+        self._cut(item, audio_end_ms / 1_000)
+        fields = {"item_id": item.id, "content_index": 0, "audio_end_ms": audio_end_ms}
+        return [SendEvent("conversation.item.truncated", fields)]
+
+    def create_response(self, given: Any) -> list[Effect]:
+        """Begin a response. Raises ConversationError."""
+        fields = {} if given is None else given
+        if not isinstance(fields, dict):
+            raise ConversationError("invalid_value", "'response' must be a JSON object.", "response")
+        side = fields.get("conversation", "auto") == "none"
+        if not side and self.active is not None:
+            raise ConversationError(
+                "conversation_already_has_active_response",
+                f"Conversation already has an active response in progress: {self.active.id}.",
+            )
+        if side and len(self._side) >= MAX_SIDE_RESPONSES:
+            raise ConversationError("invalid_value", f"{MAX_SIDE_RESPONSES} responses are being given.", "response")
+        config = self._answer_config(fields)
+        metadata = fields.get("metadata")
+        if metadata is not None and not _is_metadata(metadata):
+            raise ConversationError("invalid_value", f"'metadata' takes {MAX_METADATA} strings.", "response.metadata")
+        given = fields.get("input")
+        waits = bool(self._unread) and given is None
+        messages = None if waits else self._messages(config.instructions, given)
+        return self._begin(config, messages, side=side, metadata=metadata)
+
+    def cancel_response(self, response_id: Any) -> list[Effect]:
+        """End a response. Raises ConversationError."""
+        response = self.active if response_id is None else self._live(str(response_id))
+        if response is None:
+            raise ConversationError("response_cancel_not_active", "Cancellation failed: no active response found")
+        return self._finish(response, "cancelled", {"type": "cancelled", "reason": "client_cancelled"})
+
+    # Speech of the client.
+
+    def begin_turn(self, now: float) -> list[Effect]:
+        """Note that somebody speaks. An answer that is being given ends, if the session says so."""
+        self._answer_due = False
+        if not self.config.interrupts:
+            return []
+        effects: list[Effect] = []
+        if self.active is not None:
+            effects = self._finish(self.active, "cancelled", {"type": "cancelled", "reason": "turn_detected"})
+        # What was sent may still be playing, also of an answer that is whole.
+        last, self._last = self._last, None
+        if last is not None and last.item is not None and last.first_audio is not None:
+            played = max(0.0, now - last.first_audio)
+            if played < last.seconds:
+                self._cut(last.item, played)
+        return effects
+
+    def end_turn(self, item_id: str) -> list[Effect]:
+        """Add the item of a turn, whose text follows."""
+        shown = _message(item_id, "user", [{"type": "input_audio", "transcript": None}])
+        previous = self._order[-1] if self._order else None
+        self._items[item_id] = Item(shown)
+        self._order.append(item_id)
+        self._unread.add(item_id)
+        self._answer_due = self.config.answers_turns
+        item = self._items[item_id]
+        return [self._told(kind, item, previous) for kind in ("added", "done")]
+
+    def read_turn(self, item_id: str, text: str) -> list[Effect]:
+        """Take the text of a turn. The answer begins, unless nothing was said or one is being given."""
+        item = self._items.get(item_id)
+        self._unread.discard(item_id)
+        if item is None:
+            return []
+        item.text = text
+        item.shown["content"][0]["transcript"] = text
+        if self._unread:
+            return []
+        effects: list[Effect] = []
+        for response in (self.active, *self._side.values()):
+            if response is not None and response.messages is None:
+                response.messages = self._messages(response.config.instructions, None)
+                effects.append(BeginReply(response))
+        if effects or not text.strip() or not self._answer_due:
+            return effects
+        self._answer_due = False
+        if self.active is not None:
+            return []
+        return self._begin(self.config, self._messages(self.config.instructions, None), side=False, metadata=None)
+
+    # Answers.
+
+    def write(self, response_id: str, text: str, now: float, start: float | None = None) -> list[Effect]:
+        """Add text to an answer; `start`: the second of its audio at which it begins."""
+        response = self._live(response_id)
+        if response is None or not text:
+            return []
+        effects, item = self._message_of(response)
+        item.text += text
+        kind = "output_audio_transcript" if response.speaks else "output_text"
+        timed = {} if start is None else {"start_time": round(start, 3)}
+        return [*effects, SendEvent(f"response.{kind}.delta", self._place(response, item) | {"delta": text, **timed})]
+
+    def speak(self, response_id: str, data: bytes, seconds: float, words: tuple[Word, ...], now: float) -> list[Effect]:
+        """Add encoded audio of so many seconds to an answer."""
+        response = self._live(response_id)
+        if response is None:
+            return []
+        effects, item = self._message_of(response)
+        item.words += words
+        response.seconds += seconds
+        if not data:
+            return effects
+        response.first_audio = now if response.first_audio is None else response.first_audio
+        delta = base64.b64encode(data).decode("ascii")
+        return [*effects, SendEvent("response.output_audio.delta", self._place(response, item) | {"delta": delta})]
+
+    def end(
+        self, response_id: str, reason: FinishReason, calls: tuple[ToolCall, ...], usage: TokenUsage
+    ) -> list[Effect]:
+        """End an answer that is whole, or as long as it may be."""
+        response = self._live(response_id)
+        if response is None:
+            return []
+        effects: list[Effect] = []
+        for call in calls:
+            effects += self._call(response, call)
+        if reason == "length":
+            return effects + self._finish(
+                response, "incomplete", {"type": "incomplete", "reason": "max_output_tokens"}, usage, stop=False
+            )
+        return effects + self._finish(response, "completed", None, usage, stop=False)
+
+    def fail(self, response_id: str, error: ServiceError) -> list[Effect]:
+        """End an answer that cannot be given."""
+        response = self._live(response_id)
+        if response is None:
+            return []
+        body = error.body()
+        details = {"type": "failed", "error": {"type": body["type"], "code": body["code"], "message": body["message"]}}
+        return self._finish(response, "failed", details, stop=False)
+
+    def drop(self) -> list[Effect]:
+        """End every response, as the session ends."""
+        live = [*self._side.values(), *([] if self.active is None else [self.active])]
+        cancelled = {"type": "cancelled", "reason": "client_cancelled"}
+        return [effect for response in live for effect in self._finish(response, "cancelled", cancelled)]
+
+    # Parts of these.
+
+    def _begin(
+        self,
+        config: ConversationConfig,
+        messages: tuple[Mapping[str, Any], ...] | None,
+        *,
+        side: bool,
+        metadata: dict[str, str] | None,
+    ) -> list[Effect]:
+        response = Response(new_id("resp"), config, side, metadata, messages)
+        if side:
+            self._side[response.id] = response
+        else:
+            self.active = self._last = response
+        created = SendEvent("response.created", {"response": self._shown(response, "in_progress", None, None)})
+        return [created] if messages is None else [created, BeginReply(response)]
+
+    def _message_of(self, response: Response) -> tuple[list[Effect], Item]:
+        """Return the message of an answer, and the events that open it before its first text or audio."""
+        if response.item is not None:
+            return [], response.item
+        item = Item(_message(new_id("item"), "assistant", [], "in_progress"))
+        effects = self._open(response, item)
+        response.item = item
+        part = {"type": "audio", "transcript": ""} if response.speaks else {"type": "text", "text": ""}
+        return [*effects, SendEvent("response.content_part.added", self._place(response, item) | {"part": part})], item
+
+    def _open(self, response: Response, item: Item) -> list[Effect]:
+        """Add an item to a response, and to the conversation if it is one of it."""
+        index = len(response.output)
+        response.output.append(item)
+        fields = {"response_id": response.id, "output_index": index, "item": dict(item.shown)}
+        effects: list[Effect] = [SendEvent("response.output_item.added", fields)]
+        if not response.side:
+            previous = self._order[-1] if self._order else None
+            self._items[item.id] = item
+            self._order.append(item.id)
+            effects.append(self._told("added", item, previous))
+        return effects
+
+    def _call(self, response: Response, call: ToolCall) -> list[Effect]:
+        """Tell a call of a tool: an item, its arguments in one piece, and its end."""
+        shown = {
+            "id": new_id("item"),
+            "object": "realtime.item",
+            "type": "function_call",
+            "status": "in_progress",
+            "name": call.name,
+            "call_id": new_id("call"),
+            "arguments": "",
+        }
+        item = Item(shown)
+        effects = self._close_message(response, "completed") + self._open(response, item)
+        place = {"response_id": response.id, "item_id": item.id, "output_index": len(response.output) - 1}
+        place["call_id"] = shown["call_id"]
+        effects.append(SendEvent("response.function_call_arguments.delta", place | {"delta": call.arguments}))
+        done = place | {"name": call.name, "arguments": call.arguments}
+        effects.append(SendEvent("response.function_call_arguments.done", done))
+        shown |= {"arguments": call.arguments, "status": "completed"}
+        return effects + self._close_item(response, item)
+
+    def _close_message(self, response: Response, status: Literal["completed", "incomplete"]) -> list[Effect]:
+        """Tell the end of the message that is being written, if there is one."""
+        item = response.item
+        if item is None or item.shown["status"] != "in_progress":
+            return []
+        place = self._place(response, item)
+        effects: list[Effect] = []
+        if response.speaks:
+            effects.append(SendEvent("response.output_audio.done", place))
+            effects.append(SendEvent("response.output_audio_transcript.done", place | {"transcript": item.text}))
+            part = {"type": "audio", "transcript": item.text}
+            content = {"type": "output_audio", "transcript": item.text}
+        else:
+            effects.append(SendEvent("response.output_text.done", place | {"text": item.text}))
+            part = {"type": "text", "text": item.text}
+            content = {"type": "output_text", "text": item.text}
+        effects.append(SendEvent("response.content_part.done", place | {"part": part}))
+        item.shown["status"], item.shown["content"] = status, [content]
+        return effects + self._close_item(response, item)
+
+    def _close_item(self, response: Response, item: Item) -> list[Effect]:
+        index = response.output.index(item)
+        fields = {"response_id": response.id, "output_index": index, "item": dict(item.shown)}
+        done: list[Effect] = [] if response.side else [self._told("done", item)]
+        return [*done, SendEvent("response.output_item.done", fields)]
+
+    def _finish(
+        self,
+        response: Response,
+        status: Status,
+        details: dict[str, Any] | None,
+        usage: TokenUsage | None = None,
+        *,
+        stop: bool = True,
+    ) -> list[Effect]:
+        """End a response: the only place where one ends."""
+        if self.active is response:
+            self.active = None
+        self._side.pop(response.id, None)
+        effects: list[Effect] = [StopReply(response.id)] if stop else []
+        effects += self._close_message(response, "completed" if status == "completed" else "incomplete")
+        return [*effects, SendEvent("response.done", {"response": self._shown(response, status, details, usage)})]
+
+    def _cut(self, item: Item, seconds: float) -> None:
+        item.heard = seconds
+        for content in item.shown["content"]:
+            if "transcript" in content:
+                content["transcript"] = heard_text(item.text, item.words, seconds)
+
+    def _live(self, response_id: str) -> Response | None:
+        if self.active is not None and self.active.id == response_id:
+            return self.active
+        return self._side.get(response_id)
+
+    def _item(self, item_id: Any, code: str) -> Item:
+        item = self._items.get(item_id) if isinstance(item_id, str) else None
+        if item is None:
+            raise ConversationError(code, f"There is no item '{str(item_id)[:60]}'.", "item_id")
+        return item
+
+    def _told(self, kind: str, item: Item, previous: str | None = None) -> SendEvent:
+        if previous is None:
+            at = self._order.index(item.id)
+            previous = self._order[at - 1] if at else None
+        fields = {"item": dict(item.shown), "previous_item_id": previous}
+        return SendEvent(f"conversation.item.{kind}", fields)
+
+    @staticmethod
+    def _place(response: Response, item: Item) -> dict[str, Any]:
+        index = response.output.index(item)
+        return {"response_id": response.id, "item_id": item.id, "output_index": index, "content_index": 0}
+
+    def _answer_config(self, fields: dict[str, Any]) -> ConversationConfig:
+        """Return the configuration of one answer: the session's, with what `response.create` names."""
+        own = {name: value for name, value in fields.items() if name in AnswerConfig.model_fields}
+        unknown = set(fields) - set(own) - {"conversation", "metadata", "input", "audio", "prompt"}
+        if unknown or fields.get("prompt") is not None:
+            name = next(iter(unknown), "prompt")
+            raise ConversationError(
+                "unknown_parameter", f"Unknown parameter: 'response.{name[:60]}'.", f"response.{name}"
+            )
+        if "audio" in fields:
+            own["audio"] = fields["audio"]
+        result = merged(self.config.model_dump(exclude_unset=True), own)
+        try:
+            return ConversationConfig.model_validate(result)
+        except ValidationError as error:
+            raise explain(error) from None
+
+    def _messages(self, instructions: str | None, given: Any) -> tuple[Mapping[str, Any], ...]:
+        """Return what the model reads: the instructions, then the conversation, or the items that `given` has."""
+        if given is None:
+            items = [self._items[item_id] for item_id in self._order]
+        elif isinstance(given, list) and len(given) <= MAX_ITEMS:
+            items = [self._referred(each) for each in given]
+        else:
+            raise ConversationError("invalid_value", f"'input' takes up to {MAX_ITEMS} items.", "response.input")
+        messages = [message for item in items if (message := item.as_message()) is not None]
+        head = [{"role": "system", "content": instructions}] if instructions else []
+        return (*head, *messages)
+
+    def _referred(self, given: Any) -> Item:
+        if isinstance(given, dict) and given.get("type") == "item_reference":
+            return self._item(given.get("id"), "invalid_value")
+        return read_item(given)
+
+    def _shown(
+        self, response: Response, status: Status, details: dict[str, Any] | None, usage: TokenUsage | None
+    ) -> dict[str, Any]:
+        form = response.config.audio.output.format.model_dump(exclude_none=True)
+        return {
+            "id": response.id,
+            "object": "realtime.response",
+            "status": status,
+            "status_details": details,
+            "output": [dict(item.shown) for item in response.output],
+            "conversation_id": None if response.side else "conv_default",
+            "output_modalities": response.config.output_modalities or ["audio"],
+            "max_output_tokens": response.config.max_output_tokens or "inf",
+            "audio": {"output": {"format": form, "voice": response.config.voice}},
+            "metadata": response.metadata,
+            "usage": None if status == "in_progress" else _usage(usage or TokenUsage(0)),
+        }
+
+
+def read_item(given: Any) -> Item:
+    """Return an item that a client made. Raises ConversationError."""
+    if not isinstance(given, dict):
+        raise ConversationError("invalid_value", "'item' must be a JSON object.", "item")
+    item_id = given.get("id") or new_id("item")
+    if not isinstance(item_id, str) or len(item_id) > 64:
+        raise ConversationError("invalid_value", "'item.id' takes up to 64 characters.", "item.id")
+    kind = given.get("type", "message")
+    if kind in ("function_call", "function_call_output"):
+        names = ("name", "arguments", "call_id") if kind == "function_call" else ("call_id", "output")
+        values = {name: _text(given.get(name), f"item.{name}") for name in names}
+        return Item({"id": item_id, "object": "realtime.item", "type": kind, "status": "completed", **values})
+    role = given.get("role")
+    if kind != "message" or role not in ("user", "assistant", "system"):
+        raise ConversationError(
+            "invalid_value",
+            "An item is a message of 'user', 'assistant' or 'system', a 'function_call' or a 'function_call_output'.",
+            "item.type" if kind != "message" else "item.role",
+        )
+    content = given.get("content")
+    if not isinstance(content, list) or len(content) > 64:
+        message = "'item.content' must be a list of parts."
+        raise ConversationError("missing_required_parameter", message, "item.content")
+    parts = [_part(each, role) for each in content]
+    return Item(
+        _message(item_id, role, parts), "".join(part.get("text") or part.get("transcript") or "" for part in parts)
+    )
+
+
+def _part(given: Any, role: str) -> dict[str, Any]:
+    kind = given.get("type") if isinstance(given, dict) else None
+    if kind in ("input_text", "output_text", "text"):
+        text = _text(given.get("text"), "item.content.text")
+        return {"type": "output_text" if role == "assistant" else "input_text", "text": text}
+    if kind in ("input_audio", "output_audio", "audio") and isinstance(given.get("transcript"), str):
+        return {"type": kind, "transcript": _text(given["transcript"], "item.content.transcript")}
+    raise ConversationError(
+        "invalid_value",
+        "A part of a message is 'input_text', 'output_text', or audio with its 'transcript'; images and recordings are "
+        "not read here: append recordings to the input audio buffer.",
+        "item.content.type",
+    )
+
+
+def _text(given: Any, param: str) -> str:
+    if not isinstance(given, str) or len(given) > MAX_ITEM_CHARACTERS:
+        raise ConversationError(
+            "invalid_value", f"'{param}' must be a string of up to {MAX_ITEM_CHARACTERS} characters.", param
+        )
+    return given.encode("utf-8", "replace").decode()
+
+
+def _message(item_id: str, role: str, content: list[dict[str, Any]], status: str = "completed") -> dict[str, Any]:
+    return {
+        "id": item_id,
+        "object": "realtime.item",
+        "type": "message",
+        "status": status,
+        "role": role,
+        "content": content,
+    }
+
+
+def _is_metadata(given: Any) -> bool:
+    return (
+        isinstance(given, dict)
+        and len(given) <= MAX_METADATA
+        and all(isinstance(each, str) and len(each) <= 512 for pair in given.items() for each in pair)
+    )
+
+
+def _usage(usage: TokenUsage) -> dict[str, Any]:
+    cached = {"text_tokens": usage.cached, "audio_tokens": 0, "image_tokens": 0}
+    return {
+        "total_tokens": usage.prompt + usage.written,
+        "input_tokens": usage.prompt,
+        "output_tokens": usage.written,
+        "input_token_details": {
+            "text_tokens": usage.prompt,
+            "audio_tokens": 0,
+            "image_tokens": 0,
+            "cached_tokens": usage.cached,
+            "cached_tokens_details": cached,
+        },
+        "output_token_details": {"text_tokens": usage.written, "audio_tokens": 0},
+    }
