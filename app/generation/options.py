@@ -15,8 +15,8 @@ DEFAULT_MAX_TOKENS: Final = 1_024
 class GenerationOptions:
     """Options of one message. None means the default.
 
-    `messages` are the conversation, `tools` what the model may call. `temperature` in [0, 2], `top_p` in (0, 1] and
-    `min_p` in [0, 1] bound what is drawn; `stop` holds the texts before which the message ends. `reasoning`: the model
+    `messages` are the conversation, `tools` what the model may call. `temperature` in [0, 2] and `top_p` in (0, 1]
+    are by default what the model's maker recommends; `min_p` is in [0, 1]; `stop` holds the texts before which the message ends. `reasoning`: the model
     may write to itself first. `logprobs`: see GenerationRequest.
     """
 
@@ -25,8 +25,8 @@ class GenerationOptions:
     tools: tuple[Tool, ...] = ()
     max_tokens: int = DEFAULT_MAX_TOKENS
     stop: tuple[str, ...] = ()
-    temperature: float = 1.0
-    top_p: float = 1.0
+    temperature: float | None = None
+    top_p: float | None = None
     min_p: float = 0.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0

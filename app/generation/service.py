@@ -64,12 +64,14 @@ class GenerationService:
             prompt = await self._thread.run(
                 partial(model.prompt, options.messages, options.tools, reasoning=options.reasoning)
             )
+            usual = model.sampling
             request = GenerationRequest(
                 prompt=prompt,
                 max_tokens=options.max_tokens,
                 stop=options.stop,
-                temperature=options.temperature,
-                top_p=options.top_p,
+                temperature=usual.temperature if options.temperature is None else options.temperature,
+                top_p=usual.top_p if options.top_p is None else options.top_p,
+                top_k=usual.top_k if options.temperature is None and options.top_p is None else 0,
                 min_p=options.min_p,
                 presence_penalty=options.presence_penalty,
                 frequency_penalty=options.frequency_penalty,

@@ -29,6 +29,7 @@ from models.contract.generation import (
     GenerationRequest,
     LanguageModel,
     TokenLogprob,
+    TokenSampling,
     Tool,
     ToolCall,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "SpeechRequest",
     "Synthesizer",
     "TokenLogprob",
+    "TokenSampling",
     "TokenSynthesizer",
     "Tool",
     "ToolCall",

@@ -18,6 +18,15 @@ FinishReason = Literal["stop", "length", "tool_calls"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSampling:
+    """How tokens are drawn where a request does not say: as the model's maker recommends."""
+
+    temperature: float = 0.7
+    top_p: float = 1.0
+    top_k: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRequest:
     """Tokens to go on from, and how.
 
@@ -87,6 +96,10 @@ class LanguageModel(Protocol):
     @property
     def context(self) -> int:
         """Most tokens of a prompt and what is written after it."""
+
+    @property
+    def sampling(self) -> TokenSampling:
+        """How its tokens are drawn where a request does not say."""
 
     @property
     def takes_tools(self) -> bool:

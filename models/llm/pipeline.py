@@ -20,6 +20,7 @@ from models.contract import (
     ModelRequestError,
     ModelSpec,
     Progress,
+    TokenSampling,
     Tool,
     WarmupStep,
     WeightsError,
@@ -63,13 +64,14 @@ def load(spec: ModelSpec) -> MlxLanguageModel:
     loading.step()
     native.lower(model)
     mx.eval(model.parameters())
-    return MlxLanguageModel(model, tokenizer, config)
+    return MlxLanguageModel(model, tokenizer, config, _sampling(folder / "generation_config.json"))
 
 
 class MlxLanguageModel:
     """A language model, as `models.contract.LanguageModel` says."""
 
-    def __init__(self, model: Any, tokenizer: Any, config: dict[str, Any]) -> None:
+    def __init__(self, model: Any, tokenizer: Any, config: dict[str, Any], sampling: TokenSampling) -> None:
+        self.sampling = sampling
         self.context = min(MAX_CONTEXT, _positions(config))
         self.takes_tools = bool(tokenizer.has_tool_calling)
         self._tokenizer = tokenizer
@@ -141,6 +143,21 @@ class MlxLanguageModel:
                     self._batch.step()
         finally:
             self._batch.remove(sequence)
+
+
+def _sampling(path: Path) -> TokenSampling:
+    """Return what generation_config.json recommends, where it is there and its numbers are in range."""
+    try:
+        given = read_json(path)
+    except (OSError, ValueError):
+        return TokenSampling()
+    ranges = {"temperature": (0.0, 2.0, float), "top_p": (0.01, 1.0, float), "top_k": (0, 1_000, int)}
+    found = {
+        name: kind(given[name])
+        for name, (low, high, kind) in ranges.items()
+        if isinstance(given, dict) and isinstance(given.get(name), int | float) and low <= given[name] <= high
+    }
+    return TokenSampling(**found)
 
 
 def _positions(config: dict[str, Any]) -> int:

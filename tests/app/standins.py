@@ -30,6 +30,7 @@ from models.contract import (
     RecognizedWord,
     SpeechRequest,
     TokenLogprob,
+    TokenSampling,
     ToolCall,
     Translation,
     TranslationRequest,
@@ -361,6 +362,7 @@ class Scribe:
 
     context: int = 500
     takes_tools: bool = True
+    sampling: TokenSampling = TokenSampling()
     gate: threading.Event = field(default_factory=threading.Event)
     conversations: list[list[dict[str, Any]]] = field(default_factory=list)
     requests: list[GenerationRequest] = field(default_factory=list)

@@ -107,8 +107,13 @@ class ChatBody(OptionalFields):
     stream_options: StreamOptions | None = None
     max_completion_tokens: Annotated[StrictInt | None, Field(ge=1, description="most tokens; default: 1024")] = None
     max_tokens: Annotated[StrictInt | None, Field(ge=1, description="older name of `max_completion_tokens`")] = None
-    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False, description="0: always the likeliest")] = 1.0
-    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+    temperature: Annotated[
+        float | None,
+        Field(
+            ge=0, le=2, allow_inf_nan=False, description="0: always the likeliest; default: as the model's maker says"
+        ),
+    ] = None
+    top_p: Annotated[float | None, Field(gt=0, le=1, allow_inf_nan=False, description="default: likewise")] = None
     min_p: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
     presence_penalty: Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)] = 0.0
     frequency_penalty: Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)] = 0.0
