@@ -15,9 +15,9 @@ DEFAULT_MAX_TOKENS: Final = 1_024
 class GenerationOptions:
     """Options of one message. None means the default.
 
-    `messages` are the conversation, `tools` what the model may call. `temperature` in [0, 2] and `top_p` in (0, 1]
-    are by default what the model's maker recommends; `min_p` is in [0, 1]; `stop` holds the texts before which the message ends. `reasoning`: the model
-    may write to itself first. `logprobs`: see GenerationRequest.
+    `messages` are the conversation, `tools` what the model may call. `temperature` in [0, 2] and `top_p` in (0, 1] are
+    by default what the model's maker recommends; `min_p` is in [0, 1]. `stop` holds the texts before which the message
+    ends. `reasoning`: the model may write to itself first. `logprobs`: see GenerationRequest.
     """
 
     messages: tuple[ChatMessage, ...]

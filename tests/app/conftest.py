@@ -56,8 +56,8 @@ def absent(name: str, **more: str) -> Info:
 
 @dataclass
 class ToneCatalog:
-    """Models: tone (default), tone-two (loads on demand), parrot (clones), absent, corrupt; two that translate; two that
-    recognize speech; one that writes text.
+    """Models: tone (default), tone-two (loads on demand), parrot (clones), absent, corrupt; two that translate; two
+    that recognize speech; one that writes text.
 
     `translator` and `recognizer` are the ones of requests that name none.
     """

@@ -362,7 +362,7 @@ class Scribe:
 
     context: int = 500
     takes_tools: bool = True
-    sampling: TokenSampling = TokenSampling()
+    sampling: TokenSampling = field(default_factory=TokenSampling)
     gate: threading.Event = field(default_factory=threading.Event)
     conversations: list[list[dict[str, Any]]] = field(default_factory=list)
     requests: list[GenerationRequest] = field(default_factory=list)

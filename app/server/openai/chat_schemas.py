@@ -109,9 +109,7 @@ class ChatBody(OptionalFields):
     max_tokens: Annotated[StrictInt | None, Field(ge=1, description="older name of `max_completion_tokens`")] = None
     temperature: Annotated[
         float | None,
-        Field(
-            ge=0, le=2, allow_inf_nan=False, description="0: always the likeliest; default: as the model's maker says"
-        ),
+        Field(ge=0, le=2, allow_inf_nan=False, description="0: the likeliest; default: as the model's maker says"),
     ] = None
     top_p: Annotated[float | None, Field(gt=0, le=1, allow_inf_nan=False, description="default: likewise")] = None
     min_p: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0

@@ -1,0 +1,303 @@
+"""Conversation: whatever a client and its answers do, each response ends once, and nothing of it follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types.realtime import RealtimeServerEvent
+from pydantic import TypeAdapter
+
+from app.errors import OverloadedError
+from app.generation.stream import TokenUsage
+from app.server.openai.realtime.conversation import (
+    BeginReply,
+    Conversation,
+    ConversationError,
+    Effect,
+    SendEvent,
+    StopReply,
+    heard_text,
+)
+from app.server.openai.realtime.conversation_config import ConversationConfig
+from app.server.openai.realtime.events import new_id
+from app.speech.sentence import Word
+from models.contract import ToolCall
+
+EVENT: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
+TEXT = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello?"}]}
+
+
+def talk(**fields: Any) -> Conversation:
+    return Conversation(ConversationConfig().changed(fields), "scribe")
+
+
+def sent(effects: list[Effect]) -> list[str]:
+    return [effect.kind for effect in effects if isinstance(effect, SendEvent)]
+
+
+def begun(effects: list[Effect]) -> Any:
+    (begin,) = [effect for effect in effects if isinstance(effect, BeginReply)]
+    return begin.response
+
+
+def fields(effects: list[Effect], kind: str) -> dict[str, Any]:
+    (found,) = [effect for effect in effects if isinstance(effect, SendEvent) and effect.kind == kind]
+    return found.fields
+
+
+def words(text: str) -> tuple[Word, ...]:
+    return tuple(Word(word, at * 0.5, at * 0.5 + 0.4, 0, 0) for at, word in enumerate(text.split()))
+
+
+def check(effects: list[Effect]) -> None:
+    """Every event has the fields that OpenAI's SDK requires."""
+    for effect in effects:
+        if isinstance(effect, SendEvent):
+            EVENT.validate_python({"type": effect.kind, "event_id": new_id("event"), **effect.fields})
+
+
+def test_a_text_is_answered_in_order() -> None:
+    session = talk(instructions="Be brief.")
+    assert sent(session.create_item(TEXT, None)) == ["conversation.item.added", "conversation.item.done"]
+    effects = session.create_response({"metadata": {"topic": "greeting"}})
+    response = begun(effects)
+    assert response.messages == (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hello?"},
+    )
+    effects += session.write(response.id, "Good day. ", 1.0)
+    effects += session.speak(response.id, b"\0\0", 1.5, words("Good day."), 1.0)
+    effects += session.end(response.id, "stop", (), TokenUsage(9, 2, 4))
+    check(effects)
+    assert sent(effects) == [
+        "response.created",
+        "response.output_item.added",
+        "conversation.item.added",
+        "response.content_part.added",
+        "response.output_audio_transcript.delta",
+        "response.output_audio.delta",
+        "response.output_audio.done",
+        "response.output_audio_transcript.done",
+        "response.content_part.done",
+        "conversation.item.done",
+        "response.output_item.done",
+        "response.done",
+    ]
+    done = fields(effects, "response.done")["response"]
+    assert (done["status"], done["metadata"], done["usage"]["total_tokens"]) == ("completed", {"topic": "greeting"}, 13)
+    assert done["output"][0]["content"] == [{"type": "output_audio", "transcript": "Good day. "}]
+    # The model reads the answer in the next turn.
+    assert begun(session.create_response(None)).messages[-1] == {"role": "assistant", "content": "Good day. "}
+
+
+def test_a_spoken_turn_is_answered_once_its_text_is_there() -> None:
+    session = talk()
+    assert session.begin_turn(0.0) == []
+    assert sent(session.end_turn("item_1")) == ["conversation.item.added", "conversation.item.done"]
+    response = begun(session.read_turn("item_1", "What time is it?"))
+    assert response.messages == ({"role": "user", "content": "What time is it?"},)
+    # Noise is no turn, and a session that answers itself does not either.
+    session.end(response.id, "stop", (), TokenUsage(1))
+    session.end_turn("item_2")
+    assert session.read_turn("item_2", " ") == []
+    quiet = talk(audio={"input": {"turn_detection": {"type": "server_vad", "create_response": False}}})
+    quiet.end_turn("item_1")
+    assert quiet.read_turn("item_1", "Hello.") == []
+
+
+def test_an_answer_that_is_asked_for_early_waits_for_the_text() -> None:
+    session = talk(audio={"input": {"turn_detection": None}})
+    session.end_turn("item_1")
+    effects = session.create_response(None)
+    assert sent(effects) == ["response.created"]
+    assert not [effect for effect in effects if isinstance(effect, BeginReply)]
+    assert begun(session.read_turn("item_1", "Now.")).messages == ({"role": "user", "content": "Now."},)
+
+
+def test_a_voice_ends_the_answer_and_it_is_cut_to_what_was_heard() -> None:
+    session = talk()
+    session.create_item(TEXT, None)
+    response = begun(session.create_response(None))
+    text = "One two three four. "
+    session.write(response.id, text, 10.0)
+    session.speak(response.id, b"\0\0", 2.0, words(text), 10.0)
+    effects = session.begin_turn(10.8)
+    check(effects)
+    assert isinstance(effects[0], StopReply)
+    done = fields(effects, "response.done")["response"]
+    assert done["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
+    assert fields(effects, "response.output_item.done")["item"]["status"] == "incomplete"
+    assert session.write(response.id, "five", 11.0) == []
+    assert session.end(response.id, "stop", (), TokenUsage(1)) == []
+    messages = begun(session.create_response(None)).messages
+    assert messages[-1] == {"role": "assistant", "content": "One two"}
+
+
+def test_what_still_plays_when_somebody_speaks_is_cut_too() -> None:
+    session = talk()
+    response = begun(session.create_response(None))
+    session.write(response.id, "One two three four.", 10.0)
+    session.speak(response.id, b"\0\0", 2.0, words("One two three four."), 10.0)
+    session.end(response.id, "stop", (), TokenUsage(1))
+    assert session.begin_turn(10.3) == []
+    assert begun(session.create_response(None)).messages[-1]["content"] == "One"
+    stays = talk(audio={"input": {"turn_detection": {"type": "server_vad", "interrupt_response": False}}})
+    response = begun(stays.create_response(None))
+    assert stays.begin_turn(0.0) == []
+    assert stays.active is response
+
+
+def test_truncate_cuts_by_words() -> None:
+    session = talk()
+    response = begun(session.create_response(None))
+    session.write(response.id, "One two three.", 0.0)
+    session.speak(response.id, b"\0\0", 1.5, words("One two three."), 0.0)
+    session.end(response.id, "stop", (), TokenUsage(1))
+    item_id = response.output[0].id
+    effects = session.truncate_item(item_id, 600)
+    check(effects)
+    assert sent(effects) == ["conversation.item.truncated"]
+    shown = fields(session.retrieve_item(item_id), "conversation.item.retrieved")["item"]
+    assert shown["content"][0]["transcript"] == "One two"
+    assert heard_text("One two three.", list(words("One two three.")), 0.0) == ""
+    assert sent(session.truncate_item(item_id, 10_000_000)) == ["conversation.item.truncated"]
+
+
+def test_calls_of_tools_are_items_that_the_client_answers() -> None:
+    tool = {"type": "function", "name": "clock", "parameters": {"type": "object", "properties": {}}}
+    session = talk(tools=[tool])
+    response = begun(session.create_response(None))
+    effects = session.write(response.id, "Let me see. ", 0.0)
+    effects += session.end(response.id, "tool_calls", (ToolCall("clock", '{"a": 1}'),), TokenUsage(1))
+    check(effects)
+    added = [e.fields["item"] for e in effects if isinstance(e, SendEvent) and e.kind == "response.output_item.added"]
+    assert [(item["type"], item["status"]) for item in added] == [
+        ("message", "in_progress"), ("function_call", "in_progress"),
+    ]  # fmt: skip
+    call = fields(effects, "response.function_call_arguments.done")
+    assert (call["name"], call["arguments"]) == ("clock", '{"a": 1}')
+    output = {"type": "function_call_output", "call_id": call["call_id"], "output": "noon"}
+    session.create_item(output, None)
+    assert begun(session.create_response(None)).messages[-2:] == (
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [
+                {"id": call["call_id"], "type": "function", "function": {"name": "clock", "arguments": '{"a": 1}'}}
+            ],
+        },
+        {"role": "tool", "content": "noon", "tool_call_id": call["call_id"]},
+    )
+
+
+def test_a_response_beside_the_conversation_adds_nothing_to_it() -> None:
+    session = talk()
+    session.create_item(TEXT, None)
+    main = begun(session.create_response(None))
+    side = begun(
+        session.create_response(
+            {"conversation": "none", "output_modalities": ["text"], "input": [TEXT], "instructions": "Sort it."}
+        )
+    )
+    effects = session.write(side.id, "greeting", 0.0) + session.end(side.id, "stop", (), TokenUsage(1))
+    check(effects)
+    assert not [kind for kind in sent(effects) if kind.startswith("conversation.")]
+    assert fields(effects, "response.done")["response"]["conversation_id"] is None
+    assert session.active is main
+    with pytest.raises(ConversationError, match="already has an active response"):
+        session.create_response(None)
+
+
+@pytest.mark.parametrize(
+    ("do", "code"),
+    [
+        (lambda s: s.cancel_response(None), "response_cancel_not_active"),
+        (lambda s: s.delete_item("nobody"), "item_delete_invalid_item_id"),
+        (lambda s: s.retrieve_item(5), "item_retrieve_invalid_item_id"),
+        (lambda s: s.truncate_item("nobody", 0), "item_truncate_invalid_item_id"),
+        (lambda s: s.create_item(TEXT, "nobody"), "invalid_value"),
+        (lambda s: s.create_item([], None), "invalid_value"),
+        (lambda s: s.create_item({"type": "message", "role": "user"}, None), "missing_required_parameter"),
+        (lambda s: s.create_item(TEXT | {"content": [{"type": "input_image"}]}, None), "invalid_value"),
+        (lambda s: s.create_item(TEXT | {"content": [{"type": "input_text", "text": 1}]}, None), "invalid_value"),
+        (lambda s: s.create_item({"type": "function_call_output"}, None), "invalid_value"),
+        (lambda s: [s.create_item(TEXT | {"id": "a"}, None), s.create_item(TEXT | {"id": "a"}, None)],
+         "item_create_duplicate_item_id"),
+        (lambda s: s.create_response({"colour": "red"}), "unknown_parameter"),
+        (lambda s: s.create_response({"metadata": {"a": 1}}), "invalid_value"),
+        (lambda s: s.create_response("now"), "invalid_value"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_has_openai_s_code(do: Any, code: str) -> None:
+    with pytest.raises(ConversationError) as refused:
+        do(talk())
+    assert refused.value.body()["code"] == code
+
+
+ACTIONS = ("create", "side", "cancel", "turn", "stop", "read", "write", "speak", "end", "call", "fail", "truncate",
+           "delete", "drop")  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 3)), max_size=40))
+def test_each_response_ends_once_and_nothing_follows(actions: list[tuple[str, int]]) -> None:
+    session, known, turns, log = talk(), [], 0, []
+
+    def run(action: str, which: int) -> list[Effect]:  # noqa: C901  (a table)
+        nonlocal turns
+        response = known[which % len(known)] if known else "resp_none"
+        items = session._order
+        item = items[which % len(items)] if items else "nobody"
+        match action:
+            case "create" | "side":
+                return session.create_response({"conversation": "none"} if action == "side" else None)
+            case "cancel":
+                return session.cancel_response(response if which else None)
+            case "turn":
+                return session.begin_turn(float(len(log)))
+            case "stop":
+                turns += 1
+                return session.end_turn(f"turn_{turns}")
+            case "read":
+                return session.read_turn(f"turn_{turns - which}", "Yes." if which else "")
+            case "write":
+                return session.write(response, "Some text. ", 0.0)
+            case "speak":
+                return session.speak(response, b"\0\0", 0.5, words("Some text."), float(len(log)))
+            case "end" | "call":
+                calls = (ToolCall("f", "{}"),) if action == "call" else ()
+                return session.end(response, "length" if which == 2 else "stop", calls, TokenUsage(1))
+            case "fail":
+                return session.fail(response, OverloadedError("busy"))
+            case "truncate":
+                return session.truncate_item(item, which * 300)
+            case "delete":
+                return session.delete_item(item)
+            case _:
+                return session.drop()
+
+    for action, which in actions:
+        try:
+            effects = run(action, which)
+        except ConversationError:
+            continue
+        check(effects)
+        log += effects
+        known += [
+            e.fields["response"]["id"] for e in effects if isinstance(e, SendEvent) and e.kind == "response.created"
+        ]
+    log += session.drop()
+    for response in known:
+        of_it = [e for e in log if isinstance(e, SendEvent) and _response_of(e) == response]
+        assert of_it[0].kind == "response.created"
+        assert [e.kind for e in of_it].count("response.done") == 1
+        assert of_it[-1].kind == "response.done"
+        opened = [e.fields["item"]["id"] for e in of_it if e.kind == "response.output_item.added"]
+        closed = [e.fields["item"]["id"] for e in of_it if e.kind == "response.output_item.done"]
+        assert opened == closed
+
+
+def _response_of(event: SendEvent) -> str | None:
+    return event.fields.get("response_id") or event.fields.get("response", {}).get("id")
