@@ -242,10 +242,10 @@ ACTIONS = ("create", "side", "cancel", "turn", "stop", "read", "write", "speak",
 
 
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 3)), max_size=40))
-def test_each_response_ends_once_and_nothing_follows(actions: list[tuple[str, int]]) -> None:
+def test_each_response_ends_once_and_nothing_follows(actions: list[tuple[str, int]]) -> None:  # noqa: C901
     session, known, turns, log = talk(), [], 0, []
 
-    def run(action: str, which: int) -> list[Effect]:  # noqa: C901  (a table)
+    def run(action: str, which: int) -> list[Effect]:
         nonlocal turns
         response = known[which % len(known)] if known else "resp_none"
         items = session._order
