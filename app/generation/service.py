@@ -56,6 +56,8 @@ class GenerationService:
     async def prepare(self, options: GenerationOptions, progress: Progress | None = None) -> PreparedGeneration:
         """Check `options`; the request holds its model. Raises ServiceError."""
         name, model = await self.model(options.model, progress)
+        if not options.messages:
+            raise InvalidRequestError("The conversation is empty: there is nothing to answer.", param="messages")
         if options.tools and not model.takes_tools:
             raise InvalidRequestError(
                 f"Model '{name}' has no form for calls of tools; leave 'tools' out.", param="tools"

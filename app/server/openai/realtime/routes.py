@@ -78,7 +78,7 @@ class SecretBody(BaseModel):
     expires_after: ExpiresAfter = ExpiresAfter()
     session: Annotated[
         dict[str, Any],
-        Field(description="configuration of a session of the type `transcription`, as in `session.update`"),
+        Field(description="configuration of a session, as in `session.update`; `type`: `realtime` or `transcription`"),
     ] = {"type": "transcription"}
 
 
@@ -93,10 +93,16 @@ class SecretReply(BaseModel):
 @router.post(PATH + "/client_secrets", response_model=SecretReply)
 async def make_secret(request: Request, body: SecretBody) -> Response:
     """Make a short-lived key for a client that must not have a real one, such as a web page."""
-    config = TranscriptionConfig().changed(body.session)
+    app = services(request)
+    config: TranscriptionConfig | ConversationConfig = TranscriptionConfig()
+    if body.session.get("type") == "realtime":
+        model = body.session.get("model")
+        config = ConversationConfig(model=app.generation.model_name(model if isinstance(model, str) else None))
+    config = config.changed(body.session)
     value, expires_at = await _sign(request, config, body.expires_after.seconds)
     shown = config.model_dump(exclude_none=True)
-    head = {"id": new_id("sess"), "object": "realtime.transcription_session", "expires_at": 0}
+    kind = "realtime.session" if isinstance(config, ConversationConfig) else "realtime.transcription_session"
+    head = {"id": new_id("sess"), "object": kind, "expires_at": 0}
     reply = SecretReply(value=value, expires_at=expires_at, session=head | shown)
     return JSONResponse(reply.model_dump(), headers={"cache-control": "no-store"})
 
@@ -136,11 +142,11 @@ async def make_session(request: Request, body: OldSessionBody) -> Response:
     return JSONResponse(head | config.shown(model, old=True) | secret, headers={"cache-control": "no-store"})
 
 
-async def _sign(request: Request, config: TranscriptionConfig, seconds: int) -> tuple[str, int]:
+async def _sign(request: Request, config: TranscriptionConfig | ConversationConfig, seconds: int) -> tuple[str, int]:
     """Return a client secret for a session, and the time at which it expires. Raises ServiceError."""
     await services(request).recognition.check_live(config.options)
     owner = client.get()
     expires_at = round(time.time()) + seconds
-    session = config.model_dump(exclude_unset=True) | {"type": "transcription"}
+    session = config.model_dump(exclude_unset=True) | {"type": config.type}
     secret = ClientSecret("realtime", None if owner is None else owner.name, session, expires_at)
     return secret.sign(), expires_at
