@@ -288,9 +288,7 @@ def test_a_failure_concerns_one_item(hearing: Any) -> None:
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [
-        ("", 400, "intent=transcription"),
-        ("?model=gpt-realtime", 400, "intent=transcription"),
-        ("?intent=conversation&model=whisper-1", 400, "intent=transcription"),
+        ("?intent=conversation&model=whisper-1", 404, "whisper-1"),
         ("?intent=transcription&model=nothing", 404, "nothing"),
     ],
 )
