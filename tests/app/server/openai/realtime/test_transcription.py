@@ -404,7 +404,7 @@ def test_client_secrets(tmp_path: Path, start_server: Any) -> None:
         assert one.next()["session"]["audio"]["input"]["format"]["type"] == "audio/pcmu"
     for unknown in ({"input_audio_format": "mp3"}, {"turn_detection": 3}, {"client_secret": {"expires_at": 3}}):
         assert httpx.post(path_of_sessions, json=unknown, headers=headers).status_code == 400
-    for wrong in ({"session": {"type": "realtime"}}, {"expires_after": {"seconds": 5}}, {"session": 3}):
+    for wrong in ({"session": {"type": "speech"}}, {"expires_after": {"seconds": 5}}, {"session": 3}):
         assert httpx.post(path, json=wrong, headers=headers).status_code == 400
     long = {"audio": {"input": {"transcription": {"prompt": random.Random(0).randbytes(4_000).hex()}}}}
     assert httpx.post(path, json={"session": long}, headers=headers).status_code == 400
