@@ -229,6 +229,14 @@ def test_the_ear_in_the_box_hears_what_was_spoken(bundled: WhisperRecognizer, sp
     assert abs(len(words) - len(expected)) <= 2
 
 
+def test_a_recording_is_searched_with_several_hypotheses(
+    recognizer: WhisperRecognizer, bundled: WhisperRecognizer, spoken: np.ndarray
+) -> None:
+    assert recognizer.beams == bundled.beams == 5
+    heard = segments(bundled, RecognitionRequest(spoken, "en", beams=5))
+    assert "".join(one.text for one in heard).strip().replace("four", "for") == SPOKEN
+
+
 def test_it_tells_what_was_spoken_from_what_was_not(bundled: WhisperRecognizer, spoken: np.ndarray) -> None:
     def score(text: str, pcm: np.ndarray) -> float:
         found = segments(bundled, RecognitionRequest(pcm, "en", temperature=0.0, draft=bundled.encode_text(text)))

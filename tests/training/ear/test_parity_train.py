@@ -92,7 +92,7 @@ def test_padding_changes_nothing() -> None:
     assert not torch.allclose(short[:, :59], other[:, :59], atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["room", "tilt", "muffle", "add_noise", "add_babble", "telephone", "clip"])
+@pytest.mark.parametrize("name", ["room", "tilt", "muffle", "add_noise", "add_babble", "codec", "telephone", "clip"])
 def test_a_distortion_is_one(name: str) -> None:
     import torch
 
@@ -106,6 +106,23 @@ def test_a_distortion_is_one(name: str) -> None:
     assert 0.01 < change < 20
     same = getattr(Augmentation(torch.device("cpu"), 2), name)(audio)
     assert torch.equal(found, same)
+
+
+@pytest.mark.parametrize("hertz", [600, 3000])
+def test_a_mouth_of_another_size_moves_all_tones(hertz: int) -> None:
+    import torch
+
+    from training.ear.features import log_mel, warped
+
+    def tones(*found: float) -> torch.Tensor:
+        at = torch.arange(8000) / 16_000
+        return log_mel(torch.stack([torch.sin(2 * np.pi * each * at) for each in found]))
+
+    low, middle, high = tones(hertz * 0.86, hertz, hertz * 1.16)[:, :, 20].argmax(1).tolist()
+    rows = tones(*[hertz] * 64)
+    moved = warped(rows, torch.Generator().manual_seed(1))[:, :, 20].argmax(1)
+    assert low - 1 <= int(moved.min()) < middle < int(moved.max()) <= high + 1
+    assert torch.allclose(warped(rows, torch.Generator().manual_seed(1), most=0.0), rows, atol=0.01)
 
 
 def test_strength_is_the_share_of_rows_that_change() -> None:
