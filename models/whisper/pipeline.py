@@ -51,11 +51,9 @@ from models.whisper.words import WindowSegment, add_words
 
 logger = logging.getLogger(__name__)
 
-MAX_BEAMS = 8
-MAX_BATCH = 8  # parts of a recording that are recognized at once
+MAX_BEAMS, MAX_BATCH = 8, 8  # hypotheses, and parts of a recording that are recognized at once
 _BATCH_BYTES, _GPU_BATCH_BYTES = 1 << 29, 1 << 32  # of what their decoder reads
 _WARM_TOKENS = 4
-BEAMS = 5  # hypotheses that a whole recording is worth to a small model: its steps cost little
 SAMPLES = 5  # that are drawn at a temperature above 0
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
@@ -103,7 +101,7 @@ class WhisperRecognizer:
         most = (_BATCH_BYTES if on_cpu() else _GPU_BATCH_BYTES) // window
         # Other models' windows differ in length, and each has a draft.
         self.max_batch = max(1, min(MAX_BATCH, most)) if tokenizer.timed and not config.n_ctc else 1
-        self.beams = BEAMS if config.n_ctc else 1
+        self.beams = 5 if config.n_ctc else 1  # of a whole recording: the steps of a small model cost little
         self.marks = mark_model()
         self.marks_of_text = [id_ for id_, piece in enumerate(tokenizer.pieces) if not re.search(rb"\w", piece)]
 
