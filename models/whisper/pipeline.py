@@ -51,7 +51,8 @@ from models.whisper.words import WindowSegment, add_words
 
 logger = logging.getLogger(__name__)
 
-MAX_BEAMS, MAX_BATCH = 8, 8  # hypotheses, and parts of a recording that are recognized at once
+MAX_BEAMS = 8
+MAX_BATCH = 8  # parts of a recording that are recognized at once
 _BATCH_BYTES, _GPU_BATCH_BYTES = 1 << 29, 1 << 32  # of what their decoder reads
 _WARM_TOKENS = 4
 SAMPLES = 5  # that are drawn at a temperature above 0
@@ -96,13 +97,12 @@ class WhisperRecognizer:
         )
         # Nor do their heads follow the audio well enough to tell what was not heard to its end (turbo).
         self.takes_prefix = config.n_text_layer == config.n_audio_layer
-        self.steps = Steps(network)
+        self.steps, self.marks = Steps(network), mark_model()
         window = 2 * config.n_text_layer * config.n_text_state * config.n_audio_ctx * self.steps.memory_dtype.size
         most = (_BATCH_BYTES if on_cpu() else _GPU_BATCH_BYTES) // window
         # Other models' windows differ in length, and each has a draft.
         self.max_batch = max(1, min(MAX_BATCH, most)) if tokenizer.timed and not config.n_ctc else 1
-        self.beams = 5 if config.n_ctc else 1  # of a whole recording: the steps of a small model cost little
-        self.marks = mark_model()
+        self.beams = 5 if config.n_ctc else 1  # hypotheses for a file: the steps of a small decoder cost little
         self.marks_of_text = [id_ for id_, piece in enumerate(tokenizer.pieces) if not re.search(rb"\w", piece)]
 
     def check(self, request: RecognitionRequest) -> None:
