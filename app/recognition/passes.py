@@ -16,7 +16,7 @@ from models.timeline import Timeline
 
 # Confidence below which a recognizer does not know the voice. Of the ear in the box (models/ear/README.md): sentences
 # of the house voices lie above it, and of people what it hears mostly right.
-MIN_CONFIDENCE: Final = -0.24
+MIN_CONFIDENCE: Final = -0.28
 
 
 @dataclass(slots=True, eq=False)

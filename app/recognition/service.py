@@ -206,6 +206,7 @@ class RecognitionService:
             task=options.task,
             prompt=prompt,
             temperature=options.temperature or None,
+            beams=getattr(recognizer, "beams", 1),
             word_times=options.word_times,
             prosody=self.settings.recognition_prosody,
         )
