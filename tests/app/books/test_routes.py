@@ -333,7 +333,7 @@ def test_cancel_and_delete(shared: Running) -> None:
 def test_a_job_that_waits_is_cancelled_beside_a_long_one(
     start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.jobs.work._TURN", 0.0)
+    monkeypatch.setattr("app.books.work._TURN", 0.0)
     running = start_server(data_dir=tmp_path)
     client = Client(running.url)
     running.tone.gate.clear()
