@@ -98,11 +98,7 @@ class TranslationService:
         return await self.thread.run(work)
 
     async def prepare(
-        self,
-        texts: Sequence[str],
-        options: TranslationOptions,
-        timeline: Timeline,
-        progress: Progress | None = None,
+        self, texts: Sequence[str], options: TranslationOptions, timeline: Timeline, progress: Progress | None = None
     ) -> Plan:
         """Check a request and take its texts apart.
 

@@ -93,6 +93,8 @@ class _Phrase:
 class _SegmentState:
     """Translation of one segment. Its markup is placeholders, too; if one is lost, its parts are translated."""
 
+    __slots__ = ("_parts", "_whole", "alternatives", "index", "result", "score", "segment", "text_index")
+
     def __init__(self, text_index: int, index: int, segment: SourceSentence, whole: _Phrase) -> None:
         self.text_index, self.index, self.segment = text_index, index, segment
         self._whole = whole
