@@ -12,7 +12,6 @@ from app.books import routes
 from app.books.runner import JobRunner
 from app.books.schemas import PATH
 from app.books.service import FORM_BYTES, JobService
-from app.config import Settings
 from app.server.middleware.key_file import KeyFile
 from app.server.part import Part
 from app.server.state import Services
@@ -41,8 +40,4 @@ async def _work(services: Services, jobs: JobService) -> None:
         await runner.stop()
 
 
-def _max_body_bytes(settings: Settings) -> dict[str, int]:
-    return {PATH: settings.max_document_bytes + FORM_BYTES}
-
-
-BOOKS = Part(routes.router, "Jobs", _max_body_bytes, _serving)
+BOOKS = Part(routes.router, "Jobs", lambda settings: {PATH: settings.max_document_bytes + FORM_BYTES}, _serving)

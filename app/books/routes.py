@@ -41,10 +41,7 @@ UPLOAD_CHARACTERS: Final = 1_000
 # Seconds between two events at least.
 _EVENT_SECONDS: Final = 0.2
 _FORM: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"multipart/form-data": {"schema": JobForm.model_json_schema()}},
-    }
+    "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": JobForm.model_json_schema()}}}
 }
 
 

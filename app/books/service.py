@@ -107,8 +107,9 @@ class JobService:
         return result
 
     async def others_wait(self, job: Job) -> bool:
-        """Return whether a job of another key could be worked on now."""
-        return any(each.owner != job.owner for each in self.ready(await JOBS.run(self.store.open_jobs)))
+        """Return whether a job of another key could be worked on now, or one that waits is to be cancelled."""
+        ready = self.ready(await JOBS.run(self.store.open_jobs))
+        return any(each.owner != job.owner or each.status == "cancelling" for each in ready)
 
     def ready(self, jobs: Iterable[Job]) -> list[Job]:
         """Return the jobs that are not postponed."""

@@ -252,11 +252,7 @@ class _ChapterWork:
                 await asyncio.sleep(min(left, _FIRST_WAIT))
 
     async def _tried(
-        self,
-        speech: PreparedSpeech,
-        text: str,
-        write: Callable[[Pcm], Awaitable[None]],
-        rewind: Callable[[], None],
+        self, speech: PreparedSpeech, text: str, write: Callable[[Pcm], Awaitable[None]], rewind: Callable[[], None]
     ) -> tuple[list[SpokenChunk], JobError | None]:
         """Speak a passage, again where the model fails.
 
@@ -283,11 +279,7 @@ class _ChapterWork:
         raise AssertionError("the last attempt returns")
 
     async def _once(
-        self,
-        speech: PreparedSpeech,
-        text: str,
-        write: Callable[[Pcm], Awaitable[None]],
-        rewind: Callable[[], None],
+        self, speech: PreparedSpeech, text: str, write: Callable[[Pcm], Awaitable[None]], rewind: Callable[[], None]
     ) -> list[SpokenChunk]:
         """Speak a passage once. Raises ServiceError."""
         while self._jobs.speech.admission.full:  # noqa: ASYNC110  (it follows from many streams)

@@ -16,8 +16,8 @@ from app.engine.turns import Turns
 from app.speech.options import PreparedSpeech
 from app.speech.verifier import Mode, Verifier
 
+# Seconds between two checks whether everything is warm.
 CHECK_SECONDS: Final = 0.05
-"""Seconds between two checks whether everything is warm."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from app import errors
 from app.config import Settings
 from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelLoads, Progress
+from app.engine.turns import Turns
 from app.engine.worker import ModelWorker
 from app.text.executor import RoundRobinThread, WorkTooLongError
 from app.threads import REQUESTS
@@ -39,6 +40,7 @@ class TranslationService:
         self._loads = loads
         # Splitting must hold up neither the event loop nor G2P, and a long text no short one.
         self.thread = RoundRobinThread("split")
+        self.turns = Turns(1)
 
     async def warm(self, *, detect: bool) -> None:
         """Load the splitter and, where a model that translates is loaded at the start, the language identifier.
@@ -96,11 +98,7 @@ class TranslationService:
         return await self.thread.run(work)
 
     async def prepare(
-        self,
-        texts: Sequence[str],
-        options: TranslationOptions,
-        timeline: Timeline,
-        progress: Progress | None = None,
+        self, texts: Sequence[str], options: TranslationOptions, timeline: Timeline, progress: Progress | None = None
     ) -> Plan:
         """Check a request and take its texts apart.
 

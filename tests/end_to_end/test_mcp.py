@@ -8,8 +8,10 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import wave
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -182,6 +184,31 @@ def test_play_on_the_loudspeaker(server, tmp_path, monkeypatch):
     seconds = float(re.fullmatch(r"spoken, ([\d.]+) seconds", result.content[0].text)[1])
     with wave.open(io.BytesIO((tmp_path / "played.wav").read_bytes())) as played:
         assert played.getnframes() / played.getframerate() == pytest.approx(seconds, abs=0.1)
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_leaves_no_half_of_a_file(server, tmp_path, end):
+    start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    call = {"name": "speak", "arguments": {"text": f"{SENTENCE} " * 400, "file": "long.wav", "format": "wav"}}
+    lines = [
+        {"id": 1, "method": "initialize", "params": start},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": call},
+    ]
+    command = [sys.executable, "-m", "app.cli", "mcp", "--url", server, "--output", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for line in lines:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n")
+        process.stdin.flush()
+        try:
+            until = time.monotonic() + 60
+            while not (tmp_path / "long.wav").exists() and time.monotonic() < until:
+                time.sleep(0.05)
+            process.send_signal(end)
+            assert process.wait(20) == 130
+        finally:
+            process.kill()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_client_that_sends_rubbish_and_leaves(server):

@@ -39,12 +39,7 @@ class DubbedCue:
 
 
 async def dub(
-    cues: Sequence[Cue],
-    synthesize: Synthesize,
-    sample_rate: int,
-    *,
-    max_speed: float = MAX_SPEED,
-    position: int = 0,
+    cues: Sequence[Cue], synthesize: Synthesize, sample_rate: int, *, max_speed: float = MAX_SPEED, position: int = 0
 ) -> AsyncGenerator[DubbedCue]:
     """Yield the cues in order of their starts, as they are spoken. They never overlap.
 

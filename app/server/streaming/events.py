@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
 
 from app.errors import BodyTooLargeError, ProtocolError
+from app.server.exchange import first_error
 from app.server.json_values import LARGE, check_values
 from app.server.schemas import OptionalFields, OptionFields, UnicodeText
 from app.speech.document import InputType
@@ -204,7 +205,7 @@ def explain(error: ValidationError, incoming: Any) -> str:
     """Return the text for a message that is none of the union `incoming`, or has a wrong field."""
     union, *_ = get_args(incoming)
     kinds = {name: kind for kind in get_args(union) for name in get_args(kind.model_fields["type"].annotation)}
-    first = error.errors(include_url=False)[0]
+    first = first_error(error)
     if first["type"] == "json_invalid":
         return _NOT_JSON
     if first["type"] in {"union_tag_invalid", "union_tag_not_found"}:

@@ -6,6 +6,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from app.errors import InvalidRequestError
@@ -16,6 +17,8 @@ MAX_TERM_CHARACTERS: Final = 200
 """Most characters of a term, in each language."""
 
 MAX_TERMS: Final = 10_000
+
+_invalid = partial(InvalidRequestError, param="glossary")
 
 # Scripts without spaces between words: a term may begin and end anywhere.
 _UNSPACED: Final = frozenset(("Hani", "Kana", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"))
@@ -75,20 +78,15 @@ class Glossary:
         self._exact: dict[str, str] = {}
         self._folded: dict[str, str] = {}
         lengths: defaultdict[str, set[int]] = defaultdict(set)
-        if terms and len(terms) > MAX_TERMS:
-            raise InvalidRequestError(
-                f"a glossary of {len(terms)} terms is too long; at most {MAX_TERMS} are accepted", param="glossary"
-            )
-        for source, target in (terms or {}).items():
+        terms = terms or {}
+        if len(terms) > MAX_TERMS:
+            raise _invalid(f"a glossary of {len(terms)} terms is too long; at most {MAX_TERMS} are accepted")
+        for source, target in terms.items():
             term = source.strip()
             if not term or not target.strip():
-                raise InvalidRequestError(
-                    f"glossary term {source[:40]!r}: {target[:40]!r} is empty on one side", param="glossary"
-                )
+                raise _invalid(f"glossary term {source[:40]!r}: {target[:40]!r} is empty on one side")
             if len(term) > MAX_TERM_CHARACTERS or len(target) > MAX_TERM_CHARACTERS:
-                raise InvalidRequestError(
-                    f"glossary term {term[:40]!r}… is longer than {MAX_TERM_CHARACTERS} characters", param="glossary"
-                )
+                raise _invalid(f"glossary term {term[:40]!r}… is longer than {MAX_TERM_CHARACTERS} characters")
             self._exact[term] = target
             self._folded.setdefault(_fold(term), target)
             lengths[_fold(term)[:2]].add(len(term))

@@ -330,6 +330,27 @@ def test_cancel_and_delete(shared: Running) -> None:
     client.wait(client.make())
 
 
+def test_a_job_that_waits_is_cancelled_beside_a_long_one(
+    start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.books.work._TURN", 0.0)
+    running = start_server(data_dir=tmp_path)
+    client = Client(running.url)
+    running.tone.gate.clear()
+    long, waits = client.make("A short one.\n\n" * 500, voice="gated_second"), client.make()
+    client.wait(long, "in_progress")
+    client.cancel(waits)
+
+    def cancelled() -> bool:
+        running.tone.gate.set()  # one passage or a few
+        running.tone.gate.clear()
+        return client.get(f"/{waits}").json()["status"] == "cancelled"
+
+    assert wait_until(cancelled)
+    assert client.get(f"/{long}").json()["status"] == "in_progress"
+    client.delete(long)
+
+
 def test_a_restart_goes_on(start_server: Callable[..., Running], tmp_path: Path) -> None:
     first = start_server(data_dir=tmp_path)
     first.tone.gate.clear()

@@ -73,10 +73,7 @@ def test_tags_and_escapes_of_webvtt(text: str, spoken: str) -> None:
     assert read(f"WEBVTT\n\n00:01.000 --> 00:05.000\n{text}\n", "a.vtt") == [(spoken, 1.0)]
 
 
-@pytest.mark.parametrize(
-    ("text", "spoken"),
-    CASES["what_is_said_stays_and_what_is_a_sound_goes"],
-)
+@pytest.mark.parametrize(("text", "spoken"), CASES["what_is_said_stays_and_what_is_a_sound_goes"])
 def test_what_is_said_stays_and_what_is_a_sound_goes(text: str, spoken: str) -> None:
     assert read(cues("[door slams]", text, "(SIGHS)", "♪ la la ♪")) == [(spoken, 3.0)]
     assert read(cues(text)) == [(spoken, 0.0)]

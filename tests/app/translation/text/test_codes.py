@@ -10,15 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ServiceError, UnsupportedLanguageError
-from app.translation.text.codes import (
-    FLORES,
-    name,
-    resolve,
-    right_to_left,
-    spaces_sentences,
-    spaces_words,
-    tag,
-)
+from app.translation.text.codes import FLORES, name, resolve, right_to_left, spaces_sentences, spaces_words, tag
 
 TABLE = Path(__file__).with_name("codes.tsv")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import sys
@@ -122,10 +123,7 @@ def test_tags_survive_any_translation(source: str, way: str) -> None:
         assert document.lost(translations) == []
 
 
-@pytest.mark.parametrize(
-    ("language", "source", "sentences"),
-    CASES["sentences"],
-)
+@pytest.mark.parametrize(("language", "source", "sentences"), CASES["sentences"])
 def test_sentences(language: str, source: str, sentences: list[str]) -> None:
     assert texts(source, language) == sentences
 
@@ -197,10 +195,7 @@ def test_html() -> None:
     assert "<li>ONE<li>TÉ</ul>FIRST LINE<br>NEXT LINE. <span translate='no'>Brand</span> IS KEPT." in upper
 
 
-@pytest.mark.parametrize(
-    ("form", "source", "sentences"),
-    CASES["what_is_text"],
-)
+@pytest.mark.parametrize(("form", "source", "sentences"), CASES["what_is_text"])
 def test_what_is_text(form: Format, source: str, sentences: list[str] | None) -> None:
     expected = [source.partition("\n")[0], "the first"] if sentences is None else sentences
     assert texts(source, "eng_Latn", form) == expected
@@ -416,3 +411,14 @@ def test_misuse_is_refused() -> None:
         SegmentedDocument.parse("x", "eng_Latn", "rtf")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="2 translations are needed; 1 were given"):
         SegmentedDocument.parse("One. Two.", "eng_Latn", "text").join(["x"])
+
+
+def test_a_sentence_of_plain_text_is_one_object() -> None:
+    # A full collection of garbage stops the event loop for as long as it visits what the sentences keep.
+    SegmentedDocument.parse("Warm.", "eng_Latn")
+    gc.collect()
+    before = len(gc.get_objects())
+    document = SegmentedDocument.parse("Hello there. " * 1_000, "eng_Latn")
+    gc.collect()
+    assert len(document.segments) == 1_000
+    assert len(gc.get_objects()) - before < 1_100
