@@ -73,8 +73,8 @@ class ServerVad(_Turns):
     threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5
     prefix_padding_ms: Annotated[int, Field(ge=0, le=_MAX_MILLISECONDS)] = 300
     silence_duration_ms: Annotated[int, Field(ge=32, le=_MAX_MILLISECONDS)] = 500
-    # Accepted; it belongs to answers, too.
-    idle_timeout_ms: Annotated[int, Field(ge=0)] | None = None
+    # It belongs to answers, too. The bounds are OpenAI's.
+    idle_timeout_ms: Annotated[int, Field(ge=5_000, le=30_000)] | None = None
 
 
 class SemanticVad(_Turns):

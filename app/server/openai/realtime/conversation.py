@@ -9,6 +9,7 @@ the items and the responses: a response ends exactly once, and nothing of it is 
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -27,6 +28,8 @@ MAX_ITEMS: Final = 2_048
 MAX_ITEM_CHARACTERS: Final = 100_000
 MAX_METADATA: Final = 16
 MAX_SIDE_RESPONSES: Final = 4  # out of the conversation, at once
+# What the model reads of a turn in which nobody spoke.
+SILENCE: Final = "…"
 Status = Literal["in_progress", "completed", "cancelled", "incomplete", "failed"]
 
 
@@ -78,7 +81,7 @@ class Response:
     """Answer that is being given, under the configuration that it began with.
 
     `messages` are what the model reads; None: the text of a turn is waited for. `first_audio`: time of its first audio;
-    `seconds` of audio were sent. `item`: the message that is being written.
+    `seconds` of audio were sent. `item`: the message that is being written, `written_at`: when it last grew.
     """
 
     id: str
@@ -90,11 +93,17 @@ class Response:
     item: Item | None = None
     first_audio: float | None = None
     seconds: float = 0.0
+    written_at: float = 0.0
 
     @property
     def speaks(self) -> bool:
         """Whether the answer is audio."""
         return (self.config.output_modalities or ["audio"]) == ["audio"]
+
+    @property
+    def played_at(self) -> float:
+        """Time at which the client has played what was sent."""
+        return max(self.written_at, (self.first_audio or 0.0) + self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +158,8 @@ class Conversation:
         # Turns that ended and have no text yet: the answer waits for it.
         self._unread: set[str] = set()
         self._answer_due = False
+        # Time at which silence becomes a turn.
+        self.timeout_at = math.inf
 
     # Events of the client.
 
@@ -234,6 +245,7 @@ class Conversation:
     def begin_turn(self, now: float) -> list[Effect]:
         """Note that somebody speaks. An answer that is being given ends, if the session says so."""
         self._answer_due = False
+        self.timeout_at = math.inf
         if not self.config.interrupts:
             return []
         effects: list[Effect] = []
@@ -257,6 +269,22 @@ class Conversation:
         self._answer_due = self.config.answers_turns
         item = self._items[item_id]
         return [self._told(kind, item, previous) for kind in ("added", "done")]
+
+    def time_out(self, now: float, audio_ms: int) -> list[Effect]:
+        """Take silence as a turn, if it lasts since the last answer was played for as long as the session says.
+
+        `audio_ms`: milliseconds of audio that came from the client.
+        """
+        if now < self.timeout_at:
+            return []
+        self.timeout_at = math.inf
+        item_id = new_id("item")
+        begin = max(0, audio_ms - (self.config.idle_timeout_ms or 0))
+        spans = {"audio_start_ms": begin, "audio_end_ms": audio_ms, "item_id": item_id}
+        places = {"item_id": item_id, "previous_item_id": self._order[-1] if self._order else None}
+        effects: list[Effect] = [SendEvent("input_audio_buffer.timeout_triggered", spans)]
+        effects.append(SendEvent("input_audio_buffer.committed", places))
+        return effects + self.end_turn(item_id) + self.read_turn(item_id, SILENCE)
 
     def read_turn(self, item_id: str, text: str) -> list[Effect]:
         """Take the text of a turn. The answer begins, unless nothing was said or one is being given."""
@@ -288,6 +316,7 @@ class Conversation:
         if response is None or not text:
             return []
         effects, item = self._message_of(response)
+        response.written_at = now
         item.text += text
         kind = "output_audio_transcript" if response.speaks else "output_text"
         timed = {} if start is None else {"start_time": round(start, 3)}
@@ -353,6 +382,7 @@ class Conversation:
             self._side[response.id] = response
         else:
             self.active = self._last = response
+            self.timeout_at = math.inf
         created = SendEvent("response.created", {"response": self._shown(response, "in_progress", None, None)})
         return [created] if messages is None else [created, BeginReply(response)]
 
@@ -438,6 +468,12 @@ class Conversation:
         """End a response: the only place where one ends."""
         if self.active is response:
             self.active = None
+            idle = self.config.idle_timeout_ms
+            if idle is not None and response.item is not None and status == "completed":
+                played = (
+                    response.written_at if response.first_audio is None else response.first_audio + response.seconds
+                )
+                self.timeout_at = max(response.written_at, played) + idle / 1_000
         self._side.pop(response.id, None)
         effects: list[Effect] = [StopReply(response.id)] if stop else []
         effects += self._close_message(response, "completed" if status == "completed" else "incomplete")

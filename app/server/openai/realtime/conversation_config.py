@@ -137,6 +137,11 @@ class ConversationConfig(AnswerConfig):
         return self.turns is not None and self.turns.interrupt_response is not False
 
     @property
+    def idle_timeout_ms(self) -> int | None:
+        """Milliseconds of silence after an answer was played that are a turn; None: none are."""
+        return self.turns.idle_timeout_ms if isinstance(self.turns, ServerVad) and self.answers_turns else None
+
+    @property
     def logprobs(self) -> bool:
         """Whether events have the log-probabilities of the recognizer's tokens."""
         return LOGPROBS in (self.include or ())

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from app.audio.encoders import Format, encode, make_encoder
+from app.audio.vad import SAMPLE_RATE
 from app.conversation.reply import Reply, ReplyEnd, SpokenAudio, WrittenText
 from app.errors import ServiceError
 from app.generation.options import GenerationOptions
@@ -101,7 +102,13 @@ class ConversationSocket(TranscriptionSocket):
                     task.result()
         if self._writer is not None and self._writer.done():
             self._writer.result()
+        samples = self._before + (0 if self._stream is None else self._stream.samples)
+        self._carry_out(self._conversation.time_out(time.monotonic(), samples * 1_000 // SAMPLE_RATE))
         await super().settle()
+
+    def next_deadline(self) -> float:
+        """Return the monotonic time at which the client has been silent for too long."""
+        return min(super().next_deadline(), self._conversation.timeout_at)
 
     async def close(self, code: int = 1000, reason: str = "") -> Any:
         """Write the events that wait, then close."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from app.speech.sentence import Word
 from models.contract import ToolCall
 
 EVENT: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
+IDLE = {"audio": {"input": {"turn_detection": {"type": "server_vad", "idle_timeout_ms": 5_000}}}}
 TEXT = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello?"}]}
 
 
@@ -150,6 +152,27 @@ def test_what_still_plays_when_somebody_speaks_is_cut_too() -> None:
     assert stays.active is response
 
 
+def test_silence_after_an_answer_was_played_is_a_turn() -> None:
+    session = talk(**IDLE)
+    response = begun(session.create_response(None))
+    session.write(response.id, "Are you there?", 10.0)
+    session.speak(response.id, b"\0\0", 2.0, words("Are you there?"), 10.0)
+    session.end(response.id, "stop", (), TokenUsage(1))
+    assert session.timeout_at == 17.0
+    assert session.time_out(16.9, 1_000) == []
+    effects = session.time_out(17.0, 9_000)
+    check(effects)
+    assert sent(effects)[:2] == ["input_audio_buffer.timeout_triggered", "input_audio_buffer.committed"]
+    assert fields(effects, "input_audio_buffer.timeout_triggered")["audio_start_ms"] == 4_000
+    assert begun(effects).messages[-1] == {"role": "user", "content": "…"}
+    # A voice ends the wait, and no answer in text or to a call begins one at once.
+    session.end(begun(effects).id, "stop", (), TokenUsage(1))
+    assert session.timeout_at == math.inf
+    session.write(begun(session.create_response(None)).id, "Well?", 30.0)
+    assert session.begin_turn(31.0)
+    assert session.time_out(99.0, 0) == []
+
+
 def test_truncate_cuts_by_words() -> None:
     session = talk()
     response = begun(session.create_response(None))
@@ -238,12 +261,12 @@ def test_what_cannot_be_done_has_openai_s_code(do: Any, code: str) -> None:
 
 
 ACTIONS = ("create", "side", "cancel", "turn", "stop", "read", "write", "speak", "end", "call", "fail", "truncate",
-           "delete", "drop")  # fmt: skip
+           "delete", "silence", "drop")  # fmt: skip
 
 
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 3)), max_size=40))
 def test_each_response_ends_once_and_nothing_follows(actions: list[tuple[str, int]]) -> None:  # noqa: C901
-    session, known, turns, log = talk(), [], 0, []
+    session, known, turns, log = talk(**IDLE), [], 0, []
 
     def run(action: str, which: int) -> list[Effect]:
         nonlocal turns
@@ -255,8 +278,9 @@ def test_each_response_ends_once_and_nothing_follows(actions: list[tuple[str, in
                 return session.create_response({"conversation": "none"} if action == "side" else None)
             case "cancel":
                 return session.cancel_response(response if which else None)
-            case "turn":
-                return session.begin_turn(float(len(log)))
+            case "turn" | "silence":
+                now = float(len(log))
+                return session.begin_turn(now) if action == "turn" else session.time_out(now + 10 * which, 0)
             case "stop":
                 turns += 1
                 return session.end_turn(f"turn_{turns}")
