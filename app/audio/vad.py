@@ -65,6 +65,8 @@ class VoiceDetector:
 
     def __init__(self, options: VoiceOptions | None = None) -> None:
         self._options = VoiceOptions() if options is None else options
+        # May be changed meanwhile.
+        self.min_speech = self._options.min_speech
         self._network = _network()()
         self._rest: Samples = np.empty(0, np.float32)
         self._quiet_frames = 0
@@ -142,7 +144,7 @@ class VoiceDetector:
         return [VoiceSpan(start, self._last)]
 
     def _is_speech(self, begin: int, end: int) -> bool:
-        return end - begin >= self._options.min_speech * SAMPLE_RATE and self._voiced >= MIN_VOICE_SECONDS * SAMPLE_RATE
+        return end - begin >= self.min_speech * SAMPLE_RATE and self._voiced >= MIN_VOICE_SECONDS * SAMPLE_RATE
 
     def _padded(self, begin: int) -> int:
         return max(self._last, begin - round(self._options.padding * SAMPLE_RATE))

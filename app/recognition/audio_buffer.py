@@ -60,17 +60,23 @@ class VoiceMarks:
 
     def __init__(self, options: VoiceOptions, base: int) -> None:
         self._options, self._base = options, base
+        # Seconds of the shortest voice, from the next scan on.
+        self.min_speech = options.min_speech
         self._detector: VoiceDetector | None = None
         self._open = False
-        times = options.padding + options.min_speech + options.min_silence
-        # Samples before the last one in which the start of the next voice may lie.
-        self.lookback = round(times * SAMPLE_RATE) + _FRAMES_BACK * FRAME
+
+    @property
+    def lookback(self) -> int:
+        """Samples before the last one in which the start of the next voice may lie."""
+        times = self._options.padding + self.min_speech + self._options.min_silence
+        return round(times * SAMPLE_RATE) + _FRAMES_BACK * FRAME
 
     def scan(self, pcm: Samples) -> Steps[Scan]:
         """Take samples [n], and return what they tell. Each step takes less than a millisecond."""
         if self._detector is None:
             self._detector = VoiceDetector(self._options)
         detector, found = self._detector, Scan()
+        detector.min_speech = self.min_speech
         for begin in range(0, pcm.size, FRAME):
             for span in detector.push(pcm[begin : begin + FRAME]):
                 self._start(found, span.start)

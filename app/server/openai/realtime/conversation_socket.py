@@ -30,6 +30,7 @@ from app.speech.options import PreparedSpeech
 
 # Events that may wait to be written before an answer waits, too.
 MAX_WAITING: Final = 64
+INTERRUPTION_SECONDS: Final = 0.3
 _FORMATS: Final[dict[str, Format]] = {"pcm16": "pcm", "mulaw": "mulaw", "alaw": "alaw"}
 
 
@@ -164,6 +165,10 @@ class ConversationSocket(TranscriptionSocket):
         self._conversation.config = self._config
 
     # Speech of the client.
+
+    def interruption_seconds(self) -> float | None:
+        """Return more seconds than usual while an answer may be playing: a cough, or its echo, does not end it."""
+        return INTERRUPTION_SECONDS if self._conversation.plays(time.monotonic()) else None
 
     def make_events(self, since: float) -> ItemEvents:
         """Return a writer that leaves the items to the conversation."""

@@ -186,11 +186,16 @@ class TranscriptionSocket(SocketLoop):
         if self._ending:
             return
         stream = await self._begin_stream()
+        stream.live.require_speech(self.interruption_seconds())
         with self.throttle.measure():
             pcm = stream.reader.push(data)
         stream.samples += pcm.size
         # Waits while the model is behind, and so does the client.
         await self.unless_gone(stream.live.push(pcm))
+
+    def interruption_seconds(self) -> float | None:
+        """Return the seconds that a voice must last to be one; None: as usual."""
+        return None
 
     async def _commit(self, event: dict[str, Any]) -> None:
         if self._stream is None or not await self.unless_gone(self._stream.live.commit()):

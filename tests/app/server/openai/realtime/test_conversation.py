@@ -159,6 +159,7 @@ def test_silence_after_an_answer_was_played_is_a_turn() -> None:
     session.speak(response.id, b"\0\0", 2.0, words("Are you there?"), 10.0)
     session.end(response.id, "stop", (), TokenUsage(1))
     assert session.timeout_at == 17.0
+    assert [session.plays(now) for now in (9.9, 11.9, 12.0)] == [True, True, False]
     assert session.time_out(16.9, 1_000) == []
     effects = session.time_out(17.0, 9_000)
     check(effects)
