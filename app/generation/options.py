@@ -17,7 +17,8 @@ class GenerationOptions:
 
     `messages` are the conversation, `tools` what the model may call. `temperature` in [0, 2] and `top_p` in (0, 1] are
     by default what the model's maker recommends; `min_p` is in [0, 1]. `stop` holds the texts before which the message
-    ends. `reasoning`: the model may write to itself first. `logprobs`: see GenerationRequest.
+    ends. `reasoning`: the model may write to itself first. `logprobs`: see GenerationRequest. `truncate`: the oldest
+    messages of a conversation that is longer than the model's context are left out.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -33,6 +34,7 @@ class GenerationOptions:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     logprobs: int | None = None
     reasoning: bool = False
+    truncate: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from app.engine.worker import ModelWorker
 from app.errors import InvalidRequestError, ModelAbsentError
 from app.generation.options import GenerationOptions, PreparedGeneration
 from app.text.executor import RoundRobinThread
-from models.contract import GenerationRequest, LanguageModel, ModelRequestError
+from models.contract import ChatMessage, GenerationRequest, LanguageModel, ModelRequestError
 
 # Names of OpenAI's models that answer: clients that know no other name get the default language model.
 OPENAI_PREFIXES = ("gpt-", "o1", "o3", "o4", "chatgpt-")
@@ -63,9 +63,7 @@ class GenerationService:
                 f"Model '{name}' has no form for calls of tools; leave 'tools' out.", param="tools"
             )
         try:
-            prompt = await self._thread.run(
-                partial(model.prompt, options.messages, options.tools, reasoning=options.reasoning)
-            )
+            prompt = await self._prompt(model, options)
             usual = model.sampling
             request = GenerationRequest(
                 prompt=prompt,
@@ -86,3 +84,26 @@ class GenerationService:
         except ModelRequestError as error:
             raise service_error(error, f"Model '{name}': ", text_param="messages") from error
         return PreparedGeneration(model=name, language_model=model, request=request)
+
+    async def _prompt(self, model: LanguageModel, options: GenerationOptions) -> tuple[int, ...]:
+        messages = options.messages
+        # Of the context a quarter at most is kept for the answer.
+        limit = model.context - min(options.max_tokens, model.context // 4)
+        while True:
+            prompt = await self._thread.run(partial(model.prompt, messages, options.tools, reasoning=options.reasoning))
+            if not options.truncate or len(prompt) < limit or (shorter := _without_oldest(messages)) == messages:
+                return prompt
+            messages = shorter
+
+
+def _without_oldest(messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
+    """Return a conversation without its oldest quarter: many turns then share the beginning of their prompts.
+
+    The instructions and the last message stay, and an answer does not stay without its question.
+    """
+    head = messages[:1] if messages[0].get("role") == "system" else ()
+    rest = messages[len(head) :]
+    rest = rest[min(max(1, len(rest) // 4), len(rest) - 1) :]
+    while len(rest) > 1 and rest[0].get("role") != "user":
+        rest = rest[1:]
+    return (*head, *rest)

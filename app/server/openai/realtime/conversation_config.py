@@ -97,9 +97,10 @@ class ConversationConfig(AnswerConfig):
     model: UnicodeText | None = None
     audio: ConversationAudio = ConversationAudio()
     include: Annotated[list[UnicodeText], Field(max_length=100)] | None = None
-    # Accepted, as clients send them; they change nothing here.
+    # Accepted, as clients send it; it changes nothing here.
     tracing: Any = None
-    truncation: Any = None
+    # "disabled": a conversation that is longer than the model's context fails; else its oldest messages are left out.
+    truncation: Literal["auto", "disabled"] | dict[str, Any] | None = None
 
     def changed(self, fields: dict[str, Any]) -> ConversationConfig:
         """Return the configuration with the fields that `fields` name. Raises InvalidRequestError."""
@@ -189,7 +190,7 @@ class ConversationConfig(AnswerConfig):
             "tool_choice": self.tool_choice or "auto",
             "max_output_tokens": self.max_output_tokens or "inf",
             "tracing": None,
-            "truncation": "auto",
+            "truncation": self.truncation or "auto",
             "include": self.include,
             "audio": {
                 "input": {

@@ -241,6 +241,7 @@ class ConversationSocket(TranscriptionSocket):
             model=config.model,
             tools=() if config.tool_choice == "none" else tuple(tool.as_chat() for tool in config.tools or ()),
             max_tokens=limit if isinstance(limit, int) else DEFAULT_MAX_TOKENS,
+            truncate=config.truncation != "disabled",
         )
         prepared = await self.app.generation.prepare(options)
         voice = await self._voice(config) if response.speaks else None

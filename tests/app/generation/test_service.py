@@ -1,0 +1,51 @@
+"""Conversations that are longer than a model's context."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.generation.options import GenerationOptions
+from app.generation.service import GenerationService
+from tests.app.standins import Scribe
+
+
+@dataclass
+class Reader(Scribe):
+    """Reads all messages, and not the last one alone."""
+
+    def prompt(self, messages: Sequence[Any], tools: Sequence[Any] = (), *, reasoning: bool = False) -> tuple[int, ...]:
+        self.conversations.append(list(messages))
+        return tuple(b"".join(message["content"].encode() for message in messages))
+
+
+def kept(messages: list[tuple[str, str]], *, truncate: bool = True) -> list[str]:
+    async def read() -> list[str]:
+        service = GenerationService(None, None, None, None)  # type: ignore[arg-type]  (it asks none of them)
+        reader = Reader(context=100)
+        options = GenerationOptions(
+            messages=tuple({"role": role, "content": content} for role, content in messages), truncate=truncate
+        )
+        try:
+            await service._prompt(reader, options)
+        finally:
+            service.close()
+        return [message["content"] for message in reader.conversations[-1]]
+
+    return asyncio.run(read())
+
+
+def test_the_oldest_messages_are_left_out() -> None:
+    turns = [(role, f"{role}{number:05}") for number in range(20) for role in ("user", "assistant")]
+    question = ("user", "user00020")
+    found = kept([("system", "system"), *turns, question])
+    assert found[0] == "system"
+    assert found[1].startswith("user")
+    assert found[-1] == "user00020"
+    assert 30 < len("".join(found)) < 75
+    # What fits stays whole; a session can say that nothing is left out, and one long message is no one's to cut.
+    assert kept([("system", "system"), turns[0], question]) == ["system", "user00000", "user00020"]
+    assert len(kept([*turns, question], truncate=False)) == 41
+    assert kept([("system", "system"), ("user", "x" * 200)]) == ["system", "x" * 200]
