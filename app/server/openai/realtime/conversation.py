@@ -267,8 +267,7 @@ class Conversation:
         """Add the item of a turn, whose text follows."""
         shown = _message(item_id, "user", [{"type": "input_audio", "transcript": None}])
         previous = self._order[-1] if self._order else None
-        self._items[item_id] = Item(shown)
-        self._order.append(item_id)
+        self._append(Item(shown))
         self._unread.add(item_id)
         self._answer_due = self.config.answers_turns
         item = self._items[item_id]
@@ -408,10 +407,18 @@ class Conversation:
         effects: list[Effect] = [SendEvent("response.output_item.added", fields)]
         if not response.side:
             previous = self._order[-1] if self._order else None
-            self._items[item.id] = item
-            self._order.append(item.id)
+            self._append(item)
             effects.append(self._told("added", item, previous))
         return effects
+
+    def _append(self, item: Item) -> None:
+        """Add an item at the end. Turns and answers are never refused: the oldest item is forgotten instead."""
+        if len(self._order) >= MAX_ITEMS:
+            oldest = self._order.pop(0)
+            del self._items[oldest]
+            self._unread.discard(oldest)
+        self._items[item.id] = item
+        self._order.append(item.id)
 
     def _call(self, response: Response, call: ToolCall) -> list[Effect]:
         """Tell a call of a tool: an item, its arguments in one piece, and its end."""

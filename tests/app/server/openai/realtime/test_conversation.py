@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from app.errors import OverloadedError
 from app.generation.stream import TokenUsage
 from app.server.openai.realtime.conversation import (
+    MAX_ITEMS,
     BeginReply,
     Conversation,
     ConversationError,
@@ -172,6 +173,18 @@ def test_silence_after_an_answer_was_played_is_a_turn() -> None:
     session.write(begun(session.create_response(None)).id, "Well?", 30.0)
     assert session.begin_turn(31.0)
     assert session.time_out(99.0, 0) == []
+
+
+def test_a_long_session_forgets_its_oldest_items() -> None:
+    session = talk()
+    for number in range(MAX_ITEMS + 10):
+        check(session.end_turn(f"turn_{number}")[-1:])
+        session.read_turn(f"turn_{number}", "")
+    assert len(session._order) == len(session._items) == MAX_ITEMS
+    with pytest.raises(ConversationError, match="delete some"):
+        session.create_item(TEXT, None)
+    with pytest.raises(ConversationError, match="no item"):
+        session.retrieve_item("turn_9")
 
 
 def test_truncate_cuts_by_words() -> None:
