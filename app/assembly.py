@@ -77,7 +77,7 @@ class Engine:
         speech = SpeechService(settings, catalog, worker, loads, translation, admission)
         recognition = RecognitionService(settings, catalog, worker, loads, admission)
         interpretation = InterpretationService(recognition, speech)
-        generation = GenerationService(catalog, worker, loads, admission)
+        generation = GenerationService(settings, catalog, worker, loads, admission)
         worker.start()
         try:
             services = (speech, translation, recognition, interpretation, generation)
@@ -86,7 +86,7 @@ class Engine:
             speech.close()
             translation.close()
             recognition.close()
-            generation.close()
+            await generation.close()
             # The thread finishes the chunk that it computes; the event loop must not wait for it.
             await REQUESTS.run(worker.stop, stop_seconds)
 

@@ -238,6 +238,11 @@ class Settings(BaseModel):
         description="WebSocket messages a second that a client may send, ten seconds' worth at once; each fragment and "
         "each control frame counts as one",
     )
+    llm: dict[Literal["url", "key", "model"], str] = Field(
+        {},
+        description="server with OpenAI's Chat Completions that answers in conversations instead of a model of this "
+        "one: its `url`, such as http://127.0.0.1:11434/v1, the name of its `model`, and its `key`, if it asks for one",
+    )
     session_seconds: Annotated[float, Field(gt=0, le=604_800)] = Field(
         14_400.0, description="how long a WebSocket may last"
     )
@@ -293,14 +298,14 @@ class Settings(BaseModel):
     def _parse_bytes(cls, value: object) -> object:
         return parse_bytes(value) if isinstance(value, str) else value
 
-    @field_validator("idle_unload_seconds", "pauses", mode="before")
+    @field_validator("idle_unload_seconds", "pauses", "llm", mode="before")
     @classmethod
     def _parse_table(cls, value: object) -> object:
         if not isinstance(value, str) or "=" not in value:
             return value if isinstance(value, dict) else {"default": value}
         pairs = [part.partition("=") for part in _split(value)]
         if not all(name.strip() and seconds.strip() for name, _, seconds in pairs):
-            raise ValueError("Input should be names with seconds, such as house=0,whisper-base=600")
+            raise ValueError("Input should be names with values, such as house=0,whisper-base=600")
         return {name.strip(): seconds for name, _, seconds in pairs}
 
     @field_validator("idle_unload_seconds", "pauses")
@@ -308,6 +313,13 @@ class Settings(BaseModel):
     def _complete(cls, value: dict[str, float], info: ValidationInfo) -> dict[str, float]:
         missing: Mapping[Any, float] = _PAUSES if info.field_name == "pauses" else {"default": 0.0}
         return {**missing, **value}
+
+    @field_validator("llm")
+    @classmethod
+    def _check_llm(cls, value: dict[str, str]) -> dict[str, str]:
+        if value and not (value.get("model") and value.get("url", "").startswith(("http://", "https://"))):
+            raise ValueError("Input should have a `url`, such as http://127.0.0.1:11434/v1, and the name of a `model`")
+        return value
 
     @field_validator("translation_bits", "recognition_bits", "chatterbox_bits", "chatterbox_cache_bits")
     @classmethod

@@ -283,6 +283,10 @@ class UnavailableError(ServiceError, status=503, type="service_unavailable", cod
     """Raised for a correct request that cannot be served now."""
 
 
+class LanguageServerError(UnavailableError, status=502, code="language_server_error"):
+    """Raised where the server of the setting `llm` fails, refuses or breaks off."""
+
+
 class ModelAbsentError(UnavailableError, code="model_not_installed", param="model"):
     """Raised for a model of the catalog whose weights are not on this machine."""
 

@@ -207,7 +207,19 @@ def test_table_of_errors_is_the_errors():
 def test_metrics_are_those_of_the_server(server):
     named = set(re.findall(r"`(\w+)`", section("docs/metrics.md", "Names")))
     served = httpx.get(f"{server}/metrics").text
-    labels = {"stage", "outcome", "code", "verdict", "until", "ending", "reason", "model", "surface", "streaming"}
+    labels = {
+        "kind",
+        "stage",
+        "outcome",
+        "code",
+        "verdict",
+        "until",
+        "ending",
+        "reason",
+        "model",
+        "surface",
+        "streaming",
+    }
     for name in named - labels - {"nightingale_"}:
         assert re.search(rf"^# HELP nightingale_{name}\b", served, re.MULTILINE), name
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.errors import NothingToSpeakError
-from app.generation.options import PreparedGeneration
-from app.generation.service import GenerationService
-from app.generation.stream import GenerationStream, TokenUsage
+from app.generation.options import TokenUsage
+from app.generation.stream import MessageStream
 from app.llm_text.live import LiveText
 from app.llm_text.policy import BoundaryPolicy
 from app.llm_text.sources import Speakable
@@ -54,29 +53,14 @@ ReplyEvent = WrittenText | SpokenAudio | ReplyEnd
 class Reply:
     """Events of one answer (`async for`). `close` it in the end, and as soon as nobody wants the rest."""
 
-    def __init__(
-        self,
-        generation: GenerationService,
-        prepared: PreparedGeneration,
-        speech: SpeechService,
-        spoken: PreparedSpeech | None,
-        surface: metrics.SurfaceName,
-    ) -> None:
-        """Begin an answer; call on the event loop.
-
-        Args:
-            generation: the service of language models.
-            prepared: the conversation, and how to go on with it.
-            speech: the service of speech.
-            spoken: the voice of the answer; None: it is text alone.
-            surface: label of the metrics.
-        """
-        labels = metrics.Labels(prepared.model, surface, True)
-        self._writing = GenerationStream(generation, prepared, Timeline(), labels)
+    def __init__(self, writing: MessageStream, speech: SpeechService, spoken: PreparedSpeech | None) -> None:
+        """Begin an answer that `writing` brings; call on the event loop. `spoken` None: it is text alone."""
+        self._writing = writing
         self._speaking: SpeechStream | None = None
         self._source: LiveText | None = None
         if spoken is not None:
-            self._speaking = SpeechStream(speech, spoken, Timeline(), metrics.Labels(spoken.model, surface, True))
+            labels = replace(writing.labels, model=spoken.model)
+            self._speaking = SpeechStream(speech, spoken, Timeline(), labels)
             language = codes.resolve(spoken.language, codes.FLORES)
             self._source = LiveText(BoundaryPolicy(language, None))
         # Bounded by the tokens of the answer, and by the speech stream, which waits for its reader.
@@ -114,9 +98,9 @@ class Reply:
 
     async def _write(self) -> None:
         """Read the model, and have the voice speak what may be spoken."""
+        reading: asyncio.Task[GeneratedText | None] | None = None
         try:
             items = aiter(self._writing)
-            reading: asyncio.Task[GeneratedText | None] | None = None
             while True:
                 reading = reading or asyncio.ensure_future(anext(items, None))
                 done, _ = await asyncio.wait({reading}, timeout=self._patience())
@@ -137,6 +121,10 @@ class Reply:
                     return
         except Exception as error:
             self._events.put_nowait(error)
+        finally:
+            # Also closes the connection to another server that writes.
+            if reading is not None:
+                reading.cancel()
 
     def _patience(self) -> float | None:
         """Return the seconds until the voice may speak what waits for its boundary."""

@@ -44,3 +44,13 @@ class PreparedGeneration:
     model: str
     language_model: LanguageModel
     request: GenerationRequest
+
+
+@dataclass(slots=True)
+class TokenUsage:
+    """Tokens of a message: those of its prompt, of them those that were known from before, and those written."""
+
+    prompt: int
+    cached: int = 0
+    written: int = 0
+    reasoning: int = 0

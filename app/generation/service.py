@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+import httpx
+
+from app.config import Settings
 from app.engine.admission import Admission, key_name
 from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelLoads, Progress
@@ -11,6 +14,7 @@ from app.engine.service_errors import service_error
 from app.engine.worker import ModelWorker
 from app.errors import InvalidRequestError, ModelAbsentError
 from app.generation.options import GenerationOptions, PreparedGeneration
+from app.generation.remote import make_client
 from app.text.executor import RoundRobinThread
 from models.contract import ChatMessage, GenerationRequest, LanguageModel, ModelRequestError
 
@@ -21,17 +25,26 @@ OPENAI_PREFIXES = ("gpt-", "o1", "o3", "o4", "chatgpt-")
 class GenerationService:
     """Prepares messages to be written, and holds the parts that their streams use."""
 
-    def __init__(self, catalog: Catalog, worker: ModelWorker, loads: ModelLoads, admission: Admission) -> None:
+    def __init__(
+        self, settings: Settings, catalog: Catalog, worker: ModelWorker, loads: ModelLoads, admission: Admission
+    ) -> None:
         self.worker = worker
+        # Connections to the server that answers in conversations; None: a model of this one does.
+        self.remote: httpx.AsyncClient | None = None
+        self.remote_model = settings.llm.get("model", "")
+        if settings.llm:
+            self.remote = make_client(settings.llm["url"], settings.llm.get("key"))
         self.admission = admission
         self._catalog = catalog
         self._loads = loads
         # Tokens of a long conversation must hold up neither the event loop nor those of a short one.
         self._thread = RoundRobinThread("chat")
 
-    def close(self) -> None:
-        """End the thread besides the model's."""
+    async def close(self) -> None:
+        """End the thread besides the model's, and the connections."""
         self._thread.close()
+        if self.remote is not None:
+            await self.remote.aclose()
 
     def model_name(self, name: str | None) -> str:
         """Return the catalog's name for a client's name of a model. Raises UnknownModelError and ModelAbsentError."""
@@ -47,6 +60,10 @@ class GenerationService:
                 "GGUF or a folder in mlx-lm's layout; 'nightingale models list' names some."
             )
         return default
+
+    def conversation_model(self, name: str | None) -> str:
+        """Return the name of the model that answers in conversations. Raises as `model_name` does."""
+        return self.model_name(name) if self.remote is None else self.remote_model
 
     async def model(self, name: str | None, progress: Progress | None = None) -> tuple[str, LanguageModel]:
         """Return a warm model, which the request holds, and its name. Raises as `ModelLoads.obtain` does."""

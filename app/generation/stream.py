@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from app.engine.jobs import CancelToken, GenerationJob, Priority
 from app.engine.service_errors import service_error
-from app.generation.options import PreparedGeneration
+from app.generation.options import GenerationOptions, PreparedGeneration, TokenUsage
+from app.generation.remote import RemoteStream
 from app.generation.service import GenerationService
 from app.observability import metrics
 from models.contract import GeneratedText, ModelRequestError
 from models.timeline import Timeline
-
-
-@dataclass(slots=True)
-class TokenUsage:
-    """Tokens of a message: those of its prompt, of them those that were known from before, and those written."""
-
-    prompt: int
-    cached: int = 0
-    written: int = 0
-    reasoning: int = 0
 
 
 class GenerationStream:
@@ -63,3 +53,16 @@ class GenerationStream:
         self._results.close()
         usage = self.usage
         metrics.record_generation(self.timeline, self.labels, outcome, usage.prompt - usage.cached, usage.written)
+
+
+MessageStream = GenerationStream | RemoteStream
+
+
+async def begin_message(
+    service: GenerationService, options: GenerationOptions, surface: metrics.SurfaceName
+) -> MessageStream:
+    """Begin the next message of a conversation: here, or at the server of the setting `llm`. Raises ServiceError."""
+    if service.remote is not None:
+        return RemoteStream(service.remote, service.remote_model, options, Timeline(), surface)
+    prepared = await service.prepare(options)
+    return GenerationStream(service, prepared, Timeline(), metrics.Labels(prepared.model, surface, True))

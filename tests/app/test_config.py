@@ -159,3 +159,11 @@ def test_addresses_of_this_machine() -> None:
 def test_what_is_no_origin_is_refused(origin: str) -> None:
     with pytest.raises(ValueError, match="without a path"):
         Settings(cors_origins=(origin,))
+
+
+def test_another_language_server_has_an_address_and_a_model() -> None:
+    settings = load_settings(None, {"NIGHTINGALE_LLM": "url=http://127.0.0.1:11434/v1,model=qwen3:4b", "HOME": "/"})
+    assert settings.llm == {"url": "http://127.0.0.1:11434/v1", "model": "qwen3:4b"}
+    for wrong in ("qwen3", "url=127.0.0.1,model=qwen3", "url=http://127.0.0.1/v1", "url=http://h/v1,model=a,colour=b"):
+        with pytest.raises(SettingsError, match="llm"):
+            load_settings(None, {"NIGHTINGALE_LLM": wrong, "HOME": "/"})

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.config import Settings
 from app.generation.options import GenerationOptions
 from app.generation.service import GenerationService
 from tests.app.standins import Scribe
@@ -23,7 +24,7 @@ class Reader(Scribe):
 
 def kept(messages: list[tuple[str, str]], *, truncate: bool = True) -> list[str]:
     async def read() -> list[str]:
-        service = GenerationService(None, None, None, None)  # type: ignore[arg-type]  (it asks none of them)
+        service = GenerationService(Settings(), None, None, None, None)  # type: ignore[arg-type]  (it asks none)
         reader = Reader(context=100)
         options = GenerationOptions(
             messages=tuple({"role": role, "content": content} for role, content in messages), truncate=truncate
@@ -31,7 +32,7 @@ def kept(messages: list[tuple[str, str]], *, truncate: bool = True) -> list[str]
         try:
             await service._prompt(reader, options)
         finally:
-            service.close()
+            await service.close()
         return [message["content"] for message in reader.conversations[-1]]
 
     return asyncio.run(read())

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import ValidationError
 
 from app.errors import InvalidRequestError, ServiceError
-from app.generation.stream import TokenUsage
+from app.generation.options import TokenUsage
 from app.server.openai.realtime.config import explain, merged
 from app.server.openai.realtime.conversation_config import AnswerConfig, ConversationConfig
 from app.server.openai.realtime.events import new_id

@@ -17,6 +17,8 @@ from app.audio.vad import SAMPLE_RATE
 from app.conversation.reply import Reply, ReplyEnd, SpokenAudio, WrittenText
 from app.errors import ServiceError
 from app.generation.options import GenerationOptions
+from app.generation.stream import begin_message
+from app.observability import metrics
 from app.recognition.events import LiveEvent, LiveUtterance, SpeechStarted, SpeechStopped, UtteranceFailed
 from app.server.openai.realtime.config import coding_of
 from app.server.openai.realtime.conversation import BeginReply, Conversation, Effect, Response, SendEvent, StopReply
@@ -46,6 +48,7 @@ class ConversationSocket(TranscriptionSocket):
     """Socket of one conversation."""
 
     kind = "realtime"
+    surface: metrics.SurfaceName = "realtime"
 
     def __init__(self, socket: Socket, app: Services, config: ConversationConfig, model: str) -> None:
         super().__init__(socket, app, config)
@@ -149,7 +152,8 @@ class ConversationSocket(TranscriptionSocket):
     async def _check(self, config: SessionConfig) -> None:
         """Wait for the models of a configuration, and check its options. Raises ServiceError."""
         assert isinstance(config, ConversationConfig)  # noqa: S101
-        await self.unless_gone(self.app.generation.model(config.model))
+        if self.app.generation.remote is None:
+            await self.unless_gone(self.app.generation.model(config.model))
         await self._voice(config)
         await super()._check(config)
 
@@ -243,9 +247,8 @@ class ConversationSocket(TranscriptionSocket):
             max_tokens=limit if isinstance(limit, int) else DEFAULT_MAX_TOKENS,
             truncate=config.truncation != "disabled",
         )
-        prepared = await self.app.generation.prepare(options)
         voice = await self._voice(config) if response.speaks else None
-        reply = Reply(self.app.generation, prepared, self.app.speech, voice, "realtime")
+        reply = Reply(await begin_message(self.app.generation, options, self.surface), self.app.speech, voice)
         outcome: Any = "failed"
         talk = self._conversation
         coding, rate = coding_of(config.audio.output.format)

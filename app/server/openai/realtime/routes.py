@@ -42,7 +42,7 @@ async def realtime(socket: WebSocket) -> None:
     await socket.accept()
     if isinstance(config, ConversationConfig):
         await ConversationSocket(
-            socket, app, config, socket.query_params.get("model") or app.generation.model_name(None)
+            socket, app, config, socket.query_params.get("model") or app.generation.conversation_model(None)
         ).serve()
     else:
         await TranscriptionSocket(socket, app, config).serve()
@@ -56,7 +56,7 @@ def _config(socket: WebSocket, app: Services) -> TranscriptionConfig | Conversat
     named = model is not None and not model.lower().startswith(_CONVERSATION)
     transcribes = intent == "transcription" or (intent is None and model in OPENAI_RECOGNIZERS)
     if given.get("type") == "realtime" or not (given or transcribes):
-        name = app.generation.model_name(model)
+        name = app.generation.conversation_model(model)
         return ConversationConfig(model=name).changed(given)
     config = TranscriptionConfig().changed(given)
     if named and config.audio.input.transcription.model is None:
@@ -97,7 +97,7 @@ async def make_secret(request: Request, body: SecretBody) -> Response:
     config: TranscriptionConfig | ConversationConfig = TranscriptionConfig()
     if body.session.get("type") == "realtime":
         model = body.session.get("model")
-        config = ConversationConfig(model=app.generation.model_name(model if isinstance(model, str) else None))
+        config = ConversationConfig(model=app.generation.conversation_model(model if isinstance(model, str) else None))
     config = config.changed(body.session)
     value, expires_at = await _sign(request, config, body.expires_after.seconds)
     shown = config.model_dump(exclude_none=True)

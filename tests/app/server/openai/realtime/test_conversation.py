@@ -12,7 +12,7 @@ from openai.types.realtime import RealtimeServerEvent
 from pydantic import TypeAdapter
 
 from app.errors import OverloadedError
-from app.generation.stream import TokenUsage
+from app.generation.options import TokenUsage
 from app.server.openai.realtime.conversation import (
     MAX_ITEMS,
     BeginReply,

@@ -198,3 +198,15 @@ def test_without_a_language_model_the_handshake_says_how_to_get_one(hearing: Any
         pass
     assert refused.value.response.status_code == 503
     assert b"nightingale models import" in refused.value.response.body
+
+
+def test_another_server_s_model_answers_and_may_fail(hearing: Any, start_server: Any) -> None:
+    running = start_server(recognizer="ear", llm={"url": f"{hearing.url}/v1", "model": "gpt-4o"})
+    with session(running) as talk:
+        talk.say("broken")
+        failed = talk.until("response.done")[-1]["response"]
+        assert (failed["status"], failed["status_details"]["error"]["code"]) == ("failed", "language_server_error")
+        talk.say("how are you")
+        events = talk.until("response.done")
+    assert "".join(deltas(events, "output_audio_transcript")).split() == ["HOW", "ARE", "YOU"]
+    assert sum(map(len, deltas(events, "output_audio"))) > 10_000
