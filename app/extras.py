@@ -31,7 +31,7 @@ EXTRAS: Final = {
     "cluster": "several processes behind one address, under Ray",
 }
 LOCKS: Final = Path(__file__).parents[1] / "configs" / "lock"
-_COMMAND: Final = "app.cli.main:main"
+_COMMAND: Final = "app.main:main"
 
 
 def needs(what: str, extra: str) -> str:

@@ -35,7 +35,7 @@ from app.config import Settings, load_settings
 from app.engine.catalog import Catalog
 from app.interpretation.events import SentenceDone, SpeechPart
 from app.interpretation.options import InterpretationOptions
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from models.backend import mx
 from models.contract import Model, Pcm, RecognitionRequest, RecognizedSegment, RecognizedWord, WarmupStep
 from models.timeline import Stage, Timeline
@@ -273,11 +273,9 @@ async def interpret(arguments: argparse.Namespace) -> Report:
     settings = load_settings(None).model_copy(update={"recognition_model": NAME})
     talk = await spoken(settings, arguments.pause)
     options = InterpretationOptions(
-        target="fr",
-        source="en",
-        translate_model="phrasebook",
-        model="house",
-        voice="am_michael",
+        speech=SpeechOptions(
+            translate_to="fr", source="en", translate_model="phrasebook", model="house", voice="am_michael"
+        ),
         partials=arguments.partials,
         anticipate=arguments.partials,
     )

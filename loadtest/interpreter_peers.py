@@ -122,7 +122,7 @@ def serve(folder: Path, options: argparse.Namespace) -> Iterator[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NIGHTINGALE_")}
     environment |= {f"NIGHTINGALE_{name}": value for name, value in chosen.items()}
     log = folder / "server.log"
-    command = [sys.executable, "-m", "app.cli", "serve", "--host", "127.0.0.1", "--port", "0"]
+    command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", "0"]
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
     try:

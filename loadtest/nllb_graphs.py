@@ -39,7 +39,7 @@ class Layer:
         if f"{name}.encoder_attn.q_proj.weight" in state:
             self.cross_norm = dense("encoder_attn_layer_norm")
             self.query, self.cross_out = dense("encoder_attn.q_proj"), dense("encoder_attn.out_proj")
-            self.memory = dense(*(f"encoder_attn.{kind}_proj" for kind in "kv"))
+            self.encoder_kv = dense(*(f"encoder_attn.{kind}_proj" for kind in "kv"))
 
 
 class Network(Attending):
@@ -72,21 +72,21 @@ class Network(Attending):
             x = x + F.linear(self._attend(q, self._split(k), self._split(v)), *layer.out)
             x = self._feed(x, layer)
         x = self._norm(x, self.encoder_norm)
-        pairs = (F.linear(x, *layer.memory).chunk(2, -1) for layer in self.decoder)
+        pairs = (F.linear(x, *layer.encoder_kv).chunk(2, -1) for layer in self.decoder)
         return [(self._split(keys), self._split(values)) for keys, values in pairs]
 
-    def step(self, ids: Tensor, place: Tensor, past: list[KeysValues], memory: list[KeysValues]) -> Tensor:
-        """Decode ids [B, n] at places `place` [1] on, writing into `past` -> the likeliest next tokens [B]."""
-        places = place + torch.arange(ids.shape[1], device=ids.device)
-        x = self._embed(ids, self.positions[places])
-        mask = torch.arange(past[0][0].shape[2], device=ids.device) <= places[:, None]
-        for layer, (keys, values), kept in zip(self.decoder, past, memory, strict=True):
+    def step(self, ids: Tensor, position: Tensor, kv_cache: list[KeysValues], encoder_kv: list[KeysValues]) -> Tensor:
+        """Decode ids [B, n] from `position` [1] on, writing into `kv_cache` -> the likeliest next tokens [B]."""
+        positions = position + torch.arange(ids.shape[1], device=ids.device)
+        x = self._embed(ids, self.positions[positions])
+        mask = torch.arange(kv_cache[0][0].shape[2], device=ids.device) <= positions[:, None]
+        for layer, (keys, values), cross_kv in zip(self.decoder, kv_cache, encoder_kv, strict=True):
             q, k, v = F.linear(self._norm(x, layer.norm), *layer.qkv).chunk(3, -1)
-            keys.index_copy_(2, places, self._split(k))
-            values.index_copy_(2, places, self._split(v))
+            keys.index_copy_(2, positions, self._split(k))
+            values.index_copy_(2, positions, self._split(v))
             x = x + F.linear(self._attend(q, keys, values, mask), *layer.out)
             q = F.linear(self._norm(x, layer.cross_norm), *layer.query)
-            x = x + F.linear(self._attend(q, *kept), *layer.cross_out)
+            x = x + F.linear(self._attend(q, *cross_kv), *layer.cross_out)
             x = self._feed(x, layer)
         logits = F.linear(self._norm(x[:, -1], self.decoder_norm), self.table)
         logits[:, self.config.unk_token_id] = -torch.inf
@@ -107,28 +107,28 @@ class Translation:
             return [(each[0], each[1]) for each in both]
 
         self.ids = torch.zeros((rows, source), dtype=torch.long, device=device)
-        self.place, self.tokens = (torch.zeros(n, dtype=torch.long, device=device) for n in (1, rows))
+        self.position, self.tokens = (torch.zeros(n, dtype=torch.long, device=device) for n in (1, rows))
         prompt = torch.tensor([list(start)] * rows, device=device)
-        past, memory = room(len(start) + target), room(source)
+        kv_cache, encoder_kv = room(len(start) + target), room(source)
 
         def encode() -> None:
-            for kept, made in zip(memory, network.encode(self.ids), strict=True):
-                for to, each in zip(kept, made, strict=True):
+            for stored, made in zip(encoder_kv, network.encode(self.ids), strict=True):
+                for to, each in zip(stored, made, strict=True):
                     to.copy_(each)
 
         def begin() -> None:
-            self.place.zero_()
-            self.tokens.copy_(network.step(prompt, self.place, past, memory))
-            self.place.add_(len(start))
+            self.position.zero_()
+            self.tokens.copy_(network.step(prompt, self.position, kv_cache, encoder_kv))
+            self.position.add_(len(start))
 
         def step() -> None:
-            self.tokens.copy_(network.step(self.tokens[:, None], self.place, past, memory))
-            self.place.add_(1)
+            self.tokens.copy_(network.step(self.tokens[:, None], self.position, kv_cache, encoder_kv))
+            self.position.add_(1)
 
         with torch.inference_mode():
             parts: list[Callable[[], object]] = [encode, begin, step]
             self.encode, self.begin, self.step = [capture(part) for part in parts] if device.type == "cuda" else parts
-            self.place.zero_()
+            self.position.zero_()
 
     def __call__(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
         """Return the tokens of each sentence; each step's are read before the next step is sent."""
@@ -153,13 +153,13 @@ def load(path: Path, config: NllbConfig, device: str, dtype: torch.dtype) -> Net
 
 def runner(network: Network, start: Sequence[int], target: int) -> Callable[[list[list[int]]], int]:
     """Return a function from source ids, of one length, to the number of target tokens; captures each shape once."""
-    kept: dict[tuple[int, int], Translation] = {}
+    by_shape: dict[tuple[int, int], Translation] = {}
 
     def run(given: list[list[int]]) -> int:
         shape = len(given), len(given[0])
-        if shape not in kept:
-            kept[shape] = Translation(network, start, *shape, target)
-        return sum(map(len, kept[shape](given)))
+        if shape not in by_shape:
+            by_shape[shape] = Translation(network, start, *shape, target)
+        return sum(map(len, by_shape[shape](given)))
 
     return run
 

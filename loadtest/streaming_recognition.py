@@ -39,7 +39,7 @@ from app.observability.metrics import Labels
 from app.recognition.agreement import PolicyName
 from app.recognition.events import LiveHypothesis, LiveOptions, LiveUtterance
 from app.recognition.service import RecognitionService
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from models.timeline import Timeline
 
 CHUNK_SECONDS = 0.1

@@ -180,8 +180,8 @@ async def _run(work: Awaitable[None]) -> None:
 
 async def trace_all(text: str) -> dict[str, Trace]:
     """Trace one request of each kind."""
+    from app.application import create_app
     from app.config import Settings
-    from app.server.app import create_app
 
     choices = {"default_model": "house", "translation_model": "phrasebook", "data_dir": tempfile.mkdtemp()}
     settings = Settings.model_validate(choices)

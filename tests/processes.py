@@ -124,7 +124,7 @@ def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[Process
     # Only the bundled models, whatever this machine's data directory holds.
     # A busy machine may keep a request waiting for longer than a server would.
     own = {"NIGHTINGALE_DATA_DIR": str(folder / "data"), "NIGHTINGALE_QUEUE_SECONDS": "300"}
-    command = [SERVER_PYTHON, "-m", "app.cli", "serve", "--port", "0", *arguments]
+    command = [SERVER_PYTHON, "-m", "app", "serve", "--port", "0", *arguments]
     with start_process(folder, command, env=clean_environment() | own | environment) as process:
         yield process
         process.stop()

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 LOCKS = ["runtime.txt", "dev.txt", "cluster.txt", *(f"extra-{name}.txt" for name in EXTRAS)]
-MODEL_BYTES = 12_000_000
+MODEL_BYTES = {"ear": 14_700_000, "house": 12_000_000}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_wheel_carries_nothing_else(wheel):
 
 def test_wheel_declares_command_and_is_not_for_upload(wheel):
     folder = f"nightingale-{app.__version__}.dist-info"
-    assert "nightingale = app.cli.main:main" in wheel.read(f"{folder}/entry_points.txt").decode()
+    assert "nightingale = app.main:main" in wheel.read(f"{folder}/entry_points.txt").decode()
     metadata = wheel.read(f"{folder}/METADATA").decode()
     assert "Private :: Do Not Upload" in metadata
     assert "Requires-Python: >=3.11" in metadata
@@ -70,7 +70,7 @@ def test_wheel_declares_command_and_is_not_for_upload(wheel):
 
 @pytest.mark.parametrize("name", ["ear", "house"])
 def test_models_of_the_wheel_stay_small(name):
-    assert sum(path.stat().st_size for path in (ROOT / "models" / name).iterdir()) <= MODEL_BYTES
+    assert sum(path.stat().st_size for path in (ROOT / "models" / name).iterdir()) <= MODEL_BYTES[name]
 
 
 @pytest.mark.parametrize("name", LOCKS)

@@ -20,9 +20,9 @@ import pytest
 
 from app import errors
 from app.audio.encoders import FORMATS
-from app.cli.main import main
 from app.config import Settings
 from app.extras import EXTRAS
+from app.main import main
 from app.server.middleware.key_file import KeyFile
 from app.server.native.interpret.events import InterpretationStart
 from app.server.openai.transcription_form import TranscriptionForm
@@ -91,9 +91,7 @@ else: sys.stdout.write(reply.text)
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory) -> dict[str, str]:
     tools = tmp_path_factory.mktemp("tools")
-    (tools / "nightingale").write_text(
-        f"#!{sys.executable}\nimport sys\nfrom app.cli.main import main\nsys.exit(main())\n"
-    )
+    (tools / "nightingale").write_text(f"#!{sys.executable}\nimport sys\nfrom app.main import main\nsys.exit(main())\n")
     if shutil.which("curl") is None:
         (tools / "curl").write_text(CURL.format(python=sys.executable))
     for tool in tools.iterdir():

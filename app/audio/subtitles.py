@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, Literal, Protocol, get_args
 
+from app.errors import MarkupError
 from app.text import marks
-from app.text.errors import MarkupError
 from app.text.types import Reading
 
 SubtitleFormat = Literal["srt", "vtt"]

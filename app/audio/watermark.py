@@ -2,7 +2,7 @@
 
 Perth marks a whole recording. Here a stream is marked piece by piece, without holding any of it back: a piece is
 marked together with the sound before it, and only the difference is taken from that. The difference is faded in and
-out at the ends of every piece, so that the sound itself stays joined as it was and no seam can be heard.
+out at the ends of every piece, so that the sound itself stays joined as it was and no seam can be samples.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class MarkedStream:
 
     def push(self, pcm: Float32) -> Float32:
         """Mark the next piece."""
-        heard = np.concatenate([self._context, pcm])
-        self._context = heard[max(0, heard.size - round(CONTEXT_SECONDS * self._rate)) :]
+        samples = np.concatenate([self._context, pcm])
+        self._context = samples[max(0, samples.size - round(CONTEXT_SECONDS * self._rate)) :]
         if not pcm.any():
             return pcm
-        added = self._added(heard)[heard.size - pcm.size :]
+        added = self._added(samples)[samples.size - pcm.size :]
         size = min(round(FADE_SECONDS * self._rate), pcm.size // 2)
         if size:
             rising = (0.5 - 0.5 * np.cos(np.pi * (np.arange(size) + 0.5) / size)).astype(np.float32)

@@ -13,7 +13,7 @@ from statistics import median
 from app import __version__
 from app.cli.local import open_speech
 from app.config import Settings
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from models.timeline import Stage, Timeline
 
 SENTENCES = {

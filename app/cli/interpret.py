@@ -71,16 +71,11 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         raise ConsentMissingError("a voice is cloned only with its speaker's consent: say --consent once you have it")
     configure_logging(settings)
     from app.interpretation.options import InterpretationOptions
+    from app.speech.options import SpeechOptions
 
     options = InterpretationOptions(
-        target=arguments.to,
-        source=arguments.source,
+        speech=SpeechOptions.of(arguments, translate_to=arguments.to),
         recognition_model=arguments.recognition_model,
-        translate_model=arguments.translate_model,
-        model=arguments.model,
-        voice=arguments.voice,
-        any_language=arguments.any_language,
-        speed=arguments.speed,
         prompt=arguments.prompt,
         clone_voice=arguments.clone_voice,
         consent=arguments.consent,

@@ -64,15 +64,15 @@ def given_lexicons(names: Sequence[str]) -> list[str | LexiconFile]:
 
 
 def _read_file(path: Path, language: str | None) -> LexiconFile:
-    from app.engine.service_errors import REQUEST_ERRORS, service_error
+    from app.errors import ServiceError
     from app.text.lexicon_files import MAX_BYTES, read_lexicon
 
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     try:
         return LexiconFile(path, data, read_lexicon(data, language))
-    except REQUEST_ERRORS as error:
-        raise service_error(error, f"{path.name}: ") from error
+    except ServiceError as error:
+        raise type(error)(f"{path.name}: {error.message}") from error
 
 
 def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
@@ -90,15 +90,15 @@ def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
 
 def check_lexicon(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print the readings; return the exit status. Raises ServiceError for a file that cannot be used."""
-    from app.engine.service_errors import REQUEST_ERRORS, service_error
+    from app.errors import ServiceError
     from app.text.languages import nearest_language
     from app.text.planner import get_phonemizer
 
     lexicon = _read_file(arguments.file, arguments.lang).lexicon
     try:
         phonemizer = get_phonemizer(nearest_language(lexicon.language or "en") or lexicon.language or "en")
-    except REQUEST_ERRORS as error:
-        raise service_error(error, f"{arguments.file.name}: ") from error
+    except ServiceError as error:
+        raise type(error)(f"{arguments.file.name}: {error.message}") from error
     rows: list[_Row] = []
     seen: set[str] = set()
     for entry in lexicon.entries:
@@ -134,7 +134,7 @@ def _rows(entry: LexiconEntry, lexicon: Lexicon, phonemizer: Phonemizer) -> Iter
 
 def _read(text: str, lexicon: Lexicon, phonemizer: Phonemizer) -> tuple[str, str, bool]:
     """Return the phonemes of a text with the lexicon, those without it, and whether the lexicon was used."""
-    from app.text.errors import NothingToSpeakError
+    from app.errors import NothingToSpeakError
     from app.text.tokens import join
 
     def phonemes(lexicons: tuple[Lexicon, ...]) -> tuple[str, bool]:

@@ -22,7 +22,8 @@ from app.observability import metrics
 from app.recognition.service import RecognitionOptions, RecognitionService
 from app.recognition.stream import RecognitionStream
 from app.speech.document import InputType, read_document
-from app.speech.service import PreparedSpeech, SpeechOptions, SpeechService
+from app.speech.options import PreparedSpeech, SpeechOptions
+from app.speech.service import SpeechService
 from app.speech.stream import SpeechStream
 from app.speech.variants import Variants
 from app.translation.plan import TranslatedText, TranslationOptions
@@ -159,8 +160,8 @@ async def open_interpretation(
     # Every shape is needed sooner or later, and a speaker does not wait.
     async with Engine.open(settings, catalog, warmup=settings.warmup != "none") as engine:
         await engine.load(engine.recognition.model_name(options.recognition_model), "speech-recognition")
-        await engine.load(engine.translation.model_name(options.translate_model), "translation")
-        await engine.load(engine.speech.model_name(options.model), "text-to-speech")
+        await engine.load(engine.translation.model_name(options.speech.translate_model), "translation")
+        await engine.load(engine.speech.model_name(options.speech.model), "text-to-speech")
         session = await engine.interpretation.open(await engine.interpretation.prepare(options), "interpret")
         outcome: metrics.Outcome = "cancelled"
         try:

@@ -6,15 +6,22 @@ It lets an assistant speak, translate, list voices and transcribe through a serv
 from __future__ import annotations
 
 import argparse
+import asyncio
 import importlib.util
+import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from app.cli.command import USAGE_ERROR, CommandError
+from app.cli.command import INTERRUPTED, USAGE_ERROR, CommandError
 from app.cli.interrupt import run_interruptible
 from app.cli.server_client import ServerClient, add_server_arguments, read_key
 from app.config import Settings
 from app.extras import needs
+
+# Seconds in which calls that are broken off delete their files.
+_CLEANING_SECONDS = 0.5
 
 
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -47,4 +54,15 @@ async def _serve(arguments: argparse.Namespace, settings: Settings, key: str | N
     folders = Folders(output=arguments.output, input=arguments.input)
     async with ServerClient(arguments.url, key) as client:
         tools = Tools(client, folders, play=arguments.play, max_recording_bytes=settings.max_recording_bytes)
-        await tools.server().run_stdio_async()
+        serving = asyncio.ensure_future(tools.server().run_stdio_async())
+        ended = asyncio.ensure_future(asyncio.wait({serving}))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.cancel)
+        try:
+            await ended
+        except asyncio.CancelledError:
+            # The library's thread waits for standard input, and nothing ends that: calls end, then the process.
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({serving}, timeout=_CLEANING_SECONDS)
+            os._exit(INTERRUPTED)
+        serving.result()

@@ -16,7 +16,7 @@ from app.config import Settings
 from app.engine.catalog import Catalog, ModelInfo
 from app.engine.jobs import CancelToken, ModelJob
 from app.errors import ServiceError
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from app.speech.verification import compare, spoken_words
 from app.text.planner import get_phonemizer
 from models.contract import (

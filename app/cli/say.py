@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from app.cli.local import LocalSpeech
     from app.llm_text.events import Broken, Failed
     from app.speech.document import InputType
-    from app.speech.service import SpeechOptions
+    from app.speech.options import SpeechOptions
 
 
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -104,23 +104,16 @@ def _input_type(arguments: argparse.Namespace) -> InputType:
 
 def _speech_options(arguments: argparse.Namespace, synthesizer: Synthesizer) -> SpeechOptions:
     """Return the options of the speech, and print a speed that the model does not reach."""
-    from app.speech.choices import unused_speed
-    from app.speech.service import SpeechOptions
+    from app.speech.options import SpeechOptions, unused_speed
 
     speed = 1.0 if arguments.speed is None else arguments.speed
     print_unused(unused_speed(speed, synthesizer))
-    return SpeechOptions(
-        model=arguments.model,
-        voice=arguments.voice,
-        lang=arguments.lang,
-        any_language=arguments.any_language,
+    return SpeechOptions.of(
+        arguments,
         speed=speed,
-        seed=arguments.seed,
         sampling=Sampling(**{name: getattr(arguments, name) for name in SAMPLING_RANGES}),
-        translate_to=arguments.translate_to,
-        source=arguments.source,
-        translate_model=arguments.translate_model,
         lexicons=tuple(each.lexicon if isinstance(each, LexiconFile) else each for each in arguments.lexicon),
+        lexicon={},
         voice_marks=True,
     )
 

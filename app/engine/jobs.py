@@ -53,6 +53,8 @@ SILENT_START_SECONDS = 2.0
 NEWCOMERS_IN_A_ROW = 4
 # Seconds for which such a stream then goes before others: about a sentence, as half of one helps nobody.
 EXCLUSIVE_SECONDS = 0.5
+# Seconds after its last turn at which work in the background has one before the jobs of other keys.
+BACKGROUND_SECONDS = 2.0
 # Seconds of audio left at which a stream is about to fall silent.
 URGENT = 0.25
 
@@ -60,7 +62,7 @@ URGENT = 0.25
 class Priority(IntEnum):
     """FIRST_AUDIO: the client has nothing yet. CONTINUATION: it has audio to play, or text to read, meanwhile.
 
-    BACKGROUND: nobody waits; it has a turn only where no other job waits for one.
+    BACKGROUND: nobody waits; it has a turn where no other job waits for one, and at times before those of other keys.
     """
 
     FIRST_AUDIO = 0
@@ -311,7 +313,8 @@ class Queues:
     `continuations` belong to streams that have audio left. `pop` asks four rules in turn: the stream that has its turns
     to itself, a newcomer, the continuation that is needed soonest, a first job that has begun. A job that takes many
     turns to its first item holds up a newcomer by one of them at most, but for EXCLUSIVE_SECONDS at times. Neither of
-    these kinds can starve the other. Both starve `background`, which holds up either by one turn at most.
+    these kinds can starve the other. Both starve `background` of their own key, which holds up either by one turn at
+    most; beside those of other keys it has a turn in BACKGROUND_SECONDS.
     """
 
     first_audio: deque[ModelJob[Any]] = field(default_factory=deque)
@@ -323,6 +326,7 @@ class Queues:
     # Stream about to fall silent that goes before others, and until when.
     exclusive: ModelJob[Any] | None = None
     exclusive_until: float = 0.0
+    background_due: float = 0.0
     # Keys that had a first job, the one whose turn is longest ago first.
     served: dict[str | None, None] = field(default_factory=dict)
 
@@ -343,6 +347,10 @@ class Queues:
 
     def pop(self, now: float) -> ModelJob[Any] | None:
         """Take the job whose turn it is at `now`; None: no job waits."""
+        if self.background and now >= self.background_due:
+            key = self.background[0].key
+            if all(job.key != key for job in (*self.first_audio, *self.continuations)):
+                return self._take_background(now)
         # Of equal deadlines the first in the queue: sentences of one stream are computed in their order.
         soonest = min(self.continuations, key=_needed_at, default=None)
         urgent = soonest is not None and soonest.needed_at() - now < URGENT
@@ -364,7 +372,11 @@ class Queues:
         self.continuation_was_last = False
         if first:
             return self._serve(first[0])
-        return self.background.popleft() if self.background else None
+        return self._take_background(now) if self.background else None
+
+    def _take_background(self, now: float) -> ModelJob[Any]:
+        self.background_due = now + BACKGROUND_SECONDS
+        return self.background.popleft()
 
     def _first_jobs(self) -> list[ModelJob[Any]]:
         """Return the first jobs of the key whose turn it is, in their order."""

@@ -1,4 +1,4 @@
-"""Turns of keys at work that takes as long as what a client sends makes it take."""
+"""Fair turns at work whose duration a client decides by what it sends, such as reading a large lexicon."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Final
 
 from app.engine.admission import key_name
 
-# Seconds for others after each second of the event loop that a turn took.
+# For each second that a turn keeps the event loop, others have it for so many seconds.
 _REST: Final = 2.0
 
 
 class Turns:
-    """Places for such work. Each key has one of them at a time; on a server without keys, clients share all.
+    """A bounded number of places for that work. A key takes at most one place, so that it cannot fill all of them.
 
-    `waiting` counts by key those who have a place or wait for one.
+    On a server without keys all clients share the places. `waiting` counts, by key, the requests that have a place or
+    wait for one.
     """
 
     def __init__(self, places: int) -> None:
@@ -29,7 +30,7 @@ class Turns:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Wait for a place of the request's key, and have it for the length of the block."""
+        """Wait until the key of the request may take a place, and keep it while the `async with` block runs."""
         key = key_name()
         self.waiting[key] += 1
         try:
@@ -42,9 +43,10 @@ class Turns:
                 self._own.pop(key or "", None)
 
     async def pace(self) -> None:
-        """Wait until the event loop may be kept for long: until the caller awaits, and then others have it for longer.
+        """Wait until the caller may do slow work on the event loop, which it does before its next `await`.
 
-        Many clients, each with a message that takes the loop a hundredth of a second, would stop it for seconds.
+        The next caller then waits for _REST times as long as that work took. Without this, a hundred clients whose
+        messages each take the loop 10 ms would stop it for a second.
         """
         ready = asyncio.get_running_loop().create_future()
         turn = asyncio.create_task(self._turn(ready))
@@ -62,5 +64,5 @@ class Turns:
                 return
             ready.set_result(None)
             begun = time.monotonic()
-            await asyncio.sleep(0)  # in which whoever waits for `ready` does its work
+            await asyncio.sleep(0)  # the caller, which waits for `ready`, does its work now
             await asyncio.sleep(_REST * (time.monotonic() - begun))

@@ -11,7 +11,7 @@ from app.interpretation.session import Interpretation
 from app.observability import metrics
 from app.recognition.events import LiveOptions
 from app.recognition.service import RecognitionService
-from app.speech.service import SpeechOptions, SpeechService
+from app.speech.service import SpeechService
 from app.translation.service import AUTO
 from models.contract import VoiceCloner
 
@@ -33,20 +33,7 @@ class InterpretationService:
             raise ConsentMissingError(
                 "The voice of who speaks is cloned only with their consent: send 'consent' as true once you have it."
             )
-        speech = await self.speech.prepare(
-            SpeechOptions(
-                model=options.model,
-                voice=options.voice,
-                any_language=options.any_language,
-                speed=options.speed,
-                seed=options.seed,
-                sampling=options.sampling,
-                translate_to=options.target,
-                source=options.source,
-                translate_model=options.translate_model,
-            ),
-            progress=progress,
-        )
+        speech = await self.speech.prepare(options.speech, progress=progress)
         if speech.route is None:
             raise InvalidRequestError("A language to interpret to is needed.", param="target")
         if options.clone_voice and not isinstance(speech.synthesizer, VoiceCloner):
@@ -67,7 +54,7 @@ class InterpretationService:
         """
         options, recognition = prepared.options, self.recognition
         name, _ = await recognition.model(options.recognition_model, progress)
-        source = options.source
+        source = options.speech.source
         live = await recognition.live(
             LiveOptions(
                 model=name,

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from app import errors
 from app.audio.vad import SAMPLE_RATE
+from app.errors import UnsupportedLanguageError
 from app.interpretation.clock import SessionClock
 from app.interpretation.cutter import SentenceCutter
 from app.interpretation.events import Ending, Event, Reached, Sentence, SentenceDone, SpeechPart, TranslatedPart
@@ -25,9 +26,9 @@ from app.llm_text.sources import Speakable
 from app.observability import metrics
 from app.recognition.events import LiveEvent, LiveHypothesis, LiveUtterance
 from app.recognition.live import LiveRecognition
-from app.speech.service import PreparedSpeech, SpeechService
+from app.speech.options import PreparedSpeech
+from app.speech.service import SpeechService
 from app.speech.stream import SpeechStream
-from app.text.errors import UnknownTranslationLanguage
 from app.text.types import Pause
 from app.translation.live import Interpreted, Interpreter
 from app.translation.text import codes
@@ -403,7 +404,7 @@ def _flores(language: str) -> str | None:
     """Return the FLORES-200 code of a language that was recognized; None: it has none."""
     try:
         return codes.resolve(language, codes.FLORES)
-    except UnknownTranslationLanguage:
+    except UnsupportedLanguageError:
         return None
 
 

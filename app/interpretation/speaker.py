@@ -13,7 +13,7 @@ import numpy as np
 from app import errors
 from app.audio.vad import SAMPLE_RATE, Samples
 from app.interpretation.events import VoiceCloned
-from app.speech.service import PreparedSpeech
+from app.speech.options import PreparedSpeech
 from app.voices.service import VoiceService
 from models.contract import Conditioning, VoiceCloner
 

@@ -9,7 +9,6 @@ from typing import Final
 from app import errors
 from app.config import Settings
 from app.engine.admission import key_name
-from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.engine.turns import Turns
 from app.lexicons.store import LexiconStore, StoredLexicon
 from app.text.lexicon import Lexicon
@@ -49,10 +48,7 @@ class LexiconService:
         result: list[Lexicon] = []
         if own:
             async with self.turns.place():
-                try:
-                    result.append(await REQUESTS.run(_own, own, language))
-                except REQUEST_ERRORS as error:
-                    raise service_error(error) from error
+                result.append(await REQUESTS.run(_own, own, language))
         result += [each if isinstance(each, Lexicon) else await self.read(await self.get(each)) for each in named]
         if time.monotonic() - self._looked >= _POLL_SECONDS:
             self._looked = time.monotonic()
@@ -67,10 +63,7 @@ class LexiconService:
         if not 1 <= len(name.strip()) <= MAX_NAME:
             raise errors.InvalidRequestError(f"'name' needs 1 to {MAX_NAME} characters.", param="name")
         async with self.turns.place():
-            try:
-                lexicon = data if isinstance(data, Lexicon) else await REQUESTS.run(read_lexicon, data, language)
-            except REQUEST_ERRORS as error:
-                raise service_error(error) from error
+            lexicon = data if isinstance(data, Lexicon) else await REQUESTS.run(read_lexicon, data, language)
             if not lexicon.entries:
                 raise errors.InvalidLexiconError("The lexicon has no entry.")
             return await REQUESTS.run(self.store.add, name.strip(), lexicon, key_name())

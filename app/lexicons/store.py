@@ -18,8 +18,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Final
 
-from app.errors import InvalidRequestError, QuotaExceededError, StorageFullError, storage_error
-from app.text.errors import LexiconError
+from app.errors import InvalidLexiconError, InvalidRequestError, QuotaExceededError, StorageFullError, storage_error
 from app.text.lexicon import Lexicon, LexiconEntry
 from app.text.lexicon_files import MAX_BYTES, read_lexicon
 
@@ -213,6 +212,6 @@ def _read(path: Path) -> Lexicon | None:
     try:
         with path.open("rb") as file:
             return read_lexicon(file.read(MAX_BYTES + 1))
-    except (OSError, LexiconError) as error:
+    except (OSError, InvalidLexiconError) as error:
         log.warning("the lexicon %s is not used: %s", path.name, error)
         return None

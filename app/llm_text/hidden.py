@@ -25,11 +25,11 @@ _TAIL: Final = 64
 """Characters at the end of a hidden part that may begin its end."""
 
 _THOUGHTS: Final = (
-    r"(?:\w{1,20}[:_])?think(?:ing)?|(?:inner_)?(?:thoughts?|monologue)|reasoning(?:_content)?|analysis"
+    r"(?:\w{1,20}[:_]|ant)?think(?:ing)?(?:_process)?|(?:inner_)?(?:thoughts?|monologue)|reason(?:ing(?:_content)?)?|analysis"
     r"|\w{1,20}:cot_budget_reflect"
 )
 _NAMES: Final = (
-    rf"{_THOUGHTS}|(?:\w{{1,20}}[:_])?tool_?calls?|reflection|scratchpad|antml:\w{{1,20}}|function(?==)"
+    rf"{_THOUGHTS}|(?:\w{{1,20}}[:_])?tool_?calls?|reflection|scratch_?pad|antml:\w{{1,20}}|function(?==)"
     r"|tool_(?:code|use|responses?|results?|outputs?)|(?:[|｜]DSML[|｜])?function_(?:calls?|results?)"
 )
 _WRAPPER: Final = r"(?:(?:final|assistant|model)[_-]?)?(?:answer|response|reply|output|result|solution)"

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Final
 
 from app.errors import UnsupportedLanguageError
-from app.text.errors import UnknownTranslationLanguage
 from app.translation.text import codes
 
 # Names of languages that FLORES-200 does not have, and models of recognition do.
@@ -31,7 +30,7 @@ def resolve(name: str, known: Sequence[str], param: str = "language") -> str:
     try:
         result = codes.resolve(name, tuple(flores.values()))
         return next(code for code, own in flores.items() if own == result)
-    except UnknownTranslationLanguage:
+    except UnsupportedLanguageError:
         pass
     for code in known:
         if code == key.partition("-")[0] or (code in _OTHERS and key == _OTHERS[code].lower()):
@@ -50,7 +49,7 @@ def _flores(known: tuple[str, ...]) -> dict[str, str]:
     for code in known:
         try:
             result[code] = codes.resolve(code, codes.FLORES)
-        except UnknownTranslationLanguage:
+        except UnsupportedLanguageError:
             continue
     return result
 

@@ -9,14 +9,14 @@ from typing import Final
 
 from app import errors
 from app.engine.jobs import CancelToken, Priority, RecognitionJob, Results
-from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.engine.service_errors import service_error
 from app.engine.worker import ModelWorker
-from models.contract import RecognitionRequest, RecognizedSegment, Recognizer, UnknownLanguageError
+from models.contract import ModelRequestError, RecognitionRequest, RecognizedSegment, Recognizer, UnknownLanguageError
 from models.timeline import Timeline
 
 # Confidence below which a recognizer does not know the voice. Of the ear in the box (models/ear/README.md): sentences
 # of the house voices lie above it, and of people what it hears mostly right.
-MIN_CONFIDENCE: Final = -0.24
+MIN_CONFIDENCE: Final = -0.28
 
 
 @dataclass(slots=True, eq=False)
@@ -77,14 +77,14 @@ class Passes:
                     yield segment
                 else:
                     self.unsure = True
-        except REQUEST_ERRORS as error:
+        except ModelRequestError as error:
             raise request_error(error) from error
         finally:
             results.close()
 
 
-def request_error(error: Exception) -> errors.ServiceError:
-    """Return the service's error for one of REQUEST_ERRORS that a recognizer raised."""
+def request_error(error: ModelRequestError) -> errors.ServiceError:
+    """Return the service's error for an error that a recognizer raised."""
     if isinstance(error, UnknownLanguageError):
         return errors.UnsupportedLanguageError(str(error), param="language")
     return service_error(error, text_param="prompt")

@@ -19,7 +19,6 @@ from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import OPENAI_RECOGNIZERS, RECOMMENDED_RECOGNIZER, Catalog
 from app.engine.model_loader import ModelLoads, Progress
-from app.engine.service_errors import REQUEST_ERRORS
 from app.engine.spool import Spool
 from app.engine.turns import Turns
 from app.engine.worker import ModelWorker
@@ -30,7 +29,7 @@ from app.recognition.live import LiveOptions, LiveRecognition
 from app.recognition.passes import Passes, request_error
 from app.text.executor import RoundRobinThread
 from app.text.languages import primary_language
-from models.contract import RecognitionRequest, RecognitionTask, Recognizer
+from models.contract import ModelRequestError, RecognitionRequest, RecognitionTask, Recognizer
 from models.timeline import Stage, Timeline
 
 log = logging.getLogger(__name__)
@@ -207,12 +206,13 @@ class RecognitionService:
             task=options.task,
             prompt=prompt,
             temperature=options.temperature or None,
+            beams=getattr(recognizer, "beams", 1),
             word_times=options.word_times,
             prosody=self.settings.recognition_prosody,
         )
         try:
             recognizer.check(request)
-        except REQUEST_ERRORS as error:
+        except ModelRequestError as error:
             raise request_error(error) from error
         self.charge(recording.seconds)
         tokens = len(recognizer.encode_text(prompt)) if prompt else 0
@@ -243,7 +243,7 @@ class RecognitionService:
         request = RecognitionRequest(pcm=np.empty(0, np.float32), language=language, prompt=prompt_of(options))
         try:
             recognizer.check(request)
-        except REQUEST_ERRORS as error:
+        except ModelRequestError as error:
             raise request_error(error) from error
         return name, recognizer, languages, request
 

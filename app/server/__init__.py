@@ -1,1 +1,1 @@
-"""The HTTP and WebSocket server. `app.server.app` builds it."""
+"""The HTTP and WebSocket server. `app.application` builds it."""

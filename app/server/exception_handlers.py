@@ -16,7 +16,7 @@ from starlette.routing import Match
 from app import request_context
 from app.errors import BodyTooLargeError, InvalidRequestError, MethodNotAllowedError, NotFoundError, ServiceError
 from app.server.error_responses import error_response
-from app.server.exchange import body_model
+from app.server.exchange import body_model, quoted
 
 
 def install(app: FastAPI) -> None:
@@ -35,7 +35,7 @@ async def _on_service_error(request: Request, error: ServiceError) -> Response:
 
 
 async def _on_validation_error(request: Request, error: RequestValidationError) -> Response:
-    return error_response(explain(error.errors()[0], _accepted_fields(request)), path=request.url.path)
+    return error_response(explain(quoted(error.errors()[0]), _accepted_fields(request)), path=request.url.path)
 
 
 async def _on_http_exception(request: Request, error: HTTPException) -> Response:

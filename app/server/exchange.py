@@ -8,7 +8,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import anyio
 from fastapi.exceptions import RequestValidationError
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 # Errors of a message that are described: each takes memory and time.
 MAX_ERRORS: Final = 1_000
+# Characters of a name or a value of a client that an error quotes.
+QUOTED: Final = 200
 
 T = TypeVar("T")
 Waiting = Coroutine[Any, Any, object]
@@ -107,13 +109,22 @@ async def check_large_body(connection: HTTPConnection) -> None:
 
 
 def first_error(error: ValidationError) -> ErrorDetails:
-    """Return the first thing that is wrong with a message.
+    """Return the first thing that is wrong with a message, `quoted` in short.
 
     Raises InvalidRequestError for more than MAX_ERRORS: pydantic describes all of them or none.
     """
     if error.error_count() > MAX_ERRORS:
         raise InvalidRequestError(f"There are {error.error_count()} parameters or values that are not accepted.")
-    return error.errors(include_url=False, include_input=False)[0]
+    return quoted(error.errors(include_url=False, include_input=False)[0])
+
+
+def quoted(first: T) -> T:
+    """Return what pydantic says of an error with at most some QUOTED characters of what the client sent."""
+    details = cast("dict[str, Any]", first)
+    names = tuple(part[:QUOTED] if isinstance(part, str) else part for part in details["loc"])
+    text = details["msg"]
+    text = text if len(text) <= 2 * QUOTED else f"{text[:QUOTED]}… {text[-QUOTED:]}"
+    return cast("T", {**details, "loc": names, "msg": text})
 
 
 class ClientGoneError(Exception):
@@ -214,6 +225,8 @@ class Exchange(Response, ABC):
     `characters`: length of a text that is paid for when the slot is taken.
     """
 
+    streams_events = False  # whether the answer is a stream of server-sent events
+
     def __init__(self, app: Services, characters: int = 0) -> None:
         super().__init__()
         self.app = app
@@ -242,11 +255,6 @@ class Exchange(Response, ABC):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(FAREWELL_SECONDS):
                         await self.send_error(error)
-
-    @property
-    def streams_events(self) -> bool:
-        """Whether the answer is a stream of server-sent events."""
-        return False
 
     def check(self, headers: Headers) -> None:
         """Raise ServiceError for a request that is refused before it takes a slot."""

@@ -29,8 +29,6 @@ MAX_HEADERS = 100
 MAX_ADDRESS = 16_384
 # Bytes a second below which a body is late, once `body_seconds` are used up.
 MIN_BYTES_PER_SECOND = 4_096
-# Bytes of an unwanted body that are read and dropped before the connection is closed.
-MAX_UNWANTED = 262_144
 # Bytes that are parsed at once, and the number of such pieces before other connections have their turn.
 CHUNK_BYTES = 4_096
 CHUNKS_PER_TURN = 16
@@ -92,8 +90,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._expected = _Expected.HEAD
         # Start of the wait for the expected part, in seconds of the loop's clock.
         self._since = 0.0
-        # Bytes of the head so far; of the body, as they came and as they are meant; and after an early answer.
-        self._head = self._wire = self._payload = self._unwanted = 0
+        # Bytes of the head so far; of the body, as they came and as they are meant.
+        self._head = self._wire = self._payload = 0
+        self._keep_alive = False
         self._error: ServiceError | None = None
         self._refused_at: float | None = None
         self._lingers = False
@@ -184,10 +183,6 @@ class HttpProtocol(HttpToolsProtocol):
         if self._wire - self._payload > MAX_HEAD + self._payload:
             # Extensions of chunks, trailers, or a chunk for every few bytes. The parser does not report extensions.
             self._stop(InvalidRequestError("The chunks of the body are smaller than what surrounds them."))
-        if self.cycle.response_complete:
-            self._unwanted += size
-            if self._unwanted > MAX_UNWANTED:
-                self.transport.close()
 
     def _stop(self, error: ServiceError) -> None:
         self._error = error
@@ -219,7 +214,9 @@ class HttpProtocol(HttpToolsProtocol):
         if upgraded:
             return
         self._expected = _Expected.BODY
-        self._head = self._wire = self._payload = self._unwanted = 0
+        self._head = self._wire = self._payload = 0
+        # An answer that begins before the body has ended says that the connection is closed after it.
+        self._keep_alive, self.cycle.keep_alive = self.cycle.keep_alive, False
         self._since = self.loop.time()
         self._connections.head_came(self)
         self.cycle.transport = cast(asyncio.Transport, _Transport(self, self.transport))
@@ -229,13 +226,12 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._expected is _Expected.BODY and not self.cycle.response_started:
+            self.cycle.keep_alive = self._keep_alive
         self._expected = _Expected.HEAD
         self._since = self.loop.time()
         self._connections.request_came(self)
         super().on_message_complete()
-        if self._is_idle:
-            # The request was answered before it was whole.
-            self._connections.answered(self)
 
     # Answers
 

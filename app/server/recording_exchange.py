@@ -83,11 +83,6 @@ class RecordingExchange(StreamExchange[RecognitionStream]):
             headers["x-warning"] = header_text(self._stream.warning)
         await self.respond_in_time(Response(body, headers=headers, media_type=media_type))
 
-    @property
-    def streams_events(self) -> bool:
-        """Whether the answer is a stream of server-sent events."""
-        return self.labels.streaming
-
     def note_rejected(self) -> None:
         """Count a request that is refused before anything is computed."""
         metrics.record_recognition(self.timeline, self.labels, "rejected", 0.0)

@@ -121,8 +121,8 @@ class LexiconFields(OptionalFields):
     """Pronunciations of a request. Those of `lexicon` count first, then `lexicons` in order, then the server's own."""
 
     lexicons: Annotated[
-        list[UnicodeText], Field(max_length=8, description="ids of GET /v1/lexicons, the first to be asked first")
-    ] = Field(default_factory=list)
+        tuple[UnicodeText, ...], Field(max_length=8, description="ids of GET /v1/lexicons, the first to be asked first")
+    ] = ()
     lexicon: Annotated[
         dict[UnicodeText, UnicodeText],
         Field(max_length=1_000, description="word or phrase to `/phonemes/` in IPA, or to the words to speak for it"),
@@ -146,19 +146,13 @@ Pauses = Annotated[
 VoiceMarks = Annotated[StrictBool, Field(description="`[voice:NAME]` changes the voice, if there is one of that name")]
 
 
-class SpeechFields(LexiconFields, SamplingFields):
-    """Manner and form of the speech in a request, whatever is said."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra=_sampling_last)
+class OptionFields(LexiconFields, SamplingFields):
+    """Options of speech that bodies and messages have under the same names: those of SpeechOptions, and its form."""
 
     model: Annotated[
         UnicodeText | None, Field(description="a name of GET /v1/models; tts-1 and its like mean the default")
     ] = None
-    response_format: ResponseFormat = None
     speed: Annotated[Speed, Field(description="1 is normal")] = 1.0
-    stream_format: Annotated[
-        Literal["audio", "sse"], Field(description="`sse`: server-sent events with the audio in base64")
-    ] = "audio"
     lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
     any_language: Annotated[
         StrictBool, Field(description="speak `lang`, or `translate_to`, though the model was not made for it")
@@ -176,6 +170,17 @@ class SpeechFields(LexiconFields, SamplingFields):
     translate_to: Annotated[UnicodeText | None, Field(description="translate first, into this language")] = None
     source: Annotated[UnicodeText | None, Field(description="the language of `input`; absent or auto: detected")] = None
     translate_model: Annotated[UnicodeText | None, Field(description="a translation model of GET /v1/models")] = None
+
+
+class SpeechFields(OptionFields):
+    """Manner and form of the speech in a request, whatever is said."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra=_sampling_last)
+
+    response_format: ResponseFormat = None
+    stream_format: Annotated[
+        Literal["audio", "sse"], Field(description="`sse`: server-sent events with the audio in base64")
+    ] = "audio"
 
 
 class SpeechBody(SpeechFields):

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from starlette.requests import HTTPConnection
 
 from app.assembly import Engine
 from app.engine.model_loader import ModelState
 from app.engine.turns import Turns
-from app.jobs.service import JobService
-from app.speech.service import PreparedSpeech
+from app.speech.options import PreparedSpeech
 from app.speech.verifier import Mode, Verifier
+
+# Seconds between two checks whether everything is warm.
+CHECK_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Services(Engine):
-    """Parts of one application: the engine's, and its jobs. `preload`: models that readiness waits for, by name."""
+    """Parts of one application: the engine's, and `preload`: models that readiness waits for, by name."""
 
-    jobs: JobService
     preload: tuple[str, ...]
     # For recordings in JSON, and large messages of sockets.
     bodies: Turns = field(default_factory=partial(Turns, 1))
@@ -38,6 +41,14 @@ class Services(Engine):
         """
         warm = self.speech.front_end == "ready" and all(state.available for state in self.states())
         return warm and not self.admission.draining
+
+    async def until_ready(self) -> bool:
+        """Wait until the server is `ready`. Returns whether it is: false, it drains."""
+        while not self.ready:
+            if self.admission.draining:
+                return False
+            await asyncio.sleep(CHECK_SECONDS)
+        return True
 
     async def verifiers(self, speech: PreparedSpeech, mode: Mode) -> Callable[[], Verifier] | None:
         """Return a maker of verifiers, one a stream of `speech`; None: `mode` is off. Waits for the recognizer."""

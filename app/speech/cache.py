@@ -89,11 +89,8 @@ class SpeechCache:
                 self._disk = _Disk(private_folder(folder), disk_bytes)
             except FolderError as error:
                 log.warning("spoken sentences are not kept on the disk: %s: %s", folder, error.why)
-
-    @property
-    def enabled(self) -> bool:
-        """Whether anything can be kept."""
-        return self._memory_bytes > 0 or self._disk is not None
+        # Whether anything can be kept.
+        self.enabled = memory_bytes > 0 or self._disk is not None
 
     def close(self) -> None:
         """End the thread, once it has written the sentence that it writes."""

@@ -11,11 +11,12 @@ from functools import partial
 from typing import Final, Literal
 
 from app import errors
-from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.llm_text.clean import Cleaner
 from app.llm_text.hidden import hide
-from app.speech.service import PreparedSpeech, SpeechService
-from app.speech.stream import MAX_SILENCE_SECONDS, SILENCE_PER_CHARACTER, SpeechStream
+from app.speech.options import PreparedSpeech
+from app.speech.planner import MAX_SILENCE_SECONDS, SILENCE_PER_CHARACTER
+from app.speech.service import SpeechService
+from app.speech.stream import SpeechStream
 from app.speech.variants import Variants
 from app.ssml.source import SsmlText, is_ssml
 from app.text import marks
@@ -117,15 +118,12 @@ async def read_document(
     language = speech.language if speech.route is None else codes.tag(speech.route.source or "en")
     source = SsmlText(language, translated=speech.route is not None)
     parts: list[DocumentPart] = []
-    try:
-        for start in range(0, len(text), _SLICE):
-            slice_ = text[start : start + _SLICE]
-            passages = await service.g2p.run(partial(source.feed, slice_, 0.0))
-            parts += [DocumentPart(each.text, script=each.script) for each in passages]
-        passages = await service.g2p.run(partial(source.flush, 0.0))
+    for start in range(0, len(text), _SLICE):
+        slice_ = text[start : start + _SLICE]
+        passages = await service.g2p.run(partial(source.feed, slice_, 0.0))
         parts += [DocumentPart(each.text, script=each.script) for each in passages]
-    except REQUEST_ERRORS as error:
-        raise service_error(error, text_param=param) from error
+    passages = await service.g2p.run(partial(source.flush, 0.0))
+    parts += [DocumentPart(each.text, script=each.script) for each in passages]
     return SpeechDocument(tuple(parts), tuple(source.take_ignored()))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.engine.jobs import Results
 from app.speech.cache import CachedSentence, RecordedSentence
-from app.speech.service import PreparedSpeech
+from app.speech.options import PreparedSpeech
 from app.text.places import Places
 from app.text.say_as import as_spoken
 from app.text.types import PLAIN, Bookmark, PhonemizedSentence, Script, Style

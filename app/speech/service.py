@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from app import errors
 from app.audio.loudness import Leveller
-from app.audio.watermark import Marker, Name, Watermark
-from app.config import PauseKind, Settings, SettingsError
+from app.audio.watermark import Watermark
+from app.config import Settings, SettingsError
 from app.engine.admission import Admission, key_name
 from app.engine.catalog import OPENAI_NAMES, Catalog
 from app.engine.jobs import CancelToken, Priority, SpeechJob
 from app.engine.model_loader import ModelLoads, ModelStatus, Progress
-from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.engine.service_errors import service_error
 from app.engine.worker import ModelWorker
+from app.errors import ServiceError
 from app.lexicons.service import LexiconService
 from app.speech.cache import Scope, SpeechCache
-from app.speech.choices import (
+from app.speech.options import (
+    PreparedSpeech,
+    SpeechOptions,
     check_sampling,
     check_speed,
     has_voice,
@@ -31,12 +34,10 @@ from app.speech.choices import (
     voice_for,
     voice_of,
 )
-from app.text.errors import TextError
 from app.text.executor import RoundRobinThread
 from app.text.languages import primary_language
-from app.text.lexicon import Lexicon
 from app.text.planner import Phonemizer, TextPlanner, get_phonemizer, made_phonemizer
-from app.text.types import Pause, PhonemizedSentence, Planner, Script, Style, Token
+from app.text.types import Pause, Script, Style, Token
 from app.threads import REQUESTS
 from app.translation.plan import TranslationOptions
 from app.translation.service import AUTO, TranslationService
@@ -45,15 +46,11 @@ from app.voices.aliases import outdated_names, resolve_alias
 from app.voices.service import VoiceService
 from app.voices.store import StoredVoice, is_voice_id
 from models.contract import (
-    MAX_SPEED,
-    MIN_SPEED,
-    Conditioning,
     Description,
     Model,
     ModelRequestError,
     Recognizer,
     Sampling,
-    SpeechRequest,
     Synthesizer,
     Translator,
     VoiceCloner,
@@ -66,89 +63,6 @@ log = logging.getLogger(__name__)
 MAX_VOICE_NAMES: Final = 8
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeechOptions:
-    """Options of one request. None means the default. `speed` is in [0.25, 4].
-
-    `any_language` allows a language that the model was not made for. With `translate_to` the text is translated from
-    `source` (None or "auto": detected) by `translate_model` first, and `lang` and the voice default to those of that
-    language. `lexicons` are ids of uploaded ones, or lexicons; `lexicon` maps words to `/phonemes/` or other words.
-    `cache`: sentences may come from the cache, and go there.
-    `voice_marks`: `[voice:NAME]` in a text changes the voice. `pauses` are seconds of silence between sentences and
-    between paragraphs at speed 1; the settings have those that are not given.
-    """
-
-    model: str | None = None
-    voice: str | None = None
-    lang: str | None = None
-    any_language: bool = False
-    speed: float = 1.0
-    seed: int = 0
-    sampling: Sampling = field(default_factory=Sampling)
-    translate_to: str | None = None
-    source: str | None = None
-    translate_model: str | None = None
-    lexicons: tuple[str | Lexicon, ...] = ()
-    lexicon: Mapping[str, str] = field(default_factory=dict)
-    cache: bool = True
-    voice_marks: bool = False
-    pauses: Mapping[PauseKind, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedSpeech:
-    """Options that were checked against a loaded model. `route` says how to translate first, if at all.
-
-    `conditioning` is the cloned `voice`: a stream that has it goes on when the voice is deleted. `marker` puts a
-    watermark into the audio. `scope` is the part of the cache that is read and written; None: none is. `options` are
-    those that were checked; `lexicons` read words in their order.
-    """
-
-    model: str
-    synthesizer: Synthesizer
-    planner: Planner
-    voice: str
-    language: str
-    speed: float = 1.0
-    seed: int = 0
-    route: TranslationOptions | None = None
-    sampling: Sampling = field(default_factory=Sampling)
-    conditioning: Conditioning | None = None
-    marker: Marker | None = None
-    options: SpeechOptions = field(default_factory=SpeechOptions)
-    lexicons: tuple[Lexicon, ...] = ()
-    scope: Scope | None = None
-
-    @property
-    def watermark(self) -> Name:
-        """Name of the watermark in the audio."""
-        return "none" if self.marker is None else "perth"
-
-    def at_speed(self, speed: float) -> PreparedSpeech:
-        """Return the speech at another speed. Raises InvalidRequestError for a model of one speed."""
-        check_speed(speed, self.model, self.synthesizer)
-        return replace(self, speed=speed)
-
-    def at_rate(self, rate: float) -> PreparedSpeech:
-        """Return the speech `rate` times as fast, if the model can; within [MIN_SPEED, MAX_SPEED]."""
-        speed = min(max(self.speed * rate, MIN_SPEED), MAX_SPEED)
-        return replace(self, speed=speed) if self.synthesizer.changes_speed and speed != self.speed else self
-
-    def request(self, utterance: PhonemizedSentence, *, first: bool) -> SpeechRequest:
-        """Return the model's request for one utterance; `first` of its stream."""
-        reads_text = self.synthesizer.reads == "text"
-        return SpeechRequest(
-            text=utterance.phonemes if reads_text else utterance.text,
-            phonemes="" if reads_text else utterance.phonemes,
-            voice=self.voice,
-            speed=self.speed,
-            seed=self.seed,
-            sampling=self.sampling,
-            conditioning=self.conditioning,
-            first=first,
-        )
 
 
 class SpeechService:
@@ -207,7 +121,7 @@ class SpeechService:
         with suppress(errors.ServiceError):  # its files are not there: a request is told
             _, model = await self.describe(None)
             for language in dict.fromkeys(voice.language for voice in model.voices):
-                with suppress(TextError):  # its extra is not installed, likewise
+                with suppress(ServiceError):  # its extra is not installed, likewise
                     await self._warm(language)
 
     async def _warm(self, language: str) -> None:
@@ -293,7 +207,7 @@ class SpeechService:
                 lang, own, model, synthesizer, named=options.lang is not None, anything=options.any_language
             )
             planner = await self._planner(language, synthesizer)
-        except REQUEST_ERRORS as error:
+        except ModelRequestError as error:
             raise service_error(error) from error
         lexicons = await self.lexicons.resolve(options.lexicons, options.lexicon, language)
         conditioning = None
@@ -409,7 +323,7 @@ class SpeechService:
         """Return the front end of a language; None: it has none here."""
         try:
             return await self._phonemizer(language)
-        except TextError as error:
+        except ServiceError as error:
             log.warning("texts in %s cannot be compared: %s", language, error)
             return None
 
@@ -432,8 +346,7 @@ class SpeechService:
     def in_turns(self, begin: Callable[[], Iterator[T]], timeline: Timeline) -> Callable[[], Awaitable[T | None]]:
         """Return a function that returns the next item of the iterator that `begin` returns; None: there is no more.
 
-        Each item is made in a turn of the text thread, whose time is added to `timeline`. Errors of the text are raised
-        as ServiceError.
+        Each item is made in a turn of the text thread, whose time is added to `timeline`.
         """
         items: Iterator[T] | None = None
 
@@ -443,13 +356,7 @@ class SpeechService:
                 items = begin() if items is None else items
                 return next(items, None)
 
-        async def next_item() -> T | None:
-            try:
-                return await self.g2p.run(step)
-            except REQUEST_ERRORS as error:
-                raise service_error(error) from error
-
-        return next_item
+        return partial(self.g2p.run, step)
 
     def _voice(self, options: SpeechOptions, lang: str | None, model: str, synthesizer: Synthesizer) -> str:
         """Return the voice asked for, or the default for the language."""

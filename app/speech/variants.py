@@ -8,7 +8,8 @@ from typing import Final
 
 from app import errors
 from app.audio.watermark import Marker
-from app.speech.service import PreparedSpeech, SpeechService
+from app.speech.options import PreparedSpeech
+from app.speech.service import SpeechService
 from app.text import marks
 from app.text.types import Style
 from app.voices.aliases import outdated_names

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 from xml.parsers import expat
 
+from app.errors import MarkupError
 from app.ssml import values
 from app.ssml.run import Run, SsmlPassage
 from app.text.alphabets import to_symbols
-from app.text.errors import MarkupError
 from app.text.languages import nearest_language, primary_language
 from app.text.marks import break_seconds
 from app.text.markup import SUPERSCRIPTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.errors import MarkupError
+from app.errors import MarkupError
 
 MAX_GAIN: Final = 4.0
 """Greatest gain of `volume`: 12 dB."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.errors import MarkupError
+from app.errors import MarkupError
 from app.text.pieces import KOKORO_SYMBOLS
 
 MAX_PHONEMES: Final = 200

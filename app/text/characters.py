@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from app.text.markup import PICTURE
 from app.text.places import Places, SourceSpan
 from app.text.scripts import script_of
-from app.text.word_sets import word_set
 
 Steps = Sequence[Places]
 """Maps from a normal text back to the original, the last one first."""
@@ -63,6 +63,14 @@ def _replaced(text: str, found: list[_Found]) -> tuple[str, Places]:
     return "".join(shown), Places(parts)
 
 
+_FILE: Final = Path(__file__).with_name("written") / "characters.tsv"
+_ROWS: Final = [line.split("\t") for line in _FILE.read_text(encoding="utf-8").splitlines()]
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(word for row in _ROWS if row[0] == name for word in row[1].split())
+
+
 # Single characters
 
 _JOINERS: Final = "\u200c\u200d"
@@ -74,7 +82,7 @@ _CHARACTER: Final = re.compile(
     r"\u2060-\u2064\u2066-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\ufff9-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3"
     r"\U0001d173-\U0001d17a\U000e0000-\U000e007f\U000e0100-\U000e01ef])++)"
     r"|(?P<unit>[\u2103\u2109\u2113\u32cc-\u32cf\u3300-\u33ff])"
-    rf"|{_AFTER_NUMBER}(?:(?P<degree>˚|(?:(?<=\d)|{_SCALE})[∘◦]|[⁰ᵒ]{_SCALE}|º{_SCALE})|(?P<ordinal>º))"
+    rf"|{_AFTER_NUMBER}(?:(?P<degree>˚|(?:(?<=\d)|{_SCALE})[∘◦]|[⁰ᵒ]{_SCALE}|º(?:{_SCALE}|(?<=\d\dº)(?=\s[NS](?!\w))))|(?P<ordinal>º))"
 )
 _APART: Final = frozenset(("Thai", "Laoo", "Khmr", "Mymr", "Hani", "Kana"))
 """Scripts without spaces, in which a space of no width ends a word."""
@@ -118,6 +126,7 @@ _RAISED: Final = "⁰¹²³⁴-⁹"
 _SIGN: Final = r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _EXPONENT: Final = "ⁿˣʸᵏᵐⁱ"
 _LETTERS: Final = f"{_EXPONENT}ᵃᵈᵉᵍˡᵒʳˢᵗᵛ"
+_UNITS: Final = {row[1]: dict(zip(("zh", "ja", "hi"), row[2:], strict=True)) for row in _ROWS if row[0] == "unit"}
 _PART: Final = re.compile(
     rf"(?P<letters>(?<=[\w).])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
     r"|(?P<isotope>(?<![\w.,;:!?)])(?:[¹²³⁴-⁹][⁰¹²³⁴-⁹]{1,2}(?=[A-Z][a-z]?(?![^\W\d_]))|[²³⁴]H(?=e?(?![^\W\d_]))))"
@@ -126,7 +135,8 @@ _PART: Final = re.compile(
     rf"(?:(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9])|(?:['’][0-9]{{3}})++(?!['’]?\w)))"
     rf"|(?P<gap>(?<=[^\W\d_]\.)[{_GAP}](?=[^\W\d_]{{1,4}}\.)"
     rf"|(?<=[0-9])[{_GAP}](?=[^\W\d_]|[°%‰€$£])|(?<=[^\W\d_])[{_GAP}]/[{_GAP}](?=[^\W\d_])"
-    rf"|(?<![\w)\]])(?<![\w)\]][\s{_GAP}])−[{_GAP}](?=[0-9]))"
+    rf"|(?<![\w)\]])(?<![\w)\]][\s{_GAP}])−[{_GAP}](?=[0-9])"
+    r"|(?<![\w)\]–])(?<![0-9%°CF]\s)–(?=[0-9][0-9.,]{0,9}(?:\s(?:to|and)\s–?[0-9]{1,4})?\s?[°%‰])|(?<=[=<>≤≥×]\s)–(?=[0-9]))"
     r"|(?P<padded>(?:(?<![\w.,:/+])|(?<=[^\W\d][_.])|(?<=[^\W\d_]))0[0-9]{1,3}"
     r"(?!\w|[.,:/]\w|[-–][0-9]+[-–./]\w| [0-9]{3}))"
     r"|(?P<share>(?<=[^\W\d_]{2} )0{0,2}[1-9][0-9]{0,2}/0{0,2}[1-9][0-9]{0,2}(?![\w/]|[.,:-]\w))"
@@ -139,7 +149,8 @@ _PART: Final = re.compile(
     r"|(?<=\s)(?P<run>[+%@&|§])(?P=run){2,}+(?=\s|\Z)|(?<=\s)={3,}+(?=[^\S\n]*+(?:\n|\Z)))"
     r"|(?P<marked>(?<![\w=])==(?=(?P<inner>[^\s=](?:[^=\n]{0,199}[^=\s])?)==(?![\w=])))"
     r"|(?P<heading>(?:\A|(?<=\n))[^\S\n]*+(?P<sign>[=+%@&|§])(?P=sign)++)"
-    r"|(?P<angle>(?<=[0-9])\s?°\s?(?P<scale>[CF]?)(?![A-Za-z]))"
+    rf"|(?P<measure>(?<=[0-9])\s?(?:{'|'.join(map(re.escape, sorted(_UNITS, key=len, reverse=True)))})(?![A-Za-z/²³]))"
+    r"|(?P<minutes>(?<=[0-9])m(?![\w²³/'’]|\sof\b))"
 )
 
 
@@ -205,21 +216,17 @@ def _note(match: re.Match[str], language: str) -> Iterator[_Found]:
         is_note = follows(text, start, end, match.group())
     if is_note and not after.isalnum() and after not in tuple("⁺⁻+−/"):
         yield start, end, ""
-    elif language == "hi":  # espeak-ng says an exponent as one more number
-        yield *match.span(), f" की घात {'ऋण ' * (before == '⁻')}{unicodedata.normalize('NFKC', match.group())}"
+    elif language in _POWER_OF and script_of(last) not in _APART:  # their rules know none
+        exponent, (power, minus) = unicodedata.normalize("NFKC", match.group()), _POWER_OF[language]
+        yield start - (before == "⁻"), end, power.format(minus * (before == "⁻") + exponent)
 
 
+_POWER_OF: Final = {"hi": (" की घात {}", "ऋण "), "ja": ("の{}乗", "マイナス"), "zh": ("的{}次方", "负")}
 _OPERATORS: Final = tuple("=×*/+−÷^·√<>≈∝")
-_POWERS: Final = re.compile(
-    r"(?:[a-zé]{4,5})?m[eéè]t(?:er|re|ro)[ns]?|metri|f(?:ee|oo)t|inch(?:es)?|miles?|yards?|pieds?|pies?|second[eoi]?s?"
-    r"|sekunden?|segundos?|hours?|stunden?|heures?|horas?|kilograms?|a?(?:sin|cos|tan|cot|sec|csc|sen|tg)h?"
-    r"|arc(?:sin|cos|tan)|log|exp|det|dim|adj|var|lim|min|max|mol|rad|deg|alpha|beta|gamma|delta|epsilon|theta|lambda"
-    r"|sigma|omega|chi|eta|rho|phi|psi|tau|kappa|zeta",
-    re.IGNORECASE,
-)
+_POWERS: Final = re.compile("|".join(_words("power")), re.IGNORECASE)
 """Words that have powers: units, functions and Greek letters."""
 _DECADE_BEFORE: Final = re.compile(r"[0-9]0['’]?s$")
-_SHORT_WORDS: Final = word_set("it he me us we to do go no is of or by my if so up on")
+_SHORT_WORDS: Final = _words("short")
 
 
 _MARKED_NUMBER: Final = re.compile(
@@ -277,26 +284,11 @@ def _grouped(match: re.Match[str], language: str) -> Iterator[_Found]:
 def _gap(match: re.Match[str], language: str) -> Iterator[_Found]:
     """Write a plain space between the letters of an abbreviation and before a unit, none beside a sign."""
     joined = language == "en" and re.match(r"\.[^.]+\w\.", match.string[match.start() - 1 : match.end() + 2])
-    yield *match.span(), match.group().strip() or ("" if joined else " ")
+    yield *match.span(), match.group().strip().replace("–", "−") or ("" if joined else " ")
 
 
-# Things that are counted, in English, German, French, Spanish, Italian and Portuguese: out of a number, and others.
-_SHARED: Final = word_set(
-    "chapter part lesson episode track page slide step question module section round video clip image photo kapitel "
-    "teil lektion folge seite schritt frage chapitre partie leçon épisode piste étape capítulo parte lección episodio "
-    "pista página paso pregunta capitolo lezione puntata traccia pagina domanda lição episódio faixa pergunta"
-)
-_NUMBERED: Final = _SHARED | word_set(
-    "chapters parts book books lessons episodes tracks volume volumes figure figures day days exercise exercises "
-    "season seasons sections unit units modules act acts scene scenes steps level levels pages lecture week table "
-    "appendix stage song issue problem test set item verse disc disk session phase mission assignment lab quiz task "
-    "rule tip take ch pt ep eps vol vols fig figs sec ex chap band tag staffel übung aufgabe abschnitt szene akt buch "
-    "titel woche stufe abb kap bd chapitres livre tome jour exercice saison scène acte semaine capítulos partes libro "
-    "tomo volumen figura día ejercicio temporada sección acto escena semana unidad cap capitoli parti giorno "
-    "esercizio stagione sezione atto scena settimana livro dia exercício seção ato cena unidade aula psalm room "
-    "version gate zone grade group team platform hymn runde raum punkt gruppe zimmer gleis spiel aktion niveau salle "
-    "groupe règle módulo nivel ronda sala grupo versión modulo livello passo gruppo regola nível rodada versão"
-)
+_SHARED: Final = _words("shared")
+_NUMBERED: Final = _SHARED | _words("numbered")
 _LISTED: Final = re.compile(r"(?:[.):]|\s[-–—])\s+[^\W\d_]")
 _NUMBERED_BEFORE: Final = re.compile(
     r"(?<![\w/\\.@-])(?:N[or]s?\.|n\.|(?i:number|nummer|número|numéro|numero|núm\.)|[nN]\.?[°ºo]\.?|№"
@@ -338,19 +330,16 @@ def _product(match: re.Match[str], language: str) -> Iterator[_Found]:
         yield *match.span(), match.group().replace("·", "×")
 
 
-_LINKS: Final = {
-    "en": "and or but nor the he she they we you it that which who then if as is was",
-    "fr": "et ou mais il elle on ils elles je tu nous vous moi toi lui leur ce là ci être même",
-}
+_LINKS: Final = {language: _words(f"links_{language}") for language in ("en", "fr")}
 """Words that are no second part of a divided word, by language; and those of other languages."""
-_LINKS_OF_OTHERS: Final = "und oder bzw sowie bis aber en of och og y e o ou"
+_LINKS_OF_OTHERS: Final = _words("links")
 
 
 def _divided(match: re.Match[str], language: str) -> Iterator[_Found]:
     """Join a word that a line's end divides, without its hyphen if that is only there for the line's end."""
     first, second = match["first"], match["second"]
     keeps = bool(match["more"]) or "-" in first or not second[0].islower()
-    if second in _LINKS.get(language, _LINKS_OF_OTHERS).split() and not match["more"]:
+    if second in _LINKS.get(language, _LINKS_OF_OTHERS) and not match["more"]:
         return
     if not keeps and language == "en":
         from app.text.english.lexicon import get_lexicon  # loads a dictionary
@@ -360,20 +349,30 @@ def _divided(match: re.Match[str], language: str) -> Iterator[_Found]:
         yield match.end("first"), match.start("second"), "-" if keeps else ""
 
 
-_DEGREES: Final = {"zh": {"C": "摄氏度", "F": "华氏度"}, "ja": {"C": "度", "F": "華氏度"},
-             "hi": {"C": " डिग्री सेल्सियस ", "F": " डिग्री फ़ारेनहाइट ", "": " डिग्री "}}  # fmt: skip
+def _measure(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write units in Japanese, Chinese and Hindi, whose rules know none."""
+    if unit := _UNITS[match.group().strip()].get(language):
+        yield *match.span(), unit
 
 
-def _angle(match: re.Match[str], language: str) -> Iterator[_Found]:
-    """Write degrees in Japanese, Chinese and Hindi, whose rules know no signs."""
-    if language in _DEGREES:
-        yield *match.span(), _DEGREES[language].get(match["scale"], "度")
+_LASTING: Final = re.compile(
+    rf"\b(?:(?:{'|'.join(_words('lasting'))})\.?(?:\s(?:time|for))?|(?:{'|'.join(_words('time'))})(?=\s?:))\s?:?\s{{0,2}}[0-9]+$",
+    re.IGNORECASE,
+)
+
+
+def _minutes(match: re.Match[str], language: str) -> Iterator[_Found]:
+    """Write the minutes of a recipe or the like, which are no meters: "Prep: 15m" as "Prep: 15min"."""
+    text, start = match.string, match.start()
+    ago = language == "en" and re.match(r"m\s(?:ago|later)\b", text[start : start + 8])
+    if ago or _LASTING.search(text[max(0, start - 40) : start]):
+        yield *match.span(), "min"
 
 
 _READERS: Final[dict[str, Callable[[re.Match[str], str], Iterator[_Found]]]] = {
     "invisible": _invisible, "unit": _unit, "degree": _degree,
     "ordinal": _degree, "letters": _letters, "isotope": _isotope,
     "note": _note, "grouped": _grouped, "gap": _gap, "padded": _padded, "share": _share, "product": _product,
-    "divided": _divided, "signs": _blank,
-    "marked": _marked, "heading": _heading, "angle": _angle,
+    "divided": _divided, "signs": _blank, "marked": _marked, "heading": _heading, "measure": _measure,
+    "minutes": _minutes,
 }  # fmt: skip

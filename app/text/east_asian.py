@@ -8,8 +8,8 @@ import unicodedata
 from types import ModuleType
 from typing import Final
 
+from app.errors import UnsupportedLanguageError
 from app.extras import needs
-from app.text.errors import MissingExtraError
 from app.text.pieces import COMBINING, Piece, append_mark, canonical, word
 
 _MARKS: Final = {
@@ -32,12 +32,12 @@ G2P_ERRORS: Final = (LookupError, ValueError, TypeError, AssertionError)
 
 
 def import_extra(name: str, extra: str, language: str) -> ModuleType:
-    """Import a module of an optional dependency group. Raises MissingExtraError, which says how to install it."""
+    """Import a module of an optional dependency group. Raises UnsupportedLanguageError, with the way to install it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise MissingExtraError(
-            f"{needs(language, extra)} (there is no package '{error.name or name}')", extra=extra
+        raise UnsupportedLanguageError(
+            f"{needs(language, extra)} (there is no package '{error.name or name}')"
         ) from error
 
 

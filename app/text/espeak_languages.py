@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from app.text.errors import PhonemizerUnavailableError
+from app.errors import UnavailableError
 from app.text.espeak import get_espeak
 from app.text.pieces import COMBINING, KOKORO_SYMBOLS, STRESS, Piece, PieceKind, append_mark, canonical, restrict, word
 from app.text.written.forms import get_forms
@@ -52,7 +52,7 @@ _SIGN_NAMES: Final[dict[str, dict[str, str]]] = {
 
 
 class EspeakLanguage:
-    """Pronouncer of one language by espeak-ng. Thread-safe. Raises PhonemizerUnavailableError when made.
+    """Pronouncer of one language by espeak-ng. Thread-safe. Raises UnavailableError when made.
 
     `pronounce_foreign` fills in the phonemes of a word that espeak-ng has no sound for in this language.
     """
@@ -60,7 +60,7 @@ class EspeakLanguage:
     def __init__(self, tag: str, pronounce_foreign: Callable[[Piece], None]) -> None:
         espeak = get_espeak(tag)
         if espeak is None:
-            raise PhonemizerUnavailableError(
+            raise UnavailableError(
                 f"language {tag!r} needs espeak-ng, which cannot be used on this machine; reinstall espeakng-loader"
             )
         self._espeak = espeak

@@ -12,7 +12,7 @@ from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, restrict
 
 
 class Japanese:
-    """Pronouncer of Japanese. Thread-safe. Raises MissingExtraError when made without its packages.
+    """Pronouncer of Japanese. Thread-safe. Raises UnsupportedLanguageError when made without its packages.
 
     `pronounce_foreign` fills in the phonemes of a word of another script.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.text.errors import UnsupportedLanguageError
+from app.errors import UnsupportedLanguageError
 
 
 @dataclass(frozen=True, slots=True)

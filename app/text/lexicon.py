@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from app.errors import InvalidLexiconError, MarkupError
 from app.text.alphabets import to_symbols
-from app.text.errors import LexiconError, MarkupError
 from app.text.languages import nearest_language, primary_language
 from app.text.types import Reading
 
@@ -62,11 +62,11 @@ def make_entry(
         any_case: Whether it matches any case; None: if it is in small letters.
 
     Raises:
-        LexiconError: A part is missing, too long or unknown.
+        InvalidLexiconError: A part is missing, too long or unknown.
     """
     shown = repr(grapheme[:40])
     if len(grapheme) > MAX_GRAPHEME or not _TOKEN.search(grapheme):
-        raise LexiconError(f"entry {shown} needs a word of 1 to {MAX_GRAPHEME} characters")
+        raise InvalidLexiconError(f"entry {shown} needs a word of 1 to {MAX_GRAPHEME} characters")
     if phonemes.strip():
         english = primary_language(language or "en") == "en"
         try:
@@ -74,9 +74,9 @@ def make_entry(
                 grapheme, to_symbols(phonemes, grapheme, alphabet=alphabet, english=english), any_case=any_case
             )
         except MarkupError as error:
-            raise LexiconError(str(error)) from None
+            raise InvalidLexiconError(str(error)) from None
     if not alias.strip() or len(alias) > MAX_ALIAS:
-        raise LexiconError(f"entry {shown} needs phonemes, or an alias of 1 to {MAX_ALIAS} characters")
+        raise InvalidLexiconError(f"entry {shown} needs phonemes, or an alias of 1 to {MAX_ALIAS} characters")
     return LexiconEntry(grapheme, alias=alias.strip(), any_case=any_case)
 
 
@@ -110,7 +110,7 @@ class Lexicon:
 
     def __init__(self, entries: Sequence[LexiconEntry], language: str | None = None) -> None:
         if len(entries) > MAX_ENTRIES:
-            raise LexiconError(f"the lexicon has {len(entries)} entries; at most {MAX_ENTRIES} are accepted")
+            raise InvalidLexiconError(f"the lexicon has {len(entries)} entries; at most {MAX_ENTRIES} are accepted")
         self.entries = tuple(entries)
         self.language = language
         self._root = _Node()

@@ -10,7 +10,7 @@ import re
 from typing import Final
 from xml.parsers import expat
 
-from app.text.errors import LexiconError
+from app.errors import InvalidLexiconError
 from app.text.lexicon import Lexicon, LexiconEntry, make_entry
 
 MAX_BYTES: Final = 2 << 20
@@ -26,15 +26,15 @@ _DEPTH: Final = 8
 def read_lexicon(data: bytes | str, language: str | None = None) -> Lexicon:
     """Return the lexicon in a file of either form. `language` counts where the file names none.
 
-    Raises LexiconError, which names the line.
+    Raises InvalidLexiconError, which names the line.
     """
     if len(data) > MAX_BYTES:
-        raise LexiconError(f"the lexicon has more than {MAX_BYTES} bytes")
+        raise InvalidLexiconError(f"the lexicon has more than {MAX_BYTES} bytes")
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if not (isinstance(data, bytes) and data[:2] in (b"\xff\xfe", b"\xfe\xff")):
-            raise LexiconError(f"the lexicon is not UTF-8: byte {error.start}") from None
+            raise InvalidLexiconError(f"the lexicon is not UTF-8: byte {error.start}") from None
         text = data.decode("utf-16", "replace")
     text = text.removeprefix("\ufeff")
     if text.lstrip().startswith("<"):
@@ -43,7 +43,7 @@ def read_lexicon(data: bytes | str, language: str | None = None) -> Lexicon:
 
 
 def parse_reading(grapheme: str, reading: str, *, alphabet: str = "ipa", language: str | None = None) -> LexiconEntry:
-    """Return the entry of a reading as a line has it: `/phonemes/`, or other words. Raises LexiconError."""
+    """Return the entry of a reading as a line has it: `/phonemes/`, or other words. Raises InvalidLexiconError."""
     said = reading.strip()
     if len(said) > 1 and said.startswith("/") and said.endswith("/"):
         return make_entry(grapheme, phonemes=said[1:-1], alphabet=alphabet, language=language)
@@ -65,10 +65,10 @@ def _read_lines(text: str, language: str | None) -> Lexicon:
         columns = [column.strip() for column in _columns(line.strip())]
         try:
             if len(columns) != 2:
-                raise LexiconError("write a word, a tab, and /phonemes/ or other words")
+                raise InvalidLexiconError("write a word, a tab, and /phonemes/ or other words")
             entries.append(parse_reading(columns[0], columns[1], alphabet=alphabet, language=language))
-        except LexiconError as error:
-            raise LexiconError(f"line {number}: {error}") from None
+        except InvalidLexiconError as error:
+            raise InvalidLexiconError(f"line {number}: {error}") from None
     return Lexicon(entries, language)
 
 
@@ -82,9 +82,9 @@ def _columns(line: str) -> list[str]:
 
 
 def _check_language(language: str | None) -> None:
-    """Raise LexiconError unless a language has the form of a BCP-47 tag."""
+    """Raise InvalidLexiconError unless a language has the form of a BCP-47 tag."""
     if language is not None and not _LANGUAGE.fullmatch(language):
-        raise LexiconError(f"the language is no tag such as en-us: '{language[:40]}'")
+        raise InvalidLexiconError(f"the language is no tag such as en-us: '{language[:40]}'")
 
 
 class _PlsReader:
@@ -106,29 +106,29 @@ class _PlsReader:
         self._parser.StartDoctypeDeclHandler = self._refuse_doctype
 
     def read(self, text: str) -> Lexicon:
-        """Return the lexicon. Raises LexiconError."""
+        """Return the lexicon. Raises InvalidLexiconError."""
         try:
             self._parser.Parse(text.encode("utf-8", "replace"), True)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
-            raise LexiconError(
+            raise InvalidLexiconError(
                 f"line {error.lineno}, column {error.offset + 1}: the PLS is malformed: {reason}"
             ) from None
         return Lexicon(self._entries, self._language)
 
     def _refuse_doctype(self, *_: object) -> None:
-        raise LexiconError("a document type declaration is not accepted in PLS")
+        raise InvalidLexiconError("a document type declaration is not accepted in PLS")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         name = name.rpartition(":")[2]
         if not self._stack:
             if name != "lexicon":
-                raise LexiconError(f"the root of PLS is <lexicon>, not <{name[:40]}>")
+                raise InvalidLexiconError(f"the root of PLS is <lexicon>, not <{name[:40]}>")
             self._alphabet = attributes.get("alphabet", "ipa")
             self._language = attributes.get("xml:lang", self._language)
             _check_language(self._language)
         if len(self._stack) >= _DEPTH:
-            raise LexiconError("the PLS is nested too deep")
+            raise InvalidLexiconError("the PLS is nested too deep")
         self._stack.append(name)
         self._text.clear()
         self._attributes = attributes
@@ -151,7 +151,7 @@ class _PlsReader:
     def _add(self) -> None:
         line = self._parser.CurrentLineNumber
         if not self._graphemes or not self._readings:
-            raise LexiconError(f"line {line}: a <lexeme> needs a <grapheme>, and a <phoneme> or an <alias>")
+            raise InvalidLexiconError(f"line {line}: a <lexeme> needs a <grapheme>, and a <phoneme> or an <alias>")
         _, alphabet, said = next((each for each in self._readings if each[0]), self._readings[0])
         for grapheme in self._graphemes:
             try:
@@ -160,7 +160,7 @@ class _PlsReader:
                     if alphabet
                     else make_entry(grapheme, alias=said, language=self._language)
                 )
-            except LexiconError as error:
-                raise LexiconError(f"line {line}: {error}") from None
+            except InvalidLexiconError as error:
+                raise InvalidLexiconError(f"line {line}: {error}") from None
             self._entries.append(entry)
         self._graphemes, self._readings = [], []

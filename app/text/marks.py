@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Final
 
+from app.errors import MarkupError
 from app.text.alphabets import to_symbols
-from app.text.errors import MarkupError
 from app.text.types import Reading
 
 MAX_PAUSE: Final = 10.0

@@ -1,7 +1,8 @@
 """Pieces of a sentence: its words and punctuation marks, from the text to utterances.
 
 The pronouncer of a language makes pieces of a text and fills in their phonemes. `make_utterances` joins them to phoneme
-strings of bounded length. `canonical` folds the characters of a text; `restrict` those of phonemes.
+strings of bounded length. `canonical` folds the characters of a text; `restrict` those of phonemes; `restress` changes
+the stress of a word.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from typing import Final, Literal, Protocol
 
 from app.text.types import PhonemizedSentence, WordSpan
 from app.text.word_sets import word_set
+
+# Marks of stress, and the vowels before which they stand, in the phonemes of Kokoro.
+PRIMARY: Final = "ˈ"
+SECONDARY: Final = "ˌ"
+VOWELS: Final = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻ")
 
 Source = Literal["", "lexicon", "dictionary", "espeak", "letters", "markup", "user-lexicon"]
 """Origin of phonemes: a lexicon, the dictionary of a language, espeak-ng, letter names, markup, a user's lexicon."""
@@ -335,3 +341,28 @@ def canonical(text: str) -> str:
     if text.isascii():
         return text.translate(_ASCII_CONTROLS)
     return "".join(map(_canonical_character, text))
+
+
+def restress(phonemes: str, stress: float | None) -> str:
+    """Return a word with its stress raised (> 0) or lowered (< 0) by misaki's scale, -2 (none) to 2 (primary)."""
+    if stress is None or not phonemes:
+        return phonemes
+    if stress < -1:
+        return phonemes.replace(PRIMARY, "").replace(SECONDARY, "")
+    has_primary = PRIMARY in phonemes
+    if stress == -1 or (stress in (0, -0.5) and has_primary):
+        return phonemes.replace(SECONDARY, "").replace(PRIMARY, SECONDARY)
+    if not has_primary and SECONDARY not in phonemes:
+        if stress < 0:
+            return phonemes
+        return _stress_first_vowel(phonemes, PRIMARY if stress > 1 else SECONDARY)
+    if stress >= 1 and not has_primary:
+        return phonemes.replace(SECONDARY, PRIMARY)
+    return phonemes
+
+
+def _stress_first_vowel(phonemes: str, mark: str) -> str:
+    for i, character in enumerate(phonemes):
+        if character in VOWELS:
+            return phonemes[:i] + mark + phonemes[i:]
+    return phonemes

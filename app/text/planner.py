@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from app.errors import InvalidLexiconError, NothingToSpeakError
 from app.text import characters, marks, markup, say_as
-from app.text.errors import LexiconError, NothingToSpeakError
 from app.text.languages import find_language, normalize_language
 from app.text.lexicon import Lexicon, find_readings
-from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, append_mark, make_utterances, word
+from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, append_mark, make_utterances, restress, word
 from app.text.pronouncers import make_pronouncer
 from app.text.sentence_splitter import MAX_SENTENCE_CHARACTERS, paragraphs, sentences, shorten
-from app.text.stress import restress
 from app.text.tokens import make_tokens
 from app.text.types import Pause, PhonemizedSentence, Reading, Script, SpeechSegment, TextSpan, Token
 
@@ -63,7 +62,7 @@ class _MarkedText:
             found.append(reading)
             said += len(reading.alias)
             if said > _MAX_SPOKEN_CHARACTERS:
-                raise LexiconError(
+                raise InvalidLexiconError(
                     f"the lexicon says more than {_MAX_SPOKEN_CHARACTERS} characters in place of the text's words"
                 )
         self.has_lexicons = True
@@ -188,7 +187,7 @@ class Phonemizer:
     def __init__(self, language: str, *, name_emoji: bool = False) -> None:
         """Take a tag or alias of `LANGUAGES`. Emoji are silent, or spoken by name if `name_emoji`.
 
-        Raises UnsupportedLanguageError, MissingExtraError, or PhonemizerUnavailableError if the language's parts
+        Raises UnsupportedLanguageError, or UnavailableError if the language's parts
         cannot run on this machine.
         """
         self.language = find_language(language)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from functools import lru_cache, partial
 
-from app.text.errors import TextError
+from app.errors import ServiceError
 from app.text.languages import Language, find_language
 from app.text.pieces import Piece, Pronouncer
 
@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 def make_pronouncer(language: Language) -> Pronouncer:
     """Return a new pronouncer of a language.
 
-    Raises MissingExtraError, or PhonemizerUnavailableError if parts of the language cannot run on this machine.
+    Raises UnsupportedLanguageError, or UnavailableError if parts of the language cannot run on this machine.
     """
     if language.tag in ("en-us", "en-gb"):
         return _make_english(british=language.tag == "en-gb", dictionaries=True)
@@ -60,6 +60,6 @@ def _native_pronouncer(tag: str) -> Pronouncer | None:
     """Return Japanese ("ja") or Chinese ("zh") by its dictionary, or None if its extra is not installed."""
     try:
         return make_pronouncer(find_language(tag))
-    except TextError as error:
+    except ServiceError as error:
         _LOG.debug("espeak-ng reads %s inside English: %s", tag, error)
         return None

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
+from app.errors import MarkupError
 from app.text import marks
-from app.text.errors import MarkupError
 from app.text.languages import primary_language
 from app.text.sentence_splitter import ABBREVIATIONS, MAX_SENTENCE_CHARACTERS, best_cut, sentences
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from app import errors
 from app.engine.jobs import CancelToken, Priority, TranslationJob
-from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.text import marks
@@ -213,10 +212,7 @@ def _stretches(text: str) -> list[tuple[str, float]]:
 
     A word replaces its pronunciation, which belongs to another language. Raises errors.MarkupError.
     """
-    try:
-        found = marks.parse(text, english=False)
-    except REQUEST_ERRORS as error:
-        raise service_error(error) from error
+    found = marks.parse(text, english=False)
     stretches: list[tuple[str, float]] = []
     stretch, position = "", 0
     for mark in found:

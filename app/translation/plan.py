@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app import errors
-from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.engine.service_errors import service_error
 from app.translation.text import codes
 from app.translation.text.document import SegmentedDocument
 from app.translation.text.glossary import Glossary, Protected
 from app.translation.text.identify import LanguageGuess, identify
-from models.contract import TranslationRequest, Translator
+from models.contract import ModelRequestError, TranslationRequest, Translator
 from models.timeline import Stage, Timeline
 
 Format = Literal["text", "markdown", "html"]
@@ -129,10 +129,7 @@ def make_plan(
     FLORES-200 code, or None: the language of each text is detected. Raises LanguageNotDetectedError,
     UnsupportedLanguageError, OutsideCoverageError, TextTooLongError and InvalidRequestError.
     """
-    try:
-        glossary = Glossary(options.glossary)
-    except REQUEST_ERRORS as error:
-        raise service_error(error) from error
+    glossary = Glossary(options.glossary)
     languages: Sequence[tuple[str | None, float | None]] = [(source, None)] * len(texts)
     if source is None:
         with timeline.measure(Stage.DETECT):
@@ -161,7 +158,7 @@ def _check(plan: Plan) -> Generator[None, None, dict[tuple[str, str], Protected]
             protected = seen[planned.language, segment.text] = plan.glossary.protect(segment.text)
             try:
                 plan.route.translator.check(request_for(plan, protected.text, planned.language))
-            except REQUEST_ERRORS as error:
+            except ModelRequestError as error:
                 of = f" of text {number}" if len(plan.texts) > 1 else ""
                 prefix = f"Sentence {quote(segment.shown(segment.text))}{of}: "
                 told = type(error)(segment.shown(protected.shown(str(error))))

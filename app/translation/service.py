@@ -9,8 +9,8 @@ from app import errors
 from app.config import Settings
 from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelLoads, Progress
+from app.engine.turns import Turns
 from app.engine.worker import ModelWorker
-from app.text.errors import UnknownTranslationLanguage
 from app.text.executor import RoundRobinThread, WorkTooLongError
 from app.threads import REQUESTS
 from app.translation.plan import Plan, Route, TranslationOptions, make_plan
@@ -40,6 +40,7 @@ class TranslationService:
         self._loads = loads
         # Splitting must hold up neither the event loop nor G2P, and a long text no short one.
         self.thread = RoundRobinThread("split")
+        self.turns = Turns(1)
 
     async def warm(self, *, detect: bool) -> None:
         """Load the splitter and, where a model that translates is loaded at the start, the language identifier.
@@ -84,8 +85,8 @@ class TranslationService:
         """Return the FLORES-200 code of a language that `translator` knows. Raises UnsupportedLanguageError."""
         try:
             return codes.resolve(name, translator.languages)
-        except UnknownTranslationLanguage as error:
-            raise errors.UnsupportedLanguageError(str(error), param=param) from error
+        except errors.UnsupportedLanguageError as error:
+            raise errors.UnsupportedLanguageError(error.message, param=param) from error
 
     async def detect(self, text: str, limit: int, timeline: Timeline) -> list[LanguageGuess]:
         """Return the languages that `text` may be in, the likeliest first."""
@@ -97,11 +98,7 @@ class TranslationService:
         return await self.thread.run(work)
 
     async def prepare(
-        self,
-        texts: Sequence[str],
-        options: TranslationOptions,
-        timeline: Timeline,
-        progress: Progress | None = None,
+        self, texts: Sequence[str], options: TranslationOptions, timeline: Timeline, progress: Progress | None = None
     ) -> Plan:
         """Check a request and take its texts apart.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections import deque
@@ -10,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from app.engine.jobs import CancelToken, Priority, Results, TranslationJob
-from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.engine.service_errors import service_error
 from app.observability import metrics
 from app.text.executor import Steps
 from app.translation.plan import Alternative, Plan, TranslatedSentence, TranslatedText, request_for
@@ -18,7 +17,7 @@ from app.translation.service import TranslationService
 from app.translation.text import codes
 from app.translation.text.glossary import Glossary, Protected
 from app.translation.text.segment import SourceSentence
-from models.contract import Hypothesis, Translation
+from models.contract import Hypothesis, ModelRequestError, Translation
 from models.timeline import Timeline
 
 # Sentences that are queued in less time than the way to a thread and back takes.
@@ -93,6 +92,8 @@ class _Phrase:
 
 class _SegmentState:
     """Translation of one segment. Its markup is placeholders, too; if one is lost, its parts are translated."""
+
+    __slots__ = ("_parts", "_whole", "alternatives", "index", "result", "score", "segment", "text_index")
 
     def __init__(self, text_index: int, index: int, segment: SourceSentence, whole: _Phrase) -> None:
         self.text_index, self.index, self.segment = text_index, index, segment
@@ -191,6 +192,7 @@ class TranslationStream:
         self.volume = metrics.Volume(characters=sum(len(planned.text) for planned in plan.texts))
         self._worker = service.worker
         self._thread = service.thread
+        self._turns = service.turns
         self._plan = plan
         self._in_order = in_order
         self._priority = priority
@@ -245,9 +247,9 @@ class TranslationStream:
             self._pending.pieces = deque(sorted(self._pending.pieces, key=lambda piece: -len(piece[2])))
 
     async def _yield_turn(self) -> None:
-        """Let other tasks have their turn: one phrase may stand for any number of sentences."""
+        """Let others have the event loop: one phrase may stand for any number of sentences, in many streams at once."""
         if time.perf_counter() - self._turn > LOOP_SLICE:
-            await asyncio.sleep(0)
+            await self._turns.pace()
             self._turn = time.perf_counter()
 
     async def _run(self) -> AsyncIterator[TranslatedSentence]:
@@ -269,7 +271,9 @@ class TranslationStream:
             job = TranslationJob(route.model, route.translator, requests, self.timeline, self.cancelled, priority)
             try:
                 self._batch = self._worker.submit(job)
+                self._turn = math.inf
                 async for translation in self._batch:
+                    self._turn = min(self._turn, time.perf_counter())
                     phrase, number, _ = pieces[translation.index]
                     self._count(translation)
                     if phrase.take(number, translation):
@@ -282,7 +286,7 @@ class TranslationStream:
                             yield self._finished(self._sentences[position])
                         position += 1
                         await self._yield_turn()
-            except REQUEST_ERRORS as error:
+            except ModelRequestError as error:
                 raise service_error(error, text_param="text") from error
             size, priority = min(2 * size, route.translator.max_batch), priority.after_first()
 

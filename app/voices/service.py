@@ -28,8 +28,8 @@ from app.engine.jobs import CancelToken, ConditioningJob, Priority
 from app.engine.model_loader import ModelStatus
 from app.engine.spool import Spool
 from app.engine.worker import ModelWorker
+from app.errors import UnsupportedLanguageError
 from app.observability import metrics
-from app.text.errors import UnsupportedLanguageError
 from app.text.languages import normalize_language
 from app.voices.aliases import GENDERS
 from app.voices.store import MAX_NAME, SAMPLE_RATE, StoredVoice, VoiceStore, is_voice_id

@@ -97,12 +97,12 @@ class WhisperRecognizer:
         )
         # Nor do their heads follow the audio well enough to tell what was not heard to its end (turbo).
         self.takes_prefix = config.n_text_layer == config.n_audio_layer
-        self.steps = Steps(network)
+        self.steps, self.marks = Steps(network), mark_model()
         window = 2 * config.n_text_layer * config.n_text_state * config.n_audio_ctx * self.steps.memory_dtype.size
         most = (_BATCH_BYTES if on_cpu() else _GPU_BATCH_BYTES) // window
         # Other models' windows differ in length, and each has a draft.
         self.max_batch = max(1, min(MAX_BATCH, most)) if tokenizer.timed and not config.n_ctc else 1
-        self.marks = mark_model()
+        self.beams = 5 if config.n_ctc else 1  # hypotheses for a file: the steps of a small decoder cost little
         self.marks_of_text = [id_ for id_, piece in enumerate(tokenizer.pieces) if not re.search(rb"\w", piece)]
 
     def check(self, request: RecognitionRequest) -> None:

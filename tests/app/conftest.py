@@ -22,11 +22,11 @@ import pytest
 import uvicorn
 from websockets.sync.client import ClientConnection
 
+from app.application import create_app
 from app.config import Settings, load_settings
 from app.engine import admission
 from app.errors import UnknownModelError
-from app.server.app import create_app
-from app.server.serve import configure, serve
+from app.server_process import configure, serve
 from models.contract import Description, WeightsError, WeightsMissingError
 from tests.app.standins import Ear, Parrot, Shout, Tone
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from app import extras
-from app.cli.main import main
 from app.errors import ServiceError
+from app.main import main
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.audio.audiobook.chapter_file import ChapterWriter
-from app.audio.audiobook.container import Tags
+from app.books.audiobook.chapter_file import ChapterWriter
+from app.books.audiobook.container import Tags
 from app.threads import DOCUMENTS, JOBS, REQUESTS, Threads, WorkStoppedError, check_stopped
 
 

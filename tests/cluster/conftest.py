@@ -103,7 +103,7 @@ def launch(folder: Path, *arguments: str, **environment: str) -> Iterator[Cluste
         "NIGHTINGALE_STALL_SECONDS": "5",
         **environment,
     }
-    command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", *arguments]
+    command = [sys.executable, "-m", "app", "serve", "--port", "0", *arguments]
     started: list[Any] = []
     with start_process(folder, command, ready="", env=clean) as process:
         try:

@@ -33,6 +33,8 @@ GET = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 POST = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 BODY = b'{"input": "Hi.", "response_format": "pcm"}'
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+FORM = POST.replace(b"speech", b"transcriptions").replace(b"application/json", b"multipart/form-data; boundary=x")
+PART = b'Content-Length: 500000\r\n\r\n--x\r\nContent-Disposition: form-data; name="'
 ACTIVE = "nightingale_active_streams"
 
 
@@ -109,6 +111,7 @@ SOCKET = b"GET /v1/audio/stream HTTP/1.1\r\n" + UPGRADE
         pytest.param(SOCKET + b"A: " + b"a" * 9_000 + b"\r\n\r\n", 431, id="a handshake with a long header"),
         pytest.param(SOCKET + b"Content-Length: 5\r\n\r\nhello", 400, id="a handshake with a body"),
         pytest.param(POST + b"Content-Length: 50000000\r\n\r\n" + b"a" * 5 * MEBIBYTE, 413, id="a long body"),
+        pytest.param(FORM + PART + b"a" * 400_000, 400, id="a form that is refused before its end"),
     ],
 )
 def test_what_is_too_large_is_refused_while_it_comes(server: Process, sent: bytes, told: int) -> None:

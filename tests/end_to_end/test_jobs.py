@@ -12,9 +12,9 @@ import httpx
 import numpy as np
 import pytest
 
-from app.cli import main
-from app.documents.reader import read_document
-from tests.app.documents.books import PNG, epub, page
+from app import main
+from app.books.documents.reader import read_document
+from tests.app.books.documents.books import PNG, epub, page
 from tests.processes import clean_environment
 
 PATIENCE = 300
@@ -24,7 +24,7 @@ CHAPTERS = {"In the morning": "The last bus was late again.", "In the city": "Th
 
 def book(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = clean_environment() | {"NIGHTINGALE_DATA_DIR": str(folder / "data")}
-    command = [sys.executable, "-m", "app.cli", "book", *arguments]
+    command = [sys.executable, "-m", "app", "book", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment)
 
 

@@ -8,8 +8,10 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import wave
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,7 +25,7 @@ SENTENCE = "Please open the window and close the door."
 
 @asynccontextmanager
 async def connected(url, *arguments):
-    command = StdioServerParameters(command=sys.executable, args=["-m", "app.cli", "mcp", "--url", url, *arguments])
+    command = StdioServerParameters(command=sys.executable, args=["-m", "app", "mcp", "--url", url, *arguments])
     async with asyncio.timeout(180), Client(stdio_client(command)) as client:
         yield client
 
@@ -170,7 +172,7 @@ def test_play_on_the_loudspeaker(server, tmp_path, monkeypatch):
     (tmp_path / "sounddevice.py").write_text("raise ImportError")
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": f"{tmp_path}:{Path.cwd()}"}
     command = StdioServerParameters(
-        command=sys.executable, args=["-m", "app.cli", "mcp", "--url", server, "--play"], env=path
+        command=sys.executable, args=["-m", "app", "mcp", "--url", server, "--play"], env=path
     )
 
     async def work():
@@ -184,6 +186,31 @@ def test_play_on_the_loudspeaker(server, tmp_path, monkeypatch):
         assert played.getnframes() / played.getframerate() == pytest.approx(seconds, abs=0.1)
 
 
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_leaves_no_half_of_a_file(server, tmp_path, end):
+    start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    call = {"name": "speak", "arguments": {"text": f"{SENTENCE} " * 400, "file": "long.wav", "format": "wav"}}
+    lines = [
+        {"id": 1, "method": "initialize", "params": start},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": call},
+    ]
+    command = [sys.executable, "-m", "app", "mcp", "--url", server, "--output", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for line in lines:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n")
+        process.stdin.flush()
+        try:
+            until = time.monotonic() + 60
+            while not (tmp_path / "long.wav").exists() and time.monotonic() < until:
+                time.sleep(0.05)
+            process.send_signal(end)
+            assert process.wait(20) == 130
+        finally:
+            process.kill()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_client_that_sends_rubbish_and_leaves(server):
     lines = [
         "rubbish",
@@ -191,7 +218,7 @@ def test_a_client_that_sends_rubbish_and_leaves(server):
         json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "speak", "arguments": 3}}),
     ]
     done = subprocess.run(
-        [sys.executable, "-m", "app.cli", "mcp", "--url", server],
+        [sys.executable, "-m", "app", "mcp", "--url", server],
         input="\n".join(lines).encode(),
         capture_output=True,
         timeout=120,

@@ -26,7 +26,7 @@ class Module:
         conf = folder / "nightingale.conf"
         conf.write_text("".join(f'{key} "{value}"\n' for key, value in {"Url": url, **options}.items()))
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "app.cli", "speech-dispatcher", str(conf)],
+            [sys.executable, "-P", "-m", "app", "speech-dispatcher", str(conf)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -225,7 +225,7 @@ def test_spd_say_speaks_through_a_real_daemon(server, tmp_path, program, share_h
         "LC_ALL": "C.UTF-8",
         "SPEECHD_ADDRESS": f"unix_socket:{runtime}/socket",
     }
-    command = [sys.executable, "-m", "app.cli", "speech-dispatcher", "--install", "--default", "--url", server]
+    command = [sys.executable, "-m", "app", "speech-dispatcher", "--install", "--default", "--url", server]
     subprocess.run(command, env=environment, check=True, capture_output=True, timeout=PATIENCE)
     conf = tmp_path / ".config" / "speech-dispatcher" / "speechd.conf"
     conf.write_text(conf.read_text() + 'AudioOutputMethod "alsa"\n')

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
-from app.cli import main
+from app import main
 from app.config import Settings
 from app.engine.catalog import Catalog
 from models.contract import TranslationRequest, Translator

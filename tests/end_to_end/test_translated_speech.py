@@ -182,7 +182,7 @@ def test_many_clients_get_what_each_asked_for(translating: str) -> None:
 
 
 def say(folder: Path, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "app.cli", "say", "--model", "house", *arguments]
+    command = [sys.executable, "-m", "app", "say", "--model", "house", *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
 
 

@@ -19,7 +19,7 @@ from prometheus_client import Gauge
 
 from app.config import load_settings
 from app.engine.catalog import Catalog
-from app.server.serve import serve
+from app.server_process import serve
 from models.contract import AudioChunk, SpeechRequest
 from models.timeline import Timeline
 

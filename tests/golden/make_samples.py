@@ -10,7 +10,7 @@ import soundfile
 
 from app.cli.local import open_speech
 from app.config import Settings
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from models.timeline import Timeline
 
 TEXT = "The weather is fine today, and the train leaves in the morning."

@@ -11,7 +11,7 @@ import soxr
 
 from app.cli.local import open_speech
 from app.config import Settings
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from models.timeline import Timeline
 
 TEXT = "Please open the window and close the door. She has been in the city for twenty years."

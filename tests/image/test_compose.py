@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from app.config import PREFIX, Settings, load_settings
-from app.server.serve import check_public
+from app.server_process import check_public
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "configs" / "docker"

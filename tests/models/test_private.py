@@ -144,10 +144,10 @@ def test_relative_paths_of_the_environment_are_ignored() -> None:
 # Everything is imported before the user changes: the interpreter's own folder may be closed to others.
 AS_ANOTHER = """
 import os, sys
-import app.cli.main
+import app.main
 user = int(sys.argv[1])
 os.setgroups([]); os.setgid(user); os.setuid(user)
-sys.exit(app.cli.main.main(["serve", "--port", "0"]))
+sys.exit(app.main.main(["serve", "--port", "0"]))
 """
 
 

@@ -49,6 +49,9 @@ def test_languages_that_a_voice_lists_are_those_that_are_offered(open_page, unti
     assert page.locator("#lang option").all_inner_texts() == ["Automatic", "British English", "Spanish"]
     accent = page.locator("#translate optgroup[label='With a foreign accent'] option")
     assert "French" in accent.all_inner_texts()
+    page.select_option("#translate", "fr-fr")
+    page.get_by_role("tab", name="Python").click()
+    assert '\n  "any_language": True' in page.inner_text("#code")
 
 
 def test_many_voices_are_searched(open_page, until):

@@ -40,6 +40,8 @@ def test_the_page_says_what_a_model_is_for(page: Page, until: Callable[..., Any]
     assert page.text_content("#recognizer-about") == "<b>people</b>"
     page.select_option("#recognizer", "ear")
     assert page.text_content("#recognizer-about") == words
+    page.evaluate("document.querySelector('#hearing').textContent = 'a'.repeat(9999)")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_microphone_is_written_down(page: Page, until: Callable[..., Any]) -> None:

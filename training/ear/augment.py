@@ -13,6 +13,8 @@ import torch.nn.functional as F
 
 from training.ear.features import RATE
 
+_WALLS, _BANDS, _TONES = 6, 9, 512
+
 
 class Augmentation:
     """Random distortions from one seed."""
@@ -36,7 +38,8 @@ class Augmentation:
         batch = audio.shape[0]
         # Those that transform every row are given only the rows that they change; the share of the rows is about exact.
         for distort, share in (
-            (self.room, 0.4), (self.tilt, 0.5), (self.muffle, 0.2), (self.add_noise, 0.6), (self.telephone, 0.15),
+            (self.room, 0.45), (self.tilt, 0.6), (self.muffle, 0.2), (self.add_noise, 0.65), (self.codec, 0.15),
+            (self.telephone, 0.15),
         ):  # fmt: skip
             count = int(batch * share * strength + self._host.random())
             if count:
@@ -48,23 +51,29 @@ class Augmentation:
         return audio * 10 ** (self._uniform(-20, 6, batch, 1) / 20)
 
     def room(self, audio: torch.Tensor) -> torch.Tensor:
-        """Add reverberation: noise that decays by 60 dB in 0.1 to 0.6 s, behind the direct sound."""
+        """Add reverberation: walls within 40 ms, and noise that decays by 60 dB in 0.1 to 0.9 s, behind the speech."""
         batch, length = audio.shape
         size = RATE // 2
         at = torch.arange(size, device=self._device) / RATE
-        decay = torch.exp(-math.log(1000) * at / self._uniform(0.1, 0.6, batch, 1))
-        response = self._noise(batch, size) * decay * self._uniform(0.01, 0.06, batch, 1)
+        decay = torch.exp(-math.log(1000) * at / self._uniform(0.1, 0.9, batch, 1))
+        response = self._noise(batch, size) * decay * self._uniform(0.005, 0.07, batch, 1)
+        walls = (self._uniform(0.001, 0.04, batch, _WALLS) * RATE).long()
+        response.scatter_add_(1, walls, self._uniform(-0.35, 0.35, batch, _WALLS))
         response[:, 0] = 1.0
         total = length + size
         spectrum = torch.fft.rfft(audio, total) * torch.fft.rfft(response, total)
         return torch.fft.irfft(spectrum, total)[:, :length]
 
     def tilt(self, audio: torch.Tensor) -> torch.Tensor:
-        """Change the balance of low and high tones by up to 6 dB an octave, and cut the lowest."""
+        """Change the balance of low and high tones by up to 6 dB an octave, and of bands by 8, and cut the lowest."""
         spectrum = torch.fft.rfft(audio)
         hertz = torch.linspace(0, RATE / 2, spectrum.shape[1], device=self._device).clamp(min=50)
-        slope = self._uniform(-6, 6, audio.shape[0], 1)
-        gain = 10 ** (slope * torch.log2(hertz / 1000) / 20)
+        octaves = torch.log2(hertz / 1000)
+        bands = self._uniform(-8, 8, audio.shape[0], _BANDS)
+        place = ((octaves - octaves[0]) / (octaves[-1] - octaves[0]) * (_BANDS - 1)).clamp(max=_BANDS - 1.001)
+        low = place.long()
+        band = torch.lerp(bands[:, low], bands[:, low + 1], place - low)
+        gain = 10 ** ((self._uniform(-6, 6, audio.shape[0], 1) * octaves + band) / 20)
         low = 1 / (1 + (self._uniform(20, 250, audio.shape[0], 1) / hertz) ** 4)
         found = torch.fft.irfft(spectrum * gain * low, audio.shape[1])
         return found * (_level(audio) / _level(found).clamp(min=1e-6))
@@ -77,11 +86,31 @@ class Augmentation:
         return torch.fft.irfft(spectrum * (1 + (hertz / corner) ** order).rsqrt(), audio.shape[1])
 
     def add_noise(self, audio: torch.Tensor) -> torch.Tensor:
-        """Add noise between white and brown, 0 to 35 dB below the speech."""
+        """Add noise between white and brown, steady or swelling, or the hum of mains, 0 to 35 dB below the speech."""
         spectrum = torch.fft.rfft(self._noise(*audio.shape))
         hertz = torch.linspace(0, RATE / 2, spectrum.shape[1], device=self._device).clamp(min=20)
         colored = torch.fft.irfft(spectrum * hertz ** -self._uniform(0, 1, audio.shape[0], 1), audio.shape[1])
-        return self._mixed(audio, colored, 0, 35)
+        size = math.ceil(audio.shape[1] / RATE * 3) + 1
+        swell = F.interpolate(self._uniform(-25, 0, audio.shape[0], 1, size), audio.shape[1], mode="linear")[:, 0]
+        noise = torch.where(self._chosen(audio.shape[0], 0.5), colored * 10 ** (swell / 20), colored)
+        at = torch.arange(audio.shape[1], device=self._device) / RATE
+        mains = torch.where(self._chosen(audio.shape[0], 0.5), 50.0, 60.0)
+        hum = torch.zeros_like(audio)
+        for harmonic in range(1, 6):
+            hum += self._uniform(0, 1, audio.shape[0], 1) * torch.sin(2 * math.pi * mains * harmonic * at)
+        return self._mixed(audio, torch.where(self._chosen(audio.shape[0], 0.1), hum, noise), 0, 35)
+
+    def codec(self, audio: torch.Tensor) -> torch.Tensor:
+        """Keep of each moment its loudest tones, in coarse steps, as music's codecs of few bits do."""
+        window = torch.hann_window(_TONES, device=self._device)
+        spectrum = torch.stft(audio, _TONES, window=window, return_complex=True)
+        level = spectrum.abs().clamp(min=1e-7).log2()
+        loudest = F.max_pool1d(level.transpose(1, 2).flatten(0, 1)[:, None], 33, 1, 16)[:, 0]
+        loudest = loudest.unflatten(0, (audio.shape[0], -1)).transpose(1, 2)
+        step = self._uniform(0.1, 0.8, audio.shape[0], 1, 1)
+        coarse = 2 ** ((level / step).round() * step - level)
+        kept = level > loudest - self._uniform(1.5, 5, audio.shape[0], 1, 1)
+        return torch.istft(spectrum * coarse * kept, _TONES, window=window, length=audio.shape[1])
 
     def add_babble(self, audio: torch.Tensor) -> torch.Tensor:
         """Add the sum of three other rows, 5 to 25 dB below."""

@@ -84,8 +84,8 @@ def load_ear(folder: Path) -> Recognizer:
 
 
 def hear(recognizer: Recognizer, audio: Audio) -> list[RecognizedSegment]:
-    """Return what the recognizer hears in audio."""
-    request = RecognitionRequest(audio, "en", temperature=0.0)
+    """Return what the recognizer hears in audio, as in a file that a client sends."""
+    request = RecognitionRequest(audio, "en", temperature=0.0, beams=getattr(recognizer, "beams", 1))
     return [one for one in recognizer.recognize(request, Timeline(), lambda: False) if one is not None]
 
 

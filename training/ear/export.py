@@ -1,6 +1,6 @@
 """Write a run's weights in the layout that the product loads: the MLX community's, of 8 bits.
 
-    python -m training.ear.export build/ear/run build/ear/tokenizer.json build/ear/model
+    python -m training.ear.export build/ear/run build/ear/tokenizer.json build/ear/model [--mean models/ear]
 
 Writes `config.json`, `model.safetensors` and `tokenizer.json`. Matrices have 8 bits in groups of 64, what else there is
 float16. Convolutions are in MLX's order; the encoder's positions are computed by the product.
@@ -20,8 +20,10 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
+from training.ear.initial import read_initial
+
 BITS, GROUP = 8, 64
-MAX_BYTES = 12_000_000
+MAX_BYTES = 14_700_000
 CONFIG, MODEL, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 
 Arrays = Mapping[str, npt.NDArray[np.floating[Any]]]
@@ -35,6 +37,17 @@ def read_run(run: Path) -> tuple[dict[str, npt.NDArray[np.floating[Any]]], dict[
             arrays |= {name: data[name] for name in data.files}
     sizes: dict[str, int] = json.loads((run / "sizes.json").read_text(encoding="utf-8"))
     return arrays, sizes
+
+
+def mean(arrays: Arrays, other: Path) -> dict[str, npt.NDArray[np.floating[Any]]]:
+    """Return the mean of a run's weights and those it began with; blocks that these lack add nothing there."""
+    began: dict[str, npt.NDArray[np.floating[Any]]] = {**read_initial(other)}
+    found: dict[str, npt.NDArray[np.floating[Any]]] = {}
+    for name, array in arrays.items():
+        added = name.endswith((".out.weight", ".out.bias", ".mlp.2.weight", ".mlp.2.bias"))
+        before = began.get(name, np.zeros_like(array) if ".blocks." in name and added else array)
+        found[name] = ((array.astype(np.float32) + before) / 2).astype(np.float16)
+    return found
 
 
 def packed(arrays: Arrays) -> dict[str, mx.array]:
@@ -59,9 +72,10 @@ def packed(arrays: Arrays) -> dict[str, mx.array]:
     return found
 
 
-def export(run: Path, tokenizer: Path, folder: Path) -> int:
-    """Write the product's files; return their bytes. Raises ValueError where they are too large."""
+def export(run: Path, tokenizer: Path, folder: Path, other: Path | None = None) -> int:
+    """Write the product's files, of the mean with `other`; return their bytes. Raises ValueError for too large ones."""
     arrays, sizes = read_run(run)
+    arrays = mean(arrays, other) if other else arrays
     folder.mkdir(parents=True, exist_ok=True)
     config = {"model_type": "whisper", **sizes, "n_ctc": len(arrays["ctc.out.weight"])}
     config["quantization"] = {"group_size": GROUP, "bits": BITS}
@@ -81,8 +95,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("run", type=Path, help="folder of weights*.npz and sizes.json")
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--mean", type=Path, help="weights with which the run began: the mean is written")
     options = parser.parse_args(argv)
-    size = export(options.run, options.tokenizer, options.folder)
+    size = export(options.run, options.tokenizer, options.folder, options.mean)
     print(f"{size / 1e6:.2f} MB -> {options.folder}", flush=True)
 
 

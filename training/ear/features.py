@@ -11,6 +11,9 @@ import torch.nn.functional as F
 RATE, WINDOW, HOP, MELS = 16_000, 400, 160, 80
 
 
+_TOP = 15 + math.log(RATE / 2 / 1000) / (math.log(6.4) / 27)  # mel of the highest tone
+
+
 @cache
 def _filters(device: torch.device) -> torch.Tensor:
     """Return Slaney's mel filters, float32 [MELS, WINDOW / 2 + 1]: linear below 1 kHz, logarithmic above."""
@@ -51,6 +54,20 @@ def masked(mel: torch.Tensor, rng: torch.Generator, widths: int = 2, times: int 
 
     hidden = stripes(bands, 27, widths)[:, :, None] | stripes(frames, round(0.05 * frames), times)[:, None, :]
     return torch.where(hidden, mel.mean((1, 2), keepdim=True), mel)
+
+
+def warped(mel: torch.Tensor, rng: torch.Generator, most: float = 0.16) -> torch.Tensor:
+    """Return features of speakers whose mouths are up to `most` larger or smaller: tones of each row move together."""
+    growth = math.log(6.4) / 27
+    edges = torch.linspace(0, 1, MELS + 2, device=mel.device)[1:-1] * _TOP
+    hertz = torch.where(edges < 15, edges * 200 / 3, 1000 * torch.exp(growth * (edges - 15)))
+    drawn = torch.rand(2, mel.shape[0], 1, device=mel.device, generator=rng).sum(0) - 1  # most are near none
+    moved = hertz * torch.exp(drawn * most)
+    place = torch.where(moved < 1000, moved * 3 / 200, 15 + torch.log(moved.clamp(min=1) / 1000) / growth)
+    place = (place / _TOP * (MELS + 1) - 1).clamp(0, MELS - 1.001)
+    low = place.long()
+    index = low[:, :, None].expand(-1, -1, mel.shape[2])
+    return torch.lerp(mel.gather(1, index), mel.gather(1, index + 1), (place - low)[:, :, None])
 
 
 def resampled(audio: torch.Tensor, factor: float) -> torch.Tensor:

@@ -1,8 +1,9 @@
 """Speech by Kokoro's network, made in batches on the training device: many speakers, rates, pitches and moods.
 
 A teacher is a folder of Kokoro's official layout, or of the house voice's, which is the same network. A speaker is a
-voice, or a mixture of two; one utterance in eight has the prosody of a third. Utterances of the same number of frames
-share a batch of the decoder: its norms are over time, and would hear padding.
+voice, or a mixture of two; one utterance in five has the prosody of a third, and half are said less clearly than
+written (`liberties.py`). Utterances of the same number of frames share a batch of the decoder: its norms are over time,
+and would hear padding.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from training.ear.features import RATE
+from training.ear.liberties import loosened
 from training.ear.lines import Line
 from training.model import HouseVoice, read_config
 
@@ -30,10 +32,11 @@ MAX_FRAMES = 600  # 15 s
 POOL = 3072  # utterances that are planned together
 TOKEN_ROWS = 128  # of a batch of the text's side
 BATCH_FRAMES = 6400  # of a batch of the decoder: 160 s
-BLENDED, OTHER_PROSODY, FAVORED = 0.4, 0.125, 0.25  # shares of the utterances
+BLENDED, OTHER_PROSODY, FAVORED, LOOSE = 0.5, 0.2, 0.2, 0.5  # shares of the utterances
+BLEND = (-0.2, 1.2)  # share of the second voice in a blend: some go beyond both
 FAVORITES = ("af_heart", "am_michael", "bf_emma", "bm_fable")  # teachers of the house's voices
-SPEED, PITCH, RANGE, EFFORT = (0.7, 1.5), (0.8, 1.25), (0.5, 1.4), (-0.4, 0.3)
-RHYTHM = 0.12  # standard deviation of the logarithm of a token's duration
+SPEED, PITCH, RANGE, EFFORT = (0.65, 1.6), (0.75, 1.3), (0.4, 1.6), (-0.5, 0.4)
+RHYTHM = (0.05, 0.3)  # standard deviation of the logarithm of a token's duration, of an utterance
 VOICED = 30.0  # Hz: below, a frame has no pitch
 LEVEL, PEAK = 0.1, 0.98  # of an utterance: -20 dBFS, and its bound
 EDGE, PAD = 0.003, 0.1  # of full scale: quieter ends are silence; seconds of it that stay
@@ -140,7 +143,7 @@ class Narrator:
         """Return the lines as speech: each by a voice of `voices` as it is, or by default by drawn speakers."""
         ids, names, manner = self._planned(lines, voices)
         with torch.no_grad():
-            plan = self._text_side(ids, manner, rhythm=RHYTHM if voices is None else 0.0)
+            plan = self._text_side(ids, manner, rhythm=RHYTHM if voices is None else None)
             totals = np.array([each.sum() for each in plan.durations])
             pieces: list[Tensor] = []
             samples: list[Tensor] = []
@@ -174,12 +177,14 @@ class Narrator:
             # An accent reads its own phonemes; one time in five another's, as people from elsewhere do.
             british = name.startswith("b") != (voices is None and rng.random() < 0.2)
             phonemes = (line.british if british else line.american) or line.american
+            if voices is None and rng.random() < LOOSE:
+                phonemes = loosened(phonemes, rng)
             ids.append([0, *(self._vocabulary[sign] for sign in phonemes if sign in self._vocabulary), 0])
             style = self._row(name, len(ids[-1]))
             half = len(style) // 2
             if voices is None and rng.random() < BLENDED:
                 other = self._drawn()
-                share = float(rng.uniform(0.2, 0.8))
+                share = float(rng.uniform(*BLEND))
                 style = torch.lerp(style, self._row(other, len(ids[-1])), share)
                 name = f"{name}+{other}"
             if voices is None and rng.random() < OTHER_PROSODY:
@@ -206,7 +211,7 @@ class Narrator:
         rows = self._voices[name]
         return rows[max(0, min(tokens - 3, len(rows) - 1))]
 
-    def _text_side(self, ids: Sequence[Sequence[int]], manner: Manner, rhythm: float) -> Plan:
+    def _text_side(self, ids: Sequence[Sequence[int]], manner: Manner, rhythm: tuple[float, float] | None) -> Plan:
         """Return what the tokens of all utterances give; the closing silence fills the last ROUND of frames."""
         counts = np.array([len(each) for each in ids])
         order = np.argsort(counts, kind="stable")
@@ -229,7 +234,11 @@ class Narrator:
         begins = np.zeros(len(ids), np.int64)
         begins[order] = np.cumsum(counts[order]) - counts[order]
         frames = torch.cat(expected).float().cpu().numpy()
-        frames = frames * np.exp(self._rng.normal(0.0, rhythm, len(frames))) if rhythm else frames
+        if rhythm is not None:
+            spread = np.zeros(len(frames))
+            for begin, count in zip(begins, counts, strict=True):
+                spread[begin : begin + count] = self._rng.uniform(*rhythm)
+            frames = frames * np.exp(self._rng.normal(0.0, 1.0, len(frames)) * spread)
         durations = []
         for row, begin in enumerate(begins):
             own = np.round(frames[begin : begin + counts[row]] / manner.speed[row]).clip(1).astype(np.int64)

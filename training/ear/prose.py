@@ -1,7 +1,8 @@
 """Sentences of natural English in files: documentation, stories, dialogues of games, examples of a dictionary.
 
-A file is read by its form: HTML and other markup, strings that a game translates, quotations in a dictionary's glosses,
-and plain text in paragraphs. Figures, dates and abbreviations become the words that the product's front end says.
+A file is read by its form: HTML and other markup, strings that a game translates, quotations in a dictionary's glosses
+or entries, novels in R's data, and plain text in paragraphs. Long sentences are cut at their commas. Figures, dates and
+abbreviations become the words that the product's front end says.
 """
 
 # ruff: noqa: SIM905  (word lists read better as text)
@@ -12,6 +13,7 @@ import gzip
 import html
 import random
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -29,14 +31,19 @@ _QUOTED = {
     ".cfg": re.compile(r'_\s*"((?:[^"]|"")*)"'),  # Wesnoth's strings for translators
     ".game": re.compile(r"`([^`]*)`"),
     ".gloss": re.compile(r'"([^"]*)"'),
+    ".dz": re.compile(r'"([^"]*)"\s+--'),  # what the dictionary quotes, before its author
 }
+_STRING = re.compile(rb"\0[\4\0][\0\x80]\t(....)", re.DOTALL)  # R's mark of a string, ASCII or UTF-8, and its length
 _BLOCK = re.compile(r"(?i)</?(?:p|div|li|td|th|h\d|dt|dd|pre|br|title|note|item|para|section)\b[^>]*>")
 _HIDDEN = re.compile(r"(?is)<(script|style|pre)\b.*?</\1>")
 _CODE = re.compile(r"(?is)<(code|samp|span|tt|kbd)\b.*?</\1>|\b[A-Z]<[^<>]*>")  # a sentence with code is none
 _TAG = re.compile(r"<[^<>]*>")
 _LINE = re.compile(r"(?m)^(?:%|\s*--\s.*|[ \t]*[*#;/>|]+)")
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "\u00a0": " ", "…": "...", "–": " — "})
-_STOPS = re.compile(r"(?<=[a-z0-9,)'\"][.?!])[)'\"]*\s+(?=['\"(]*[A-Z])|(?<=[?!])[)'\"]+\s+(?=[a-z])")
+_STOPS = re.compile(
+    r"(?<!\bMr\.)(?<!\bMrs\.)(?<!\bDr\.)(?<!\bSt\.)(?<=[a-z0-9,)'\"][.?!])[)'\"]*\s+(?=['\"(]*[A-Z])"
+    r"|(?<=[?!])[)'\"]+\s+(?=[a-z])"
+)
 # Signs that nobody says, names of code, and what is left of commands.
 _SPOILED = re.compile(
     r"[^A-Za-z0-9 .,;:?!'\"()$%&—-]|\w[_/.:]\w*[a-z(]|\(\)|\d[A-Za-z]|[A-Z]{5}|\b[a-z]+[A-Z]|--|\.\.\.\.|\s-\w"
@@ -53,8 +60,10 @@ def text_of(path: Path) -> str:
     if path.stat().st_size > MAX_FILE_BYTES:
         return ""
     raw = path.read_bytes()
-    if path.suffix == ".gz":
-        raw = gzip.decompress(raw)[:MAX_FILE_BYTES]
+    if path.suffix in (".gz", ".dz"):
+        raw = gzip.decompress(raw)
+    if path.suffix == ".rdb":
+        return _novels(raw)
     if b"\0" in raw[:1000]:
         return ""
     text = raw.decode("utf-8", errors="ignore")
@@ -65,9 +74,29 @@ def text_of(path: Path) -> str:
         kind = ".game"
     if kind in _QUOTED:
         return "\n\n".join(found.replace('""', '"') for found in _QUOTED[kind].findall(text))
+    if kind == ".txt":
+        text = _typed(text)
     if kind in _TAGGED:
         text = _BLOCK.sub("\n\n", _HIDDEN.sub("\n\n", text))
     return html.unescape(_TAG.sub("", _CODE.sub("§", text)))
+
+
+def _typed(text: str) -> str:
+    """Return typewritten text with dashes, without the marks of emphasis."""
+    return re.sub(r"\b_|_\b", "", re.sub(r"\s*--+\s*", " — ", text))
+
+
+def _novels(raw: bytes) -> str:
+    """Return the strings in data of an R package, a line each: blocks of their size, four bytes, and deflated data."""
+    lines: list[bytes] = []
+    while len(raw) > 4:
+        block = zlib.decompressobj()
+        data, at = block.decompress(raw[4:]), 0
+        while mark := _STRING.search(data, at):
+            at = mark.end() + int.from_bytes(mark[1], "big")
+            lines.append(data[mark.end() : at])
+        raw = block.unused_data
+    return _typed("\n".join(line.decode("utf-8", errors="ignore") for line in lines).replace("\r\n", "\n"))
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -80,8 +109,19 @@ def sentences(text: str) -> Iterator[str]:
         # A paragraph without an end is a heading or a phrase of a dictionary: it is a text only where it is alone.
         for part in parts if ended or len(parts) == 1 else parts[:-1]:
             sentence = part.strip(" \"'(").removesuffix('"').removesuffix(")") if part.count('"') % 2 else part.strip()
-            if sentence and not _SPOILED.search(sentence) and len(sentence) <= MAX_CHARACTERS:
-                yield sentence
+            if sentence and not _SPOILED.search(sentence):
+                yield from _pieces(sentence)
+
+
+def _pieces(sentence: str) -> Iterator[str]:
+    """Yield a sentence, or, where it is too long to be said at once, what stands between its pauses."""
+    while len(sentence) > MAX_CHARACTERS:
+        cut = max(sentence.rfind(mark, MAX_CHARACTERS // 4, MAX_CHARACTERS - 10) for mark in (", ", "; ", ": ", " — "))
+        if cut < 0:
+            return
+        yield sentence[:cut]
+        sentence = sentence[cut + 2 :].lstrip("— ")
+    yield sentence
 
 
 @cache

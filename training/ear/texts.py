@@ -1,10 +1,11 @@
 """Texts to speak and to recognize, their phonemes, and the tokenizer of the recognizer.
 
     python -m training.ear.texts build/ear [--prose PATH[=MOST] ...] [--tokenizer models/ear/tokenizer.json]
+        [--without FILE]
 
 Writes `texts.txt`, one text a line, `lines.tsv.gz`, the same with phonemes, and `tokenizer.json`, a byte-level BPE of
 TOKENS tokens that is trained on them. The held-out sentences of the house voice are in none of them: they are in
-`held_out.tsv.gz`.
+`held_out.tsv.gz`. Nor has any text RUN words in a row of a line of FILE, such as the transcripts by which it is judged.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from training.ear.figures import FigureWriter
 from training.ear.lines import TOKENS, Line, encode, target, write_lines
 from training.ear.prose import all_prose
 from training.ear.vocabulary import FlatWriter, counted, ranked
+from training.measure import words_of
 from training.phrasebook.grammar import sentences
 
 SPECIAL = (
@@ -38,16 +40,26 @@ SPECIAL = (
     "<|notimestamps|>",
 )
 KINDS = {
-    "flat": 16_000, "template": 5000, "short": 5000, "words": 0, "long": 1000, "prose": 90_000, "phrases": 10_000,
+    "flat": 16_000, "template": 5000, "short": 5000, "words": 0, "long": 1000, "prose": 140_000, "phrases": 10_000,
     "figures": 12_000,
 }  # fmt: skip
 BRITISH = 0.5  # share of the texts that British voices say in their own way
 CHARACTERS_A_SECOND = 12.9  # of 75,000 utterances of 70 hours
+RUN = 5  # words
 FIRST_HOURS = 90.0  # of speech, of which main() tells how often it has each word
 
 
-def texts(counts: dict[str, int], seed: int, prose: Iterable[str] = ()) -> list[str]:
-    """Return shuffled texts, `counts` of each kind at most, without the held-out sentences; `prose` has sentences."""
+def runs(text: str) -> set[tuple[str, ...]]:
+    """Return all RUN words in a row of a text."""
+    words = words_of(text)
+    return {tuple(words[at : at + RUN]) for at in range(len(words) - RUN + 1)}
+
+
+def texts(counts: dict[str, int], seed: int, prose: Iterable[str] = (), without: Iterable[str] = ()) -> list[str]:
+    """Return shuffled texts, `counts` of each kind at most, without the held-out sentences; `prose` has sentences.
+
+    None has RUN words in a row of a text in `without`.
+    """
     rng = random.Random(seed)
     writer = Writer(rng, lexicon_words())
     held_out = held_out_keys()
@@ -66,7 +78,8 @@ def texts(counts: dict[str, int], seed: int, prose: Iterable[str] = ()) -> list[
     if counts.get("flat"):
         flat = FlatWriter(rng, lambda text: key_of(text) in held_out)
         made.extend(flat.flat() for _ in range(counts["flat"]))
-    found = [text for text in map(target, made) if text is not None]
+    judged = set[tuple[str, ...]]().union(*map(runs, without))
+    found = [text for text in map(target, made) if text is not None and judged.isdisjoint(runs(text))]
     rng.shuffle(found)
     return found
 
@@ -136,11 +149,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--prose", nargs="*", default=[], help="PATH or PATH=MOST: a file or folder, MOST sentences of it"
     )
     parser.add_argument("--tokenizer", type=Path, help="keep this one: a run that begins with weights needs theirs")
+    parser.add_argument("--without", type=Path, help="lines of which no text may have RUN words in a row")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of texts")
     parser.add_argument("--seed", type=int, default=11)
     options = parser.parse_args(argv)
     counts = {kind: round(count * options.share) for kind, count in KINDS.items()}
-    lines = texts(counts, options.seed, all_prose(options.prose, options.seed))
+    judged = read_texts(options.without) if options.without else []
+    lines = texts(counts, options.seed, all_prose(options.prose, options.seed), judged)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "texts.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     write_lines(options.out / "lines.tsv.gz", spoken_lines(lines, options.seed))

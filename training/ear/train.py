@@ -26,7 +26,7 @@ from tokenizers import Tokenizer
 
 from training.ear.augment import Augmentation
 from training.ear.data import BUCKET, MAX_SAMPLES, MAX_SECONDS, Batch, Corpus, batches
-from training.ear.features import HOP, RATE, log_mel, masked, resampled
+from training.ear.features import HOP, RATE, log_mel, masked, resampled, warped
 from training.ear.greedy import begin_tokens
 from training.ear.initial import read_initial
 from training.ear.kokoro import speech
@@ -142,6 +142,8 @@ class Trainer:
             ends = torch.from_numpy(samples).to(self.device)
             audio = audio * (torch.arange(audio.shape[1], device=self.device) < ends[:, None])
         mel = log_mel(audio)
+        if self._rng.random() < 0.7 * hard:
+            mel = warped(mel, self._augment.rng)
         if self._rng.random() < hard:
             mel = masked(mel, self._augment.rng)
         return mel, torch.from_numpy((samples // (2 * HOP)).clip(min=1))

@@ -11,7 +11,7 @@ from itertools import islice
 from app.server.elevenlabs.alignment import Aligner
 from app.server.elevenlabs.chunking import ScheduledText
 from app.server.elevenlabs.schemas import SocketInput
-from app.speech.service import PreparedSpeech
+from app.speech.options import PreparedSpeech
 from app.speech.stream import SpeechStream
 
 # Sets of a context that are computed at a time: the one that is spoken, and the next.

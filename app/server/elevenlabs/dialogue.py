@@ -34,7 +34,7 @@ from app.server.elevenlabs.schemas import (
 from app.server.openai.dialogue import DialogueResponse, spoken_body
 from app.server.state import services
 from app.speech.document import Line, SpeechDocument
-from app.speech.service import PreparedSpeech
+from app.speech.options import PreparedSpeech
 from app.speech.stream import SpeechStream
 from app.ssml.source import is_ssml
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.lexicons.store import StoredLexicon
 from app.server.elevenlabs.schemas import DictionaryRules, ElevenDictionaries, ElevenDictionary
 from app.server.forms import read_form
@@ -30,20 +29,17 @@ async def add_from_file(request: Request) -> ElevenDictionary:
 async def add_from_rules(request: Request, body: DictionaryRules) -> ElevenDictionary:
     """Keep a list of rules."""
     app = services(request)
-    try:
-        entries = [
-            make_entry(
-                rule.string_to_replace,
-                phonemes=rule.phoneme if rule.type == "phoneme" else "",
-                alphabet=rule.alphabet,
-                alias=rule.alias,
-                any_case=not rule.case_sensitive,
-            )
-            for rule in body.rules
-        ]
-        lexicon = Lexicon(entries)
-    except REQUEST_ERRORS as error:
-        raise service_error(error) from error
+    entries = [
+        make_entry(
+            rule.string_to_replace,
+            phonemes=rule.phoneme if rule.type == "phoneme" else "",
+            alphabet=rule.alphabet,
+            alias=rule.alias,
+            any_case=not rule.case_sensitive,
+        )
+        for rule in body.rules
+    ]
+    lexicon = Lexicon(entries)
     with app.admission.admit(UPLOAD_CHARACTERS):
         return _entry(await app.speech.lexicons.add(body.name, lexicon))
 

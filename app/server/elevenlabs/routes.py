@@ -149,7 +149,7 @@ def _translated(voice_id: str, body: TextToSpeechBody, output: ElevenLabsOutput)
         speed=body.speed,
         lang=body.language_code,
         seed=body.seed or 0,
-        lexicons=body.lexicons,
+        lexicons=tuple(body.lexicons),
     )
 
 

@@ -13,6 +13,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StrictBool, Val
 
 from app.audio.encoders import Format, check_bit_rate, check_rate
 from app.errors import InvalidRequestError, ProtocolError, UnsupportedFormatError
+from app.server.exchange import first_error
 from app.server.schemas import Seed, Speed, UnicodeText
 from app.server.streaming.events import read_json
 
@@ -279,7 +280,7 @@ def parse_input(frame: str | bytes, most: int) -> SocketInput:
     try:
         return SocketInput.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = first_error(error)
         raise ProtocolError(f"'{'.'.join(map(str, first['loc']))}': {first['msg']}.") from None
 
 
@@ -299,7 +300,7 @@ def parse_options(query: dict[str, str]) -> SocketOptions:
     try:
         return SocketOptions.model_validate(query)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = first_error(error)
         name = ".".join(map(str, first["loc"]))
         raise InvalidRequestError(f"Invalid '{name}': {first['msg']}.", param=name) from None
 

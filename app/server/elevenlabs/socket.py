@@ -46,7 +46,7 @@ from app.server.elevenlabs.speaker import ContextSpeaker
 from app.server.state import Services, services
 from app.server.streaming.session import SLICE_CHARACTERS
 from app.server.streaming.socket import SocketLoop
-from app.speech.service import PreparedSpeech, SpeechOptions
+from app.speech.options import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
 from models.timeline import Timeline
 

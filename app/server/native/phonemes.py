@@ -15,7 +15,7 @@ from app.server.openai.speech import check_text
 from app.server.schemas import PhonemesBody, PhonemesReply, TokenEntry
 from app.server.state import Services, services
 from app.speech.document import read_document
-from app.speech.service import PreparedSpeech, SpeechOptions
+from app.speech.options import PreparedSpeech, SpeechOptions
 from app.speech.variants import Variants
 from app.text.tokens import join
 from app.text.types import Token
@@ -54,20 +54,10 @@ class PhonemesResponse(Exchange):
             await self.respond_in_time(reply)
 
     async def _read(self) -> PhonemesReply:
-        body = self._body
-        options = SpeechOptions(
-            model=body.model,
-            voice=body.voice,
-            lang=body.lang,
-            any_language=body.any_language,
-            lexicons=tuple(body.lexicons),
-            lexicon=body.lexicon,
-            voice_marks=body.voice_marks,
-        )
         spoken: list[str] = []
         phonemes: list[str] = []
         tokens: list[TokenEntry] = []
-        speech = await self.app.speech.prepare_phonemes(options)
+        speech = await self.app.speech.prepare_phonemes(SpeechOptions.of(self._body))
         async for sentence in self._sentences(speech):
             spoken.append(join(sentence, lambda token: token.spoken))
             phonemes.append(join(sentence, lambda token: token.phonemes))

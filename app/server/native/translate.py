@@ -48,25 +48,19 @@ class TranslationExchange(StreamExchange[TranslationStream]):
     """Response to a request for translations. `plan`: the checked request, once it is prepared."""
 
     surface: metrics.SurfaceName = "translate"
-    streaming = False
     plan: Plan
 
     def __init__(self, app: Services, texts: Sequence[str], options: TranslationOptions) -> None:
         super().__init__(app, characters=sum(map(len, texts)))
         self._texts = texts
         self._options = options
-        self._labels = metrics.Labels(model="none", surface=self.surface, streaming=self.streaming)
+        self._labels = metrics.Labels(model="none", surface=self.surface, streaming=self.streams_events)
 
     async def prepare(self) -> TranslationStream:
         """Return a stream that translates the texts. Raises what `TranslationService.prepare` raises."""
         self.plan = await self.app.translation.prepare(self._texts, self._options, self.timeline, self.progress())
         labels = replace(self._labels, model=self.plan.route.model)
-        return TranslationStream(self.app.translation, self.plan, self.timeline, labels, in_order=self.streaming)
-
-    @property
-    def streams_events(self) -> bool:
-        """Whether the answer is a stream of server-sent events."""
-        return self.streaming
+        return TranslationStream(self.app.translation, self.plan, self.timeline, labels, in_order=self.streams_events)
 
     def note_rejected(self) -> None:
         """Count a request that is refused before anything is computed."""
@@ -91,7 +85,7 @@ class WholeTranslation(TranslationExchange):
 class StreamedTranslation(TranslationExchange):
     """Response of server-sent events: each sentence once it and those before it are translated, then the texts."""
 
-    streaming = True
+    streams_events = True
 
     async def answer(self, stream: TranslationStream) -> None:
         """Send each sentence as it comes."""

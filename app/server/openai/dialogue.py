@@ -15,7 +15,7 @@ from app.server.openai.speech import ANSWERS, SpeechResponse, check_text
 from app.server.schemas import DialogueBody, SpeechBody, VoiceReference
 from app.server.state import Services, services
 from app.speech.document import Line, SpeechDocument, read_dialogue
-from app.speech.service import PreparedSpeech, SpeechOptions
+from app.speech.options import PreparedSpeech, SpeechOptions
 from app.speech.variants import MAX_VOICES
 
 router = APIRouter()

@@ -30,10 +30,9 @@ from app.server.audio_response import Reply, ReplyForm, negotiate
 from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import SpeechBody
 from app.server.state import Services, services
-from app.speech.choices import unused_speed
 from app.speech.document import SpeechDocument, read_document
+from app.speech.options import PreparedSpeech, SpeechOptions, unused_speed
 from app.speech.sentence import SpokenChunk
-from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
 
 router = APIRouter()
@@ -77,17 +76,12 @@ class SpeechResponse(StreamExchange[SpeechStream]):
     def __init__(self, app: Services, body: SpeechBody, surface: metrics.SurfaceName = "openai") -> None:
         super().__init__(app)
         self._body = body
-        self._sse = body.stream_format == "sse"
+        self.streams_events = body.stream_format == "sse"
         self._format: Format = "pcm"
         self._subtitles: SubtitleFormat | None = None
         self._rate = 0
         self.ignored = body.unknown_fields()
-        self._labels = metrics.Labels(model="none", surface=surface, streaming=self._sse)
-
-    @property
-    def streams_events(self) -> bool:
-        """Whether the answer is a stream of server-sent events."""
-        return self._sse
+        self._labels = metrics.Labels(model="none", surface=surface, streaming=self.streams_events)
 
     def check(self, headers: Headers) -> None:
         """Choose the format, and check the text. Raises InvalidRequestError."""
@@ -103,7 +97,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
             return negotiate(", ".join(headers.getlist("accept")), default), None
         for kind in SUBTITLE_FORMATS:
             if kind == self._body.response_format:
-                if self._sse:
+                if self.streams_events:
                     raise UnsupportedFormatError(f"'{kind}' is sent whole; it has no 'stream_format' sse.")
                 return "pcm", kind
         try:
@@ -113,10 +107,12 @@ class SpeechResponse(StreamExchange[SpeechStream]):
 
     async def prepare(self) -> SpeechStream:
         """Return a stream that speaks the text. Raises what `SpeechService.prepare` raises, and OverloadedError."""
-        speech = await self.choose(self._options())
-        self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, self._body.sample_rate)
+        body = self._body
+        marks = self.voice_marks and body.voice_marks
+        speech = await self.choose(SpeechOptions.of(body, voice=body.voice_name, voice_marks=marks))
+        self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, body.sample_rate)
         self._labels = replace(self._labels, model=speech.model)
-        make = await self.app.verifiers(speech, self._body.verify)
+        make = await self.app.verifiers(speech, body.verify)
         document = await self.read(speech)
         speech, document = await document.prepare(self.app.speech, speech)
         self.ignored += (*document.ignored, *unused_speed(speech.options.speed, speech.synthesizer))
@@ -133,26 +129,6 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         document.feed(stream)
         return stream
 
-    def _options(self) -> SpeechOptions:
-        body = self._body
-        return SpeechOptions(
-            model=body.model,
-            voice=body.voice_name,
-            lang=body.lang,
-            any_language=body.any_language,
-            speed=body.speed,
-            seed=body.seed,
-            sampling=body.sampling,
-            translate_to=body.translate_to,
-            source=body.source,
-            translate_model=body.translate_model,
-            lexicons=tuple(body.lexicons),
-            lexicon=body.lexicon,
-            cache=body.cache,
-            pauses=body.pauses,
-            voice_marks=self.voice_marks and body.voice_marks,
-        )
-
     async def choose(self, options: SpeechOptions) -> PreparedSpeech:
         """Return the voice of the request. Raises ServiceError."""
         return await self.app.speech.prepare(options, self.timeline, self.progress())
@@ -166,13 +142,14 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         """Send the audio of `stream`, or its subtitles."""
         chunks = aiter(stream)
         # Made while the model computes: once it has, everything is waited for.
-        form = ReplyForm(self._format, self._rate, self._sse, len(self._body.input), self.app.settings.stall_seconds)
+        characters, stall_seconds = len(self._body.input), self.app.settings.stall_seconds
+        form = ReplyForm(self._format, self._rate, self.streams_events, characters, stall_seconds)
         reply = self.make_reply(stream, self.send, form)
         first = await anext(chunks)
         if self._subtitles is not None:
             rest = [chunk.without_audio() async for chunk in chunks]
             await self._send_subtitles(self._subtitles, stream, [first, *rest])
-        elif stream.verified and not self._sse:
+        elif stream.verified and not self.streams_events:
             # The result goes into the head: all is heard before the first byte.
             await reply.whole(first, chunks)
         elif await stream.is_whole():

@@ -118,7 +118,8 @@ class TranscriptionExchange(RecordingExchange):
         received = self._received
         self.fields = read_fields(received, self._task) if isinstance(received, FormData) else received
         self.ignored = self.fields.unknown_fields()
-        self.labels = replace(self.labels, streaming=self.fields.streamed)
+        self.streams_events = self.fields.streamed
+        self.labels = replace(self.labels, streaming=self.streams_events)
         self._form = self.fields.form()
 
     def options(self) -> RecognitionOptions:
@@ -133,7 +134,7 @@ class TranscriptionExchange(RecordingExchange):
 
     async def answer(self, stream: RecognitionStream) -> None:
         """Send everything at once, or each segment as it comes."""
-        if self.labels.streaming:
+        if self.streams_events:
             await self._send_events(stream)
             return
         await self.respond_whole(*(await stream.transcript()).render(self._form))

@@ -8,21 +8,13 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
 
 from app.errors import BodyTooLargeError, ProtocolError
+from app.server.exchange import first_error
 from app.server.json_values import LARGE, check_values
-from app.server.schemas import (
-    LexiconFields,
-    OptionalFields,
-    Pauses,
-    SamplingFields,
-    Seed,
-    Speed,
-    UnicodeText,
-)
+from app.server.schemas import OptionalFields, OptionFields, UnicodeText
 from app.speech.document import InputType
-from app.speech.verifier import Mode
 
 
 class Message(OptionalFields):
@@ -31,7 +23,7 @@ class Message(OptionalFields):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Start(LexiconFields, SamplingFields, Message):
+class Start(OptionFields, Message):
     """First message: the options of the speech. `sample_rate` in Hz; None keeps the model's.
 
     `input` "llm": the text is a language model's, as it writes it. Markdown, code, addresses and emoji become speakable
@@ -45,24 +37,12 @@ class Start(LexiconFields, SamplingFields, Message):
     """
 
     type: Literal["start"]
-    model: UnicodeText | None = None
     voice: UnicodeText | None = None
     format: UnicodeText = "pcm"
-    sample_rate: StrictInt | None = None
-    speed: Speed = 1.0
-    lang: UnicodeText | None = None
-    any_language: StrictBool = False
-    seed: Seed = 0
-    verify: Mode = "off"
-    cache: StrictBool = True
     timestamps: StrictBool = False
     input: InputType = "auto"
-    translate_to: UnicodeText | None = None
-    source: UnicodeText | None = None
-    translate_model: UnicodeText | None = None
     anticipate: StrictBool = True
     voice_marks: StrictBool = True
-    pauses: Pauses = Field(default_factory=dict)
 
 
 class Text(Message):
@@ -225,7 +205,7 @@ def explain(error: ValidationError, incoming: Any) -> str:
     """Return the text for a message that is none of the union `incoming`, or has a wrong field."""
     union, *_ = get_args(incoming)
     kinds = {name: kind for kind in get_args(union) for name in get_args(kind.model_fields["type"].annotation)}
-    first = error.errors(include_url=False)[0]
+    first = first_error(error)
     if first["type"] == "json_invalid":
         return _NOT_JSON
     if first["type"] in {"union_tag_invalid", "union_tag_not_found"}:

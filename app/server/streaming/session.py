@@ -14,10 +14,10 @@ from enum import Enum
 
 from pydantic import BaseModel, ValidationError
 
-from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.errors import (
     DrainingError,
     EmptyInputError,
+    MarkupError,
     ProtocolError,
     QuotaExceededError,
     ServiceError,
@@ -43,7 +43,6 @@ from app.speech.document import InputType
 from app.speech.sentence import SpokenChunk
 from app.speech.verifier import VerificationReport
 from app.ssml.source import DetectedText, SsmlText
-from app.text.errors import MarkupError
 from app.translation.text import codes
 from models.timeline import Timeline
 
@@ -262,11 +261,9 @@ class StreamSession:
             effects = self._speak(self._source.feed(text, now))
         except MarkupError as error:
             # Text that was complete before is spoken; the flush answers with the error.
-            self._refused = service_error(error, text_param="text")
+            self._refused = error
             self._rest, self._taken = "", 0
             return []
-        except REQUEST_ERRORS as error:
-            raise service_error(error) from error
         effects += self._warn(self._source.take_ignored())
         if self.has_rest:
             return effects
@@ -308,9 +305,7 @@ class StreamSession:
             except MarkupError as error:
                 self._source = self._new_source()
                 self._committed = True
-                effects = [Refuse(self._set_id, service_error(error, text_param="text"))]
-            except REQUEST_ERRORS as error:
-                raise service_error(error) from error
+                effects = [Refuse(self._set_id, error)]
         if not self._committed:
             self._next_set()
             empty = EmptyInputError("There is no text to speak since the last flush.", param="text")

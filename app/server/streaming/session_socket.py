@@ -24,8 +24,7 @@ from app.server.streaming.adapter import Adapter
 from app.server.streaming.effects import Anticipate, Close, Drop, Effect, Finish, Prepare, Refuse, Send, Speak
 from app.server.streaming.session import StreamSession
 from app.server.streaming.socket import Socket, SocketLoop
-from app.speech.choices import unused_speed
-from app.speech.service import PreparedSpeech, SpeechOptions
+from app.speech.options import PreparedSpeech, SpeechOptions, unused_speed
 from app.speech.stream import SpeechStream
 from app.speech.verifier import Verifier
 from app.translation.text import codes
@@ -165,7 +164,7 @@ class SessionSocket(SocketLoop):
             await self.send(frame)
 
     async def _prepare(self, start: events.Start) -> None:
-        options = _options(start)
+        options = SpeechOptions.of(start)
         try:
             name = check_format(start.format)
             # A voice may need seconds until it is ready.
@@ -269,23 +268,3 @@ class SessionSocket(SocketLoop):
         now = time.monotonic()
         self._played_out = max(self._played_out, now) + seconds
         self._session.queued(self._played_out - now, now)
-
-
-def _options(start: events.Start) -> SpeechOptions:
-    return SpeechOptions(
-        model=start.model,
-        voice=start.voice,
-        lang=start.lang,
-        any_language=start.any_language,
-        speed=start.speed,
-        seed=start.seed,
-        sampling=start.sampling,
-        translate_to=start.translate_to,
-        source=start.source,
-        translate_model=start.translate_model,
-        lexicons=tuple(start.lexicons),
-        lexicon=start.lexicon,
-        cache=start.cache,
-        voice_marks=start.voice_marks,
-        pauses=start.pauses,
-    )

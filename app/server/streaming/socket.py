@@ -20,7 +20,7 @@ from app.errors import DrainingError, ServiceError
 from app.server.exchange import FAREWELL_SECONDS, GONE
 from app.server.state import Services
 from app.server.streaming.inbox import Inbox, Readable, SocketClosedError, Throttle
-from app.speech.service import PreparedSpeech, SpeechOptions
+from app.speech.options import PreparedSpeech, SpeechOptions
 
 # Bytes of the reason of a close frame. RFC 6455, section 5.5, allows 123.
 MAX_REASON = 120

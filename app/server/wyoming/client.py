@@ -15,6 +15,7 @@ from app.engine.admission import TokenBucket
 from app.errors import EmptyInputError, IdleTimeoutError, InvalidRequestError, ProtocolError, ServiceError
 from app.server.connections import ShutPeer
 from app.server.error_responses import note_error
+from app.server.exchange import first_error
 from app.server.middleware.limits import BURST_SECONDS
 from app.server.model_voice import model_and_voice
 from app.server.schemas import UnicodeText
@@ -196,7 +197,7 @@ class WyomingClient:
         try:
             await handler(event)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
+            first = first_error(error)
             where = ".".join(str(part) for part in first["loc"])
             raise ProtocolError(f"'{where}' of '{event.kind}': {first['msg']}.") from None
 

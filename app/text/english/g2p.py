@@ -17,8 +17,7 @@ from app.text.english.normalize import PUNCTUATION_READERS, Reader, normalize
 from app.text.english.other_scripts import runs
 from app.text.english.tagger import Tagger, has_sense, sound_by_sense
 from app.text.espeak import get_espeak
-from app.text.pieces import KOKORO_SYMBOLS, PUNCTUATION, Piece, PieceKind, Source, restrict
-from app.text.stress import VOWELS, restress
+from app.text.pieces import KOKORO_SYMBOLS, PUNCTUATION, VOWELS, Piece, PieceKind, Source, restress, restrict
 from app.text.word_sets import word_set
 
 _LOG = logging.getLogger(__name__)

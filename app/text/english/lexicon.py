@@ -15,10 +15,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
+from app.errors import UnavailableError
 from app.text.english.inflection import add_ed, add_ing, add_s, stem_of_ed, stem_of_ing, stem_of_s
 from app.text.english.word_table import WordTable
-from app.text.errors import PhonemizerUnavailableError
-from app.text.stress import PRIMARY, SECONDARY, restress
+from app.text.pieces import PRIMARY, SECONDARY, restress
 
 # The article "ɐ" is neither here nor in VOWELS, as in misaki's rules: "to" in "to a man" depends on "man".
 CONSONANTS: Final = frozenset("bdfhjklmnpstvwzðŋɡɹɾʃʒʤʧθ")
@@ -278,7 +278,7 @@ def _choose(entry: Mapping[str, str | None], tag: str | None, following: Followi
 def _read_lexicon(name: str) -> WordTable:
     spec = importlib.util.find_spec("misaki")  # finds a top-level package without running it
     if spec is None or not spec.submodule_search_locations:
-        raise PhonemizerUnavailableError("English needs the lexicons of the package 'misaki', which is not installed")
+        raise UnavailableError("English needs the lexicons of the package 'misaki', which is not installed")
     path = Path(spec.submodule_search_locations[0]) / "data" / name
     with path.open(encoding="utf-8") as file:
         entries: dict[str, Entry] = json.load(file)

@@ -13,9 +13,9 @@ from app.text.word_sets import word_set
 _AMOUNT: Final = rf"\d{{1,3}}(?:\.\d{{3}})+,\d\d|\d+,\d\d?(?!\d|,\d)|{NUM}"
 _MONEY: Final = re.compile(rf"(-?)({SIGN})(\s?)(-?)({_AMOUNT})(\s?)(.*)")
 _MONEY_CODE: Final = re.compile(rf"([^\W\d]+)\.?\s?({_AMOUNT})\s?(\w*)")
-_MONEY_AFTER: Final = re.compile(rf"({_AMOUNT})\s?({SCALE_WORD}|(?:bn|mn|tn|[kKmMbB])\b)?\s?(\D+)$")
+_MONEY_AFTER: Final = re.compile(rf"({_AMOUNT})\s?({SCALE_WORD}|(?:bn|mln|mn|tn|MM|[kKmMbB])\b)?\s?(\D+)$")
 _SECOND_AMOUNT: Final = re.compile(
-    rf"(-|\s?–\s?)({NUM})(?:\s?({SCALE_WORD})\b|(bn|mn|tn|[kKmMbBT])\b)?(?![\w-]|[.,]\d|\s?%)"
+    rf"(-|\s?–\s?)({NUM})(?:\s?({SCALE_WORD})\b|(bn|mln|mn|tn|MM|[kKmMbBT])\b)?(?![\w-]|[.,]\d|\s?%)"
 )
 _QUANTITY: Final = re.compile(rf"({NUM})(\s?)(.+)$")
 _TO_AMOUNT: Final = re.compile(rf"(?P<space>\s)?(?P<dash>[-–])(?(space)\s(?=(?:{SIGN})\d)|(?=(?:{SIGN})?\d))")

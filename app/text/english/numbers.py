@@ -82,7 +82,7 @@ def fraction(numerator: str, denominator: str, *, british: bool) -> list[str]:
     head = cardinal(numerator, british=british)
     if bottom in names:
         return [*head, names[bottom][top != 1]]
-    if bottom < 2 or bottom > 100 or top >= bottom * 10:
+    if bottom < 2 or bottom > 100 or top >= bottom * 10 or min(top, bottom) > 20:
         return [*head, "over", *cardinal(denominator, british=british)]
     tail = ordinal(denominator, british=british)
     return [*head, *(tail if top == 1 else plural(tail))]

@@ -51,7 +51,7 @@ _NO_PLURAL: Final = r"(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|alwa
 PLURAL: Final = rf"(?:people|children|men|women|{_NO_PLURAL}[a-z]{{2,}}s)\b"
 CROWD: Final = (
     r"(?:people|users|viewers|customers|followers|dollars|pounds|euros|copies|views|downloads|subscribers|residents"
-    r"|homes|jobs|lives|years|tons|tonnes|barrels)\b"
+    r"|homes|jobs|lives|years|tons|tonnes|barrels|likes|subs|fans|plays|streams|listeners|members)\b"
 )
 _EXTENSION: Final = (
     r"js|ts|py|rs|txt|md|json|html|css|pdf|png|jpe?g|gif|svg|csv|toml|ya?ml|exe|cpp|zip|xml|wav|mp3|mp4|sh|docx?|xlsx?"
@@ -78,9 +78,9 @@ _KINDS: Final = {
     "version": r"(?<![\w.-])[vV]\d+(?:\.\d+)+(?!\w)",
     "digits": "",  # the kinds of `_DIGITS` stand here
     "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:{_CONTINENTAL}|\d+,(?:\d\d(?!\d|,\d)|{_TENTH})|{NUM})"
-    rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbBT])\b)?",
+    rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mln|mn|tn|MM|[kKmMbBT])\b)?",
     "money_code": rf"(?<!\w)(?:{_CODE}|Rs\.?)\s?(?:\d+,\d\d(?!\d|,\d)|{NUM})"
-    rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?(?!\w)",
+    rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mln|mn|tn|MM|[kKmMbB])\b)?(?!\w)",
     "ipv6": r"(?<![\w:])(?=[\da-fA-F:]{0,39}::|(?:[\da-fA-F]{1,4}:){7})(?=[a-fA-F:]{0,30}\d)"
     r"(?:[\da-fA-F]{0,4}:){2,7}[\da-fA-F]{0,4}(?![\w:])",
     "zip": rf"(?<!\w)(?:{_one_of(tables.STATES)})\.? \d{{5}}(?:-\d{{4}})?(?![\w-])",
@@ -153,8 +153,8 @@ _DIGITS: Final = {
     "factorial": r"(?<![\w.,])\d{1,3}!(?=\s?[=+×/*−-]\s?\d)",
     "first": rf"(?<![\w.,/-])(?:{NUM})(?:\s?–\s?|-|\s-\s(?=[\d:]+\s?{MERIDIEM}))"
     rf"(?=(?:{NUM})(?:\s?{MERIDIEM}|:[0-5]\d(?![\d:])|{_MEASURE}|\s(?:{SCALE_WORD})\b))",
-    "money_after": rf"(?:{_CONTINENTAL}|\d+,\d\d(?=\s?€)|{NUM})(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?"
-    rf"\s?(?:[€£¥₹₽¢]|(?:{_CODE})\b)|(?<![\w.,])\d{{1,2}}p(?!\w)",
+    "money_after": rf"(?:{_CONTINENTAL}|\d+,\d\d(?=\s?€)|{NUM})"
+    rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mln|mn|tn|MM|[kKmMbB])\b)?\s?(?:[€£¥₹₽¢]|(?:{_CODE})\b)|(?<![\w.,])\d{{1,2}}p(?!\w)",
     "scientific": r"(?<![\w.])\d+(?:\.\d+)?[eE][+-]?\d+(?!\w)",
     "dotted": r"(?<![\d.,])\d+(?:\.\d+){2,}(?!\d)",
     "duration": r"(?<![\w.])(?:\d+h\s?\d+m(?:in)?(?:\s?\d+s)?|\d+m\s?\d+s)(?!\w)",
@@ -171,7 +171,8 @@ _DIGITS: Final = {
     r"|(?<![\w.,])\d+(?:\.\d+)?\s?x\s?\d+(?:\.\d+)?(?![\w^]|−[\u00b9\u00b2\u00b3\u2074-\u2079])",
     "times": r"(?<![\w.,])\d+(?:\.\d+)?[xX](?!\w|\s?[-+*/=^²³])",
     "ordinal": rf"(?<![\w.]){_INT}(?:st|nd|rd|th|ST|ND|RD|TH)(?!\w)",
-    "round": r"(?<![\w.,])(?:10{1,2}|1,?000|10,?000|100,?000)s(?=\sof\b)",
+    "round": r"(?<![\w.,])(?:10{1,2}|1,?000|10,?000|100,?000)s(?=\sof\b)"
+    r"|(?:(?<=s of )|(?<=[Ff]ew ))(?:100|10{0,2},?000)s(?!\w)",
     "decade": r"(?<![\w.,])(?:'?(?:\d{3}0|\d0)'?|(?<![A-Za-z]{4}-)\d{1,4}|[24][x×][4-8])s(?!\w)"
     r"|(?:(?<=[Tt]he )|(?<=[Tt]wo )|(?<=and ))\.(?:22|25|32|38|40|44|45|50|357|380)s(?!\w)",
     "quantity": rf"(?<![\w.])(?<![A-Za-z]{{4}}-)(?<!I-)(?:{NUM}){_MEASURE}",

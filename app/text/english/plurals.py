@@ -64,6 +64,7 @@ _CENTURY_BEFORE: Final = re.compile(r"\b(?:[Tt]he|[Ee]arly|[Ll]ate|[Mm]id)[\s-]$
 def read_plural(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a decade, a number in the plural, or seconds: `the 1990s`, `two 747s`, `58s`."""
     digits = re.sub(r"\D", "", text)
+    digits = "2000" if digits == "00" else digits
     before = context.before(start)
     if text[0] == ".":  # a caliber
         context.say(["point", *numbers.plural(context.digits_in_name(digits))], start, end)

@@ -52,9 +52,9 @@ CURRENCIES: Final[dict[str, tuple[str, str, str, str]]] = {
 }
 
 SCALES: Final[dict[str, str]] = {
-    "k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion",
-    "lakh": "lakh", "crore": "crore", "tn": "trillion", "thousand": "thousand", "million": "million",
-    "billion": "billion", "trillion": "trillion",
+    "k": "thousand", "m": "million", "mn": "million", "mln": "million", "mm": "million", "b": "billion",
+    "bn": "billion", "t": "trillion", "lakh": "lakh", "crore": "crore", "tn": "trillion", "thousand": "thousand",
+    "million": "million", "billion": "billion", "trillion": "trillion",
 }  # fmt: skip
 
 # unit: (one, many). Case matters: mW and MW, b and B.

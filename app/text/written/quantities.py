@@ -128,11 +128,15 @@ def _value(number: str) -> float:
 def unit_words(match: Match, language: LanguageWords) -> str:
     """Return the words of an amount of a unit, and of what it is per: `80 km/h`."""
     words = signed(match, language, number_words(language, match["amount"], language.units[match["unit"]]))
-    rate = language.units.get(match["per"] or "")
-    if rate is None:
-        return words
-    hourly = language.tag == "fr-fr" and match["per"] == "h"
-    return f"{words} à l'heure" if hourly else f"{words} {language.words['per']} {rate.one}"
+    return words + rate_words(match["per"], language)
+
+
+def rate_words(unit: str | None, language: LanguageWords) -> str:
+    """Return the words of what a unit is per, "" if that is none."""
+    rate = language.units.get(unit or "")
+    if language.tag == "fr-fr" and unit == "h":
+        return " à l'heure"
+    return "" if rate is None else f" {language.words['per']} {rate.one}"
 
 
 def read_rate_name(match: Match, language: LanguageWords) -> str | None:

@@ -14,6 +14,7 @@ from app.text.written.quantities import (
     join,
     number_words,
     range_words,
+    rate_words,
     read_sign,
     signed,
     sum_words,
@@ -234,6 +235,8 @@ def read_power(match: Match, language: LanguageWords) -> Spoken:
         value = exponent.lstrip("-")
         number = language.cardinal(int(value)) if value.isdecimal() else value
         power = join(words["power"], words["minus"] if exponent != value else "", number)
+    if match["unit"]:
+        power += f" {language.units[match['unit']].many}{rate_words(match['per'], language)}"
     if base == ")":
         return match.start_of("exponent"), match.end, power
     base = base.removeprefix(match["coefficient"] or "")

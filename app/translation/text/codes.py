@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from app.text.errors import UnknownTranslationLanguage
+from app.errors import UnsupportedLanguageError
 from app.translation.text.flores import FLORES_LANGUAGES, MORE_LANGUAGES, FloresLanguage
 
 FLORES: Final[tuple[str, ...]] = tuple(row.code for row in FLORES_LANGUAGES)
@@ -96,7 +96,7 @@ def resolve(name: str, available: Collection[str]) -> str:
     an English name (French). A region that means nothing to the model is dropped. A script that the model does not
     write the language in is refused, except Latin for Serbian, which the model writes in Cyrillic.
 
-    Raises UnknownTranslationLanguage with the nearest suggestions.
+    Raises UnsupportedLanguageError with the nearest suggestions.
     """
     key = _key(name[: 4 * _MAX_NAME_CHARACTERS])
     for code in available:
@@ -106,7 +106,7 @@ def resolve(name: str, available: Collection[str]) -> str:
     for code in codes:
         if code in available:
             return code
-    raise UnknownTranslationLanguage(_complaint(name, key, codes, available))
+    raise UnsupportedLanguageError(_complaint(name, key, codes, available))
 
 
 def _lookup(key: str) -> tuple[str, ...]:

@@ -6,9 +6,10 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from app.text.errors import GlossaryError
+from app.errors import InvalidRequestError
 from app.text.scripts import script_of
 from app.translation.text.placeholders import VERBATIM, Placeholders
 
@@ -16,6 +17,8 @@ MAX_TERM_CHARACTERS: Final = 200
 """Most characters of a term, in each language."""
 
 MAX_TERMS: Final = 10_000
+
+_invalid = partial(InvalidRequestError, param="glossary")
 
 # Scripts without spaces between words: a term may begin and end anywhere.
 _UNSPACED: Final = frozenset(("Hani", "Kana", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"))
@@ -68,21 +71,22 @@ class Glossary:
     A term matches whole words in any case; the longest term and the exact case come first. In scripts without spaces a
     term matches anywhere, and in Korean a particle may follow. Matching takes time linear in the text.
 
-    Raises GlossaryError for an empty or overlong term, or for too many terms.
+    Raises InvalidRequestError for an empty or overlong term, or for too many terms.
     """
 
     def __init__(self, terms: Mapping[str, str] | None = None) -> None:
         self._exact: dict[str, str] = {}
         self._folded: dict[str, str] = {}
         lengths: defaultdict[str, set[int]] = defaultdict(set)
-        if terms and len(terms) > MAX_TERMS:
-            raise GlossaryError(f"a glossary of {len(terms)} terms is too long; at most {MAX_TERMS} are accepted")
-        for source, target in (terms or {}).items():
+        terms = terms or {}
+        if len(terms) > MAX_TERMS:
+            raise _invalid(f"a glossary of {len(terms)} terms is too long; at most {MAX_TERMS} are accepted")
+        for source, target in terms.items():
             term = source.strip()
             if not term or not target.strip():
-                raise GlossaryError(f"glossary term {source[:40]!r}: {target[:40]!r} is empty on one side")
+                raise _invalid(f"glossary term {source[:40]!r}: {target[:40]!r} is empty on one side")
             if len(term) > MAX_TERM_CHARACTERS or len(target) > MAX_TERM_CHARACTERS:
-                raise GlossaryError(f"glossary term {term[:40]!r}… is longer than {MAX_TERM_CHARACTERS} characters")
+                raise _invalid(f"glossary term {term[:40]!r}… is longer than {MAX_TERM_CHARACTERS} characters")
             self._exact[term] = target
             self._folded.setdefault(_fold(term), target)
             lengths[_fold(term)[:2]].add(len(term))

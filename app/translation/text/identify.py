@@ -13,7 +13,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from app.text.errors import UnknownTranslationLanguage
+from app.errors import UnsupportedLanguageError
 from app.text.scripts import count_scripts, language_by_script
 from app.translation.text.codes import FLORES, resolve
 
@@ -147,7 +147,7 @@ def _flores(label: str) -> str | None:
         return _LABELS[label]
     try:
         return resolve(label, FLORES)
-    except UnknownTranslationLanguage:
+    except UnsupportedLanguageError:
         return None
 
 

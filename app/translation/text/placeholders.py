@@ -24,10 +24,11 @@ _ADDRESS: Final = (
     r"(?<!-)"
 )
 # What programs put a value into: {{user.name}}, ${name}, %{count}, { name }, {0:.2f}, $name, %1$s, %(count)d, %1,
-# %name%, <%= name %>, :name, emoji as :name:, and the elements of XLIFF and of react-i18next. A space is no flag
-# ("100% sure"), and the branches of a plural are text.
+# %name%, <%= name %>, {% if name %}, $t(name), @:name, :name, emoji as :name:, and the
+# elements of XLIFF and of react-i18next. A space is no flag ("100% sure"), and the branches of a plural are text.
 _VARIABLE: Final = (
-    r"\{\{[^{}\n]{1,100}\}\}|[$%#]?\{ ?\$?[\w.:!,#+\[\]<>^-]{0,100} ?\}"
+    r"\{{2,3}[^{}\n]{1,100}\}{2,3}|\{%[^%{}\n]{1,100}%\}|\$t\([^()\n]{1,100}\)|(?<!\w)@:[\w.]{1,60}(?<!\.)"
+    r"|[$%#]?\{ ?\$?[\w.:!,#+\[\]<>^-]{0,100} ?\}"
     r"|\{ ?\w{1,60}, ?(?:number|date|time|ordinal|spellout|duration)(?:, ?[^{}\n]{1,60})? ?\}"
     r"|%\(\w{1,60}\)[-+0#]*\d{0,3}(?:\.\d{1,2})?[a-zA-Z]"
     r"|(?<![\w%])(?:%(?:\d{1,2}\$)?[-+0#]*\d{0,3}(?:\.\d{1,2})?(?:hh?|ll?|[Lqjzt])?[sdiufFeEgGxXcpn@]){1,9}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Final
 
 from app.translation.text.inline import Block, InlineKind, InlineToken
@@ -33,37 +32,34 @@ class SourceSentence:
     placeholders, empty if there are none.
     """
 
+    __slots__ = ("_escape", "_placeholders", "_source", "_tokens", "begins_block", "end", "start", "text")
+
     def __init__(self, source: str, tokens: Block, escape: Escape, *, begins: bool) -> None:
         self.start, self.end = tokens[0].start, tokens[-1].end
         self.begins_block = begins
-        self._raw = source[self.start : self.end]
+        self._source = source
         self._escape = escape
-        self._groups = _group(tokens)
-        self._plain = "".join(source[token.start : token.end] for token in tokens if _is_text(token))
-        self._outs = [
-            "".join(source[token.start : token.end] if token.out is None else token.out for token in group)
-            for group in self._groups
-        ]
-        view = "".join(token.view for token in tokens)
-        self._placeholders = Placeholders(view) if len(self._groups) > 1 else None
+        groups = _group(tokens)
+        self._placeholders: Placeholders | None = None
+        if len(groups) > 1:
+            self._placeholders = Placeholders("".join(token.view for token in tokens))
+        self.text = self._text(groups)
+        # A sentence that is one run of text, as most are, keeps that run and no tokens: of a hundred thousand sentences
+        # each object would make a collection of garbage longer, which stops the event loop.
+        plain = len(tokens) == 1 and tokens[0].kind is InlineKind.TEXT and tokens[0].out is None
+        self._tokens: str | tuple[InlineToken, ...] = tokens[0].view if plain else tuple(tokens)
 
     def __repr__(self) -> str:
         return f"Segment({self.text!r})"
 
-    @cached_property
-    def _marked(self) -> list[int]:
-        """Return the groups that are markup. Placeholder n stands for the n-th of them."""
-        return [index for index, group in enumerate(self._groups) if not _is_text(group[0])]
-
-    @cached_property
-    def text(self) -> str:
+    def _text(self, groups: list[Block]) -> str:
         """Return the sentence for the translator."""
         if self._placeholders is None:
-            return _one_line(self._groups[0])
+            return _one_line(groups[0])
         # A space separates a placeholder from letters, but not from a full stop.
         pieces: list[str] = []
         number = 0
-        for group in self._groups:
+        for group in groups:
             if _is_text(group[0]):
                 text = _one_line(group)
                 before = " " * (bool(pieces) and (not text or text[0].isalnum()))
@@ -73,7 +69,13 @@ class SourceSentence:
                 number += 1
         return " ".join("".join(pieces).split())
 
-    @cached_property
+    @property
+    def _groups(self) -> list[Block]:
+        if isinstance(self._tokens, str):
+            return [[InlineToken(self.start, self.end, InlineKind.TEXT, self._tokens)]]
+        return _group(self._tokens)
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """Return the runs of text between placeholders that have a letter; empty without placeholders."""
         if self._placeholders is None:
@@ -82,8 +84,7 @@ class SourceSentence:
 
     def shown(self, text: str) -> str:
         """Return a text about the sentence, such as an error, with the marks, codes and addresses of its source."""
-        marked = [self._outs[index] for index in self._marked]
-        return text if self._placeholders is None else self._placeholders.fill(text, marked)
+        return text if self._placeholders is None else self._placeholders.fill(text, self._marks())
 
     def keeps(self, translation: str) -> bool:
         """Return whether each placeholder is in the translation once, and each end after its beginning."""
@@ -98,70 +99,82 @@ class SourceSentence:
         """
         if isinstance(translation, str):
             if translation == self.text:
-                return self._raw
+                return self._source[self.start : self.end]
             restored = self._restore(translation, spaced=spaced)
             if restored is not None:
                 return restored
-            rest = "".join(self._outs[index] for index in self._marked)
-            return self._escaped(self._without_placeholders(translation)) + rest
-        if len(translation) != len(self.parts):
-            raise ValueError(
-                f"{len(self.parts)} parts were to be translated; {len(translation)} translations were given"
-            )
-        return self._raw if tuple(translation) == self.parts else self._render_parts(translation)
+            if self._placeholders is not None:
+                translation = " ".join(self._placeholders.remove(translation).split())
+            return self._escape(translation, self._plain()) + "".join(self._marks())
+        parts = self.parts
+        if len(translation) != len(parts):
+            raise ValueError(f"{len(parts)} parts were to be translated; {len(translation)} translations were given")
+        same = tuple(translation) == parts
+        return self._source[self.start : self.end] if same else self._render_parts(translation)
 
     def _render_parts(self, translations: Sequence[str]) -> str:
         pieces: list[str] = []
-        rest = iter(translations)
-        for group, out in zip(self._groups, self._outs, strict=True):
+        rest, plain = iter(translations), self._plain()
+        for group in self._groups:
             text = _text_of(group)
             if not has_letters(text):
-                pieces.append(out)
+                pieces.append(self._out(group))
                 continue
             view = _one_line(group)
             before = view[: len(view) - len(view.lstrip())]
             after = view[len(view.rstrip()) :]
-            pieces.append(before + self._escaped(next(rest).strip()) + after)
+            pieces.append(before + self._escape(next(rest).strip(), plain) + after)
         return "".join(pieces)
 
     def _restore(self, translation: str, *, spaced: bool) -> str | None:
-        if self._placeholders is None:
-            return self._escaped(translation.strip())
         translation = translation.strip()
-        places = self._placeholders.find(translation, len(self._marked))
-        if places is None or not self._is_nested([self._marked[place.index] for place in places]):
+        plain = self._plain()
+        if self._placeholders is None:
+            return self._escape(translation, plain)
+        marked = [group for group in self._groups if not _is_text(group[0])]
+        places = self._placeholders.find(translation, len(marked))
+        if places is None or not _is_nested(marked, [place.index for place in places]):
             return None
         pieces: list[str] = []
         position = 0
         after: Block = []
         for place in places:
-            group = self._groups[self._marked[place.index]]
+            group = marked[place.index]
             text = _between(after, translation[position : place.start], group, spaced=spaced)
-            pieces += (self._escaped(text), self._outs[self._marked[place.index]])
+            pieces += (self._escape(text, plain), self._out(group))
             position, after = place.end, group
-        return "".join((*pieces, self._escaped(_between(after, translation[position:], [], spaced=spaced))))
+        return "".join((*pieces, self._escape(_between(after, translation[position:], [], spaced=spaced), plain)))
 
-    def _is_nested(self, order: Sequence[int]) -> bool:
-        inside = {token.start for index in self._marked for token in self._groups[index] if token.partner is not None}
-        opened: list[InlineToken] = []
-        for index in order:
-            for token in self._groups[index]:
-                if token.partner not in inside:
-                    continue
-                if token.kind is InlineKind.OPEN:
-                    opened.append(token)
-                elif not opened or opened.pop().start != token.partner:
-                    return False
-        return True
+    def _marks(self) -> list[str]:
+        """Return the groups that are markup, as they are in a translation. Placeholder n stands for the n-th."""
+        return [self._out(group) for group in self._groups if not _is_text(group[0])]
 
-    def _without_placeholders(self, translation: str) -> str:
-        return " ".join(self._placeholders.remove(translation).split()) if self._placeholders else translation
+    def _out(self, group: Block) -> str:
+        return "".join(self._source[token.start : token.end] if token.out is None else token.out for token in group)
 
-    def _escaped(self, text: str) -> str:
-        return self._escape(text, self._plain)
+    def _plain(self) -> str:
+        """Return the text of the source between the markup."""
+        return "".join(
+            self._source[token.start : token.end] for group in self._groups for token in group if _is_text(token)
+        )
 
 
-def _group(tokens: Block) -> list[Block]:
+def _is_nested(marked: list[Block], order: Sequence[int]) -> bool:
+    """Return whether each mark of `marked` that ends another comes after it in `order`, and in pairs."""
+    inside = {token.start for group in marked for token in group if token.partner is not None}
+    opened: list[InlineToken] = []
+    for index in order:
+        for token in marked[index]:
+            if token.partner not in inside:
+                continue
+            if token.kind is InlineKind.OPEN:
+                opened.append(token)
+            elif not opened or opened.pop().start != token.partner:
+                return False
+    return True
+
+
+def _group(tokens: Sequence[InlineToken]) -> list[Block]:
     """Join neighbors of a kind, so that adjacent marks have one placeholder."""
     groups: list[Block] = []
     for token in tokens:

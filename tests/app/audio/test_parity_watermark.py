@@ -14,7 +14,7 @@ import pytest
 from app.audio.watermark import MarkedStream, load_perth
 from app.cli.local import open_speech
 from app.config import load_settings
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from models.timeline import Timeline
 
 pytestmark = pytest.mark.parity

@@ -9,11 +9,11 @@ import httpx
 import numpy as np
 import pytest
 
+from app.application import create_app
 from app.audio import watermark
 from app.audio.watermark import FADE_SECONDS, RATE, MarkedStream, Watermark
 from app.config import Settings, SettingsError
 from app.errors import UnavailableError
-from app.server.app import create_app
 
 OURS = 24_000
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from app import assembly
-from app.cli.main import main
+from app.main import main
 
 Done = subprocess.CompletedProcess[bytes]
 
@@ -34,7 +34,7 @@ def run(environment: dict[str, str]) -> Callable[..., Done]:
     """`run(*arguments, stdin=b"", **variables)`: the command in a process of its own."""
 
     def run_process(*arguments: str, stdin: bytes = b"", **more: str) -> Done:
-        command = [sys.executable, "-m", "app.cli", *arguments]
+        command = [sys.executable, "-m", "app", *arguments]
         return subprocess.run(
             command, input=stdin, capture_output=True, env=environment | more, timeout=300, check=False
         )

@@ -39,7 +39,7 @@ ENGLISH = ("af_heart", "am_michael", "bf_emma", "bm_fable")
 
 def doctor(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "app.cli", "doctor", *arguments],
+        [sys.executable, "-m", "app", "doctor", *arguments],
         capture_output=True,
         text=True,
         timeout=300,

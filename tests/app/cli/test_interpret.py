@@ -16,7 +16,7 @@ import pytest
 import soundfile
 
 from app.cli import interpret
-from app.cli.main import main
+from app.main import main
 from models.contract import OutsideCoverageError
 from tests.app.conftest import wait_until
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.cli.local import open_speech
 from app.config import load_settings
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from models.timeline import Timeline
 
 

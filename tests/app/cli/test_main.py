@@ -19,11 +19,12 @@ import pytest
 import soundfile
 
 import app
-from app.cli import main, models
+from app import main
+from app.cli import models
 from app.config import Settings
 from app.engine import catalog
 from app.lexicons.store import LexiconStore
-from app.server.lifecycle import invitation
+from app.lifecycle import invitation
 from app.text.lexicon import Lexicon, LexiconEntry
 from models.kokoro.pipeline import KokoroSynthesizer
 from tests.app.cli.conftest import one_line
@@ -219,7 +220,7 @@ def test_say_plays_through_sounddevice_as_audio_comes(call, monkeypatch):
 @pytest.mark.slow
 def test_interrupted_say_leaves_no_file(environment, tmp_path):
     path = tmp_path / "long.wav"
-    command = [sys.executable, "-m", "app.cli", "say", "-", "-o", str(path)]
+    command = [sys.executable, "-m", "app", "say", "-", "-o", str(path)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     try:
         process.stdin.write((SENTENCE + " ").encode() * 400)
@@ -265,7 +266,7 @@ def test_serve_names_a_wrong_variable(call, variable, value):
 def test_serve_reads_its_settings_file_and_flags_win(environment, tmp_path):
     settings = tmp_path / "settings.toml"
     settings.write_text('host = "127.0.0.1"\nport = 1\nwarmup = "none"\n')
-    command = [sys.executable, "-m", "app.cli", "serve", "--config", settings, "--port", "0"]
+    command = [sys.executable, "-m", "app", "serve", "--config", settings, "--port", "0"]
     with start_process(tmp_path, command, "/livez", env=environment) as process:
         wait_until(lambda: "ready: " in process.log.read_text())
         ready = next(line for line in process.log.read_text().splitlines() if "ready: " in line)
@@ -339,7 +340,7 @@ def test_list_and_verify(call, tmp_path):
 
 
 def test_list_into_a_pipe_that_closes_is_quiet(environment):
-    command = f"{sys.executable} -m app.cli models list --json | head -c 1"
+    command = f"{sys.executable} -m app models list --json | head -c 1"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, env=environment, timeout=300, check=False)
     assert done.stdout == b"["
     assert done.stderr == b""
@@ -437,14 +438,14 @@ def test_version(call):
 
 
 def test_version_and_list_do_not_start_mlx(environment):
-    code = "import sys; from app.cli.main import main; main(['models', 'list']); sys.exit('mlx.core' in sys.modules)"
+    code = "import sys; from app.main import main; main(['models', 'list']); sys.exit('mlx.core' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_the_server_imports_no_parsers_of_documents(environment):
     """A process of its own reads documents."""
-    code = "import sys, app.server.serve; sys.exit(str({'docx', 'lxml', 'markdown_it'} & set(sys.modules)))"
+    code = "import sys, app.server_process; sys.exit(str({'docx', 'lxml', 'markdown_it'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "set()"
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.cli.main import main
+from app.main import main
 from tests.app.server.middleware.keys import ADA
 
 

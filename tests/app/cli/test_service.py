@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import launchd, main, systemd
+from app import main
+from app.cli import launchd, systemd
 from app.cli.service_program import ServerProgram
 
 COMMAND = Path(sys.executable).with_name("nightingale")

@@ -22,13 +22,13 @@ from app.cli.playback import Destination
 from app.cli.stream_json import narrate
 from app.config import load_settings
 from app.errors import NothingToSpeakError
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from models.timeline import Timeline
 
 pytestmark = pytest.mark.slow
 STREAMS = Path(__file__).parents[2] / "golden" / "streams"
 RATE = 24_000
-COMMAND = [sys.executable, "-m", "app.cli", "say", "--from", "stream-json"]
+COMMAND = [sys.executable, "-m", "app", "say", "--from", "stream-json"]
 
 
 def delta(text: str) -> str:

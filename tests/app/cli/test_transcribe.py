@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.cli.main import main
+from app.main import main
 from tests.app.audio.recordings import tone, written
 
 TEXT = "en second 0. en second 1. en second 2."

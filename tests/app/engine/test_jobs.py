@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app.engine.jobs import (
+    BACKGROUND_SECONDS,
     EXCLUSIVE_SECONDS,
     NEWCOMERS_IN_A_ROW,
     SILENT_START_SECONDS,
@@ -72,6 +73,18 @@ def test_background_goes_last_and_alone(make: JobFactory) -> None:
     assert order(queues) == ["live", "book", "first"]
     assert Priority.BACKGROUND.after_first() is Priority.BACKGROUND
     assert Priority.FIRST_AUDIO.after_first() is Priority.CONTINUATION
+
+
+def test_a_key_does_not_starve_the_background_of_another(make: JobFactory) -> None:
+    queues = filled(*(make("eve", audio=9.0) for _ in range(4)), *(in_background(make("book")) for _ in range(3)))
+    for job in (*queues.continuations, *queues.background):
+        job.key = "eve" if job.model == "eve" else "alice"
+    times = (0.0, 1.0, BACKGROUND_SECONDS, 2 * BACKGROUND_SECONDS - 0.1)
+    taken = [queues.pop(NOW + after) for after in times]
+    assert [job and job.model for job in taken] == ["book", "eve", "book", "eve"]
+    # One's own listeners go first, as long as there are any.
+    queues.continuations[0].key = "alice"
+    assert [job and job.model for job in (queues.pop(NOW + 99), queues.pop(NOW + 99))] == ["eve", "book"]
 
 
 def order(queues: Queues) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from app.engine.jobs import CancelToken, ModelJob, Priority, Queues
-from app.speech.stream import AHEAD
+from app.speech.planner import AHEAD
 from loadtest.arrivals import LONG_TEXTS
 from loadtest.playback import TOLERANCE
 from models.timeline import Timeline

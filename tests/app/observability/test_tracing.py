@@ -148,7 +148,7 @@ except SettingsError as error:
     assert "nightingale extras install otel" in str(error), error
 else:
     sys.exit(3)
-import app.server.app
+import app.application
 assert not any(name.startswith("opentelemetry.sdk") for name in sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=180)

@@ -15,7 +15,7 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from app.config import Settings, SettingsError, is_loopback
-from app.server.serve import serve
+from app.server_process import serve
 from tests.processes import ROOT, STAND_INS, Process, clean_environment, metric, start_stand_ins, wait_until
 
 TEXT = "This is the first sentence. Here comes the second one."
@@ -166,7 +166,7 @@ def test_the_last_resort_needs_no_python() -> None:
 
 
 def test_an_unknown_default_model_is_refused_at_start(tmp_path: Path) -> None:
-    completed = run("-m", "app.cli", "serve", HOME=str(tmp_path), PORT="0", NIGHTINGALE_DEFAULT_MODEL="hal")
+    completed = run("-m", "app", "serve", HOME=str(tmp_path), PORT="0", NIGHTINGALE_DEFAULT_MODEL="hal")
     assert completed.returncode != 0
     assert "hal" in completed.stderr
     assert "Traceback" not in completed.stderr

@@ -49,6 +49,17 @@ def test_null_is_not_given_in_a_message_of_a_socket(server: Any) -> None:
         assert json.loads(socket.recv(timeout=60))["type"] == "ready"
 
 
+def test_an_error_quotes_little_of_a_large_field(server: Any) -> None:
+    kind = {"session": {"type": "transcription", "audio": {"input": {"format": {"type": "v" * 9_000}}}}}
+    for path, body in (("phonemes", {"k" * 9_000: 1}), ("realtime/client_secrets", kind)):
+        answer = httpx.post(f"{server.url}/v1/{path}", json=body, timeout=60)
+        assert answer.status_code == 400
+        assert len(answer.content) < 1_000
+    with connect(server.websocket_url) as socket:
+        socket.send(json.dumps({"type": "start", "k" * 9_000: 1}))
+        assert len(socket.recv(timeout=60)) < 1_000
+
+
 def test_unknown_fields_of_a_request_for_speech_are_named(server: Any) -> None:
     url = server.url + "/v1/audio/speech"
     fields = {"lang_code": "a", "user": "me", "stream": True, "volume_multiplier": 2, "sead": {"x": [1]}, "né": None}

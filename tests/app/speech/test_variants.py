@@ -11,7 +11,8 @@ import pytest
 from app.audio.watermark import Marker
 from app.errors import InvalidRequestError, MarkupError, UnknownVoiceError
 from app.speech.document import DocumentPart, Line, SpeechDocument, read_dialogue
-from app.speech.service import PreparedSpeech, SpeechOptions, SpeechService
+from app.speech.options import PreparedSpeech, SpeechOptions
+from app.speech.service import SpeechService
 from app.speech.variants import MAX_VOICES, Variants
 from app.text.planner import TextPlanner
 from app.text.types import PLAIN, Style

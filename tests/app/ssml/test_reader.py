@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.errors import MarkupError
 from app.ssml.reader import MAX_DEPTH, SsmlReader
 from app.ssml.run import SsmlPassage
 from app.ssml.source import DetectedText, is_ssml
-from app.text.errors import MarkupError
 from app.text.planner import get_phonemizer
 from app.text.tokens import join
 from app.text.types import Bookmark, Script, TextSpan

@@ -12,12 +12,12 @@ from contextlib import suppress
 from typing import Final
 
 from app.audio.subtitles import cues, render
+from app.errors import MarkupError, ServiceError
 from app.llm_text.hidden import HiddenParts, hide
 from app.llm_text.live import LiveText
 from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
 from app.speech.sentence import SpokenChunk
 from app.text import marks
-from app.text.errors import MarkupError, TextError
 from app.text.lexicon_files import read_lexicon
 from app.text.planner import TextPlanner, get_phonemizer
 from app.text.sentence_buffer import SentenceBuffer
@@ -112,14 +112,14 @@ def long_clause(text: str) -> None:
 
 def _phonemize(language: str) -> Step:
     def step(text: str) -> None:
-        with suppress(TextError):
+        with suppress(ServiceError):
             _consume(get_phonemizer(language).segments(text))
 
     return step
 
 
 def _read(text: str) -> None:
-    with suppress(TextError):
+    with suppress(ServiceError):
         _consume(TextPlanner("en").segments(text, symbols=frozenset(), max_phonemes=300))
 
 
@@ -129,7 +129,7 @@ def _marks(text: str) -> None:
 
 
 def _lexicon(text: str) -> None:
-    with suppress(TextError):
+    with suppress(ServiceError):
         read_lexicon(f"a{text}b")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.text.errors import LexiconError
+from app.errors import InvalidLexiconError
 from app.text.lexicon import Lexicon, LexiconEntry, find_readings, make_entry
 from app.text.lexicon_files import MAX_BYTES, read_lexicon
 from app.text.planner import TextPlanner, get_phonemizer
@@ -69,7 +69,7 @@ def test_pls() -> None:
     ],
 )
 def test_wrong_files_are_refused_with_their_place(data: str | bytes, reason: str) -> None:
-    with pytest.raises(LexiconError, match=reason):
+    with pytest.raises(InvalidLexiconError, match=reason):
         read_lexicon(data)
 
 
@@ -120,7 +120,7 @@ def test_what_a_lexicon_says_is_bounded_in_a_sentence_and_in_all() -> None:
     read = list(get_phonemizer("en-us").tokens("a " * 150, lexicons=[lexicon]))
     assert sum(token.spoken.count("word") for tokens in read for token in tokens) == 150 * 100
     assert max(sum(len(token.spoken) for token in tokens) for tokens in read) < 1_500
-    with pytest.raises(LexiconError, match="100000"):
+    with pytest.raises(InvalidLexiconError, match="100000"):
         list(get_phonemizer("en-us").tokens("a " * 250, lexicons=[lexicon]))
 
 

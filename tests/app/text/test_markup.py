@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from app.errors import MarkupError, NothingToSpeakError
 from app.text import marks
-from app.text.errors import MarkupError, NothingToSpeakError
 from app.text.planner import get_phonemizer
 from app.text.sentence_buffer import SentenceBuffer
 from app.text.types import Pause, PhonemizedSentence, Reading

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from app.errors import MarkupError, NothingToSpeakError, ServiceError
 from app.text import marks
-from app.text.errors import MarkupError, NothingToSpeakError, TextError
 from app.text.markup import ENTITY, TAG
 from app.text.pieces import KOKORO_SYMBOLS
 from app.text.planner import TextPlanner, get_phonemizer
@@ -40,11 +40,11 @@ quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthC
 
 
 def check(text: str, language: str = "en-us", max_phonemes: int = 510) -> None:
-    """Assert the promises on the segments of `text`, or that it is refused with a TextError."""
+    """Assert the promises on the segments of `text`, or that it is refused with a ServiceError."""
     try:
         found = marks.parse(text)
         segments = list(get_phonemizer(language).segments(text, max_phonemes=max_phonemes))
-    except TextError as error:
+    except ServiceError as error:
         assert str(error)
         return
     utterances = [segment for segment in segments if isinstance(segment, PhonemizedSentence)]

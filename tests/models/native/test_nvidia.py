@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from app.cli import main
+from app import main
 from models.native import nvidia
 
 

@@ -221,8 +221,10 @@ def spoken() -> np.ndarray:
     return pcm
 
 
-def test_the_ear_in_the_box_hears_what_was_spoken(bundled: WhisperRecognizer, spoken: np.ndarray) -> None:
-    heard = segments(bundled, RecognitionRequest(spoken, "en"))
+@pytest.mark.parametrize("beams", [1, 5])
+def test_the_ear_in_the_box_hears_what_was_spoken(bundled: WhisperRecognizer, spoken: np.ndarray, beams: int) -> None:
+    assert bundled.beams == 5
+    heard = segments(bundled, RecognitionRequest(spoken, "en", beams=beams))
     words = [word.strip(".,").lower() for word in "".join(one.text for one in heard).split()]
     expected = [word.strip(".,").lower() for word in SPOKEN.split()]
     assert len(set(expected) - set(words)) <= 2  # tolerance: the model card tells one word in ten

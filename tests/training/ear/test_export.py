@@ -12,7 +12,7 @@ from models.backend import mx
 from models.checkpoint import read_arrays
 from models.whisper.weights import read_checkpoint
 from tests.models.whisper.ear import SIZES, arrays, tokenizer_file
-from training.ear.export import export, main
+from training.ear.export import export, main, mean
 
 FILES = {"config": "config.json", "weights": "model.safetensors", "tokenizer": "tokenizer.json"}
 
@@ -54,6 +54,14 @@ def test_pieces_are_one_run(tmp_path: Path) -> None:
     one, three = (read_arrays(tmp_path / name / "model.safetensors") for name in "ab")
     assert one.keys() == three.keys()
     assert all(bool(mx.array_equal(one[name], three[name])) for name in one)
+
+
+def test_the_mean_with_weights_of_fewer_blocks(tmp_path: Path) -> None:
+    run, block = arrays(), "encoder.blocks.1."
+    np.savez(tmp_path / "weights.npz", **{name: array for name, array in run.items() if not name.startswith(block)})
+    found = mean(run, tmp_path)
+    for name, share in ((f"{block}attn.query.weight", 1), (f"{block}attn.out.weight", 0.5), ("ctc.out.weight", 1)):
+        assert np.allclose(found[name], run[name] * share, atol=0.01)
 
 
 def test_what_cannot_be_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

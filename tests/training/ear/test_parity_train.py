@@ -92,7 +92,7 @@ def test_padding_changes_nothing() -> None:
     assert not torch.allclose(short[:, :59], other[:, :59], atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["room", "tilt", "muffle", "add_noise", "add_babble", "telephone", "clip"])
+@pytest.mark.parametrize("name", ["room", "tilt", "muffle", "add_noise", "add_babble", "codec", "telephone", "clip"])
 def test_a_distortion_is_one(name: str) -> None:
     import torch
 
@@ -106,6 +106,21 @@ def test_a_distortion_is_one(name: str) -> None:
     assert 0.01 < change < 20
     same = getattr(Augmentation(torch.device("cpu"), 2), name)(audio)
     assert torch.equal(found, same)
+
+
+@pytest.mark.parametrize("hertz", [600, 3000])
+def test_a_mouth_of_another_size_moves_all_tones(hertz: int) -> None:
+    import torch
+
+    from training.ear.features import log_mel, warped
+
+    at = torch.arange(8000) / 16_000
+    rows = log_mel(
+        torch.stack([torch.sin(2 * np.pi * each * at) for each in (hertz * 0.86, hertz * 1.16, *[hertz] * 64)])
+    )
+    low, high = rows[:2, :, 20].argmax(1).tolist()
+    moved = warped(rows[2:], torch.Generator().manual_seed(1))[:, :, 20].argmax(1)
+    assert low - 1 <= int(moved.min()) < int(rows[2, :, 20].argmax()) < int(moved.max()) <= high + 1
 
 
 def test_strength_is_the_share_of_rows_that_change() -> None:

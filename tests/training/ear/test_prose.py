@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ GLOSSES = 'a living thing | something alive; "she saw it move"; "is that so?"'
         ("a.cfg", CAMPAIGN, ["Retreat", "Hurry up!", 'They\'re "right" behind us.']),
         ("wordnet/data.noun", GLOSSES, ["she saw it move", "is that so?"]),
         ("endless-sky/a.txt", "conversation\n\t`Who goes there?`\n", ["Who goes there?"]),
+        ("a.txt", "Mr. Knightley was _very_ tall--so she thought.", ["Mr. Knightley was very tall — so she thought."]),
+        (
+            "long",
+            f"{'She saw it, ' * 20}and left.",
+            [*["She saw it" + 13 * ", She saw it"], "She saw it, " * 6 + "and left."],
+        ),
         ("quotes", "One thing\nis sure.\n\t\t-- Nobody\n%\nTwo are not.\n", ["One thing is sure.", "Two are not."]),
     ],
 )
@@ -46,6 +53,18 @@ def test_a_file_is_read_by_its_form(tmp_path: Path, name: str, content: str, fou
 )
 def test_a_sentence_is_what_is_said(written: str, wanted: str | None) -> None:
     assert spoken(written) == wanted
+
+
+def test_the_strings_of_an_r_package_and_the_quotations_of_a_dictionary_are_prose(tmp_path: Path) -> None:
+    strings = [b"It was late,", b"and she left.", b"", "He said \u201cno\u201d.".encode()]
+    marks = [b"\0\4\0\t", b"\0\4\0\t", b"\0\4\0\t", b"\0\0\x80\t"]
+    data = b"X\n" + b"".join(mark + len(one).to_bytes(4, "big") + one for mark, one in zip(marks, strings, strict=True))
+    (tmp_path / "data.rdb").write_bytes(len(data).to_bytes(4, "big") + zlib.compress(data))
+    assert list(sentences(text_of(tmp_path / "data.rdb"))) == ["It was late, and she left.", 'He said "no".']
+    (tmp_path / "a.dz").write_bytes(
+        gzip.compress(b'Bath \\Bath\\, n. "A word."\n  "They bathe in\n  summer." --Waller.\n')
+    )
+    assert list(sentences(text_of(tmp_path / "a.dz"))) == ["They bathe in summer."]
 
 
 def test_what_nobody_says_is_no_sentence() -> None:

@@ -38,6 +38,8 @@ def made() -> list[str]:
 def test_texts_are_the_seeds_and_never_held_out(made: list[str]) -> None:
     assert made == texts(COUNTS, 1, ["The cat sat on the mat.", "I can't."])
     assert made != texts(COUNTS, 2)
+    left = texts({"prose": 2}, 1, ["The cat sat on the mat.", "I can't."], ["We saw the cat sat on the mat"])
+    assert left == ["I can't."]
     assert not {key_of(text) for text in made} & held_out_keys()
     assert all(re.fullmatch(r"[A-Za-z .,?!']+", text) for text in made)
     assert len(made) > 1500

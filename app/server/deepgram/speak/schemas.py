@@ -14,6 +14,7 @@ from starlette.datastructures import QueryParams
 from app.audio.encoders import Format, check_bit_rate
 from app.engine.catalog import Catalog
 from app.errors import InvalidRequestError, UnsupportedFormatError
+from app.server.exchange import first_error
 from app.server.model_voice import model_and_voice
 from app.server.streaming import events
 from app.speech.verifier import Mode
@@ -137,6 +138,6 @@ def parse_verify(query: QueryParams) -> Mode:
 
 def invalid(error: ValidationError) -> InvalidRequestError:
     """Return the error that names the first wrong parameter."""
-    first = error.errors(include_url=False)[0]
+    first = first_error(error)
     name = str(first["loc"][0])
     return InvalidRequestError(f"Invalid '{name}': {first['msg']}.", param=name)

@@ -31,7 +31,7 @@ from app.server.streaming.adapter import Adapter
 from app.server.streaming.effects import Effect, Finish, Send
 from app.server.streaming.session import StreamSession
 from app.server.streaming.session_socket import SessionSocket
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 
 router = APIRouter()
 

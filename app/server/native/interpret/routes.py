@@ -25,6 +25,7 @@ from app.server.state import services
 from app.server.streaming.adapter import FRAME
 from app.server.streaming.events import Cancel, End, ErrorDetail, Flush, Loading, WordTiming, explain, read_json
 from app.server.streaming.interpretation_socket import InterpretationSocket
+from app.speech.options import SpeechOptions
 from app.translation.text import codes
 from models.timeline import Timeline
 
@@ -241,18 +242,10 @@ def _parse(frame: str | bytes, limit: int) -> BaseModel:
 
 def _options(start: messages.InterpretationStart) -> InterpretationOptions:
     return InterpretationOptions(
-        target=start.target,
-        source=start.source,
+        speech=SpeechOptions.of(start, translate_to=start.target),
         recognition_model=start.recognition_model,
-        translate_model=start.translate_model,
-        model=start.model,
-        voice=start.voice,
-        any_language=start.any_language,
-        speed=start.speed,
         max_speed=start.max_speed,
         max_delay=start.max_delay,
-        seed=start.seed,
-        sampling=start.sampling,
         prompt=start.prompt,
         keywords=start.keywords,
         detection=None if start.pause is None else replace(DETECTION, min_silence=start.pause),
@@ -269,7 +262,9 @@ def _updated(prepared: PreparedInterpretation, update: messages.Update) -> Inter
     given = {name: value for name, value in update.model_dump(exclude={"type"}).items() if value is not None}
     if "voice" not in given and given.keys() & {"target", "model"}:
         given["voice"] = None
-    return replace(prepared.options, **given)
+    if "target" in given:
+        given["translate_to"] = given.pop("target")
+    return replace(prepared.options, speech=replace(prepared.options.speech, **given))
 
 
 def _done(event: SentenceDone) -> messages.SentenceDoneMessage:

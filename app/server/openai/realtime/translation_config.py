@@ -12,6 +12,7 @@ from app.errors import InvalidRequestError
 from app.interpretation.options import InterpretationOptions
 from app.server.openai.realtime.config import ConfigPart, NoiseReduction, explain, merged
 from app.server.schemas import UnicodeText
+from app.speech.options import SpeechOptions
 
 # Language of a session that names none.
 DEFAULT_LANGUAGE: Final = "en"
@@ -84,12 +85,14 @@ class TranslationConfig(ConfigPart):
             name = catalog.resolve(self.model)
             kinds[catalog.kind(name)] = name
         return InterpretationOptions(
-            target=self.audio.output.language or DEFAULT_LANGUAGE,
-            source=query.get("source"),
-            voice=query.get("voice"),
+            speech=SpeechOptions(
+                translate_to=self.audio.output.language or DEFAULT_LANGUAGE,
+                source=query.get("source"),
+                voice=query.get("voice"),
+                translate_model=query.get("translate_model") or kinds.get("translation"),
+                model=query.get("speech_model") or kinds.get("text-to-speech"),
+            ),
             recognition_model=query.get("recognition_model") or kinds.get("speech-recognition"),
-            translate_model=query.get("translate_model") or kinds.get("translation"),
-            model=query.get("speech_model") or kinds.get("text-to-speech"),
         )
 
 

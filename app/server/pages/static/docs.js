@@ -75,7 +75,7 @@ $("groups").append(...[...groups.keys()].map((name) => h("a", { href: `#${slug(n
 // Links into the page.
 
 function follow() {
-  const place = $(decodeURIComponent(location.hash.slice(1)));
+  const place = $(location.hash.slice(1));
   if (place?.matches("details")) place.open = true;
   place?.scrollIntoView();
 }

@@ -18,7 +18,8 @@ export function snippets(body, origin, keyed) {
       ...(keyed ? ["import os"] : []),
       "import urllib.request",
       "",
-      `body = ${json}`,
+      // A line of JSON begins no text.
+      `body = ${json.replace(/^( +"\w+": )t(?=rue,?$)/gm, "$1T")}`,
       'headers = {"Content-Type": "application/json"}',
       ...(keyed ? ['headers["Authorization"] = "Bearer " + os.environ["API_KEY"]'] : []),
       `request = urllib.request.Request(${JSON.stringify(url)}, json.dumps(body).encode(), headers)`,

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
+from app.application import create_app
 from app.config import Settings, SettingsError
-from app.server.app import create_app
 from tests.app.conftest import Running, ToneCatalog, start, stop
 from tests.app.server.middleware.keys import ADA, BOB, HASHED
 from tests.app.server.streams import session

@@ -148,8 +148,8 @@ def test_silence_is_bounded_by_the_words(server: Any, monkeypatch: pytest.Monkey
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_markup")
     breaks = "<speak>Hi." + "<break time='10s'/>Hi." * 80 + "</speak>"
     assert "at most" in post(server, input=breaks).json()["error"]["message"]
-    monkeypatch.setattr("app.speech.stream.MAX_SILENCE_SECONDS", 2.0)
-    monkeypatch.setattr("app.speech.stream.SILENCE_PER_CHARACTER", 0.0)
+    monkeypatch.setattr("app.speech.planner.MAX_SILENCE_SECONDS", 2.0)
+    monkeypatch.setattr("app.speech.planner.SILENCE_PER_CHARACTER", 0.0)
     body = {"input": "One. Two. Three. Four.", "response_format": "pcm", "pauses": {"sentence": 1.5}}
     with_pauses, without = (post(server, **(body | more)).content for more in ({}, {"pauses": {"sentence": 0}}))
     assert (len(with_pauses) - len(without)) / 48_000 == pytest.approx(2.0, abs=0.1)

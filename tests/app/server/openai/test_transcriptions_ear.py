@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from app.cli.main import main
 from app.config import Settings
 from app.engine.catalog import Catalog
+from app.main import main
 from tests.app.audio.recordings import written
 from tests.app.conftest import Running, ToneCatalog, start, stop
 

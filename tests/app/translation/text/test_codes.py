@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.text.errors import TextError, UnknownTranslationLanguage
-from app.translation.text.codes import (
-    FLORES,
-    name,
-    resolve,
-    right_to_left,
-    spaces_sentences,
-    spaces_words,
-    tag,
-)
+from app.errors import ServiceError, UnsupportedLanguageError
+from app.translation.text.codes import FLORES, name, resolve, right_to_left, spaces_sentences, spaces_words, tag
 
 TABLE = Path(__file__).with_name("codes.tsv")
 
@@ -42,9 +34,9 @@ def test_names(row: str) -> None:
 
 @pytest.mark.parametrize("asked", ["", "xx", "klingon", "fr-", "ru-Latn", "pa-Arab", "auto", "zz-DE", "🙂", "a" * 9999])
 def test_unknown_names_are_refused(asked: str) -> None:
-    with pytest.raises(UnknownTranslationLanguage) as caught:
+    with pytest.raises(UnsupportedLanguageError) as caught:
         resolve(asked, FLORES)
-    assert isinstance(caught.value, TextError)
+    assert isinstance(caught.value, ServiceError)
     assert "English (eng_Latn, en)" in str(caught.value)
     assert len(str(caught.value)) < 600
 
@@ -59,14 +51,14 @@ def test_unknown_names_are_refused(asked: str) -> None:
     ],
 )
 def test_the_nearest_names_are_suggested(asked: str, suggestion: str) -> None:
-    with pytest.raises(UnknownTranslationLanguage, match="did you mean") as caught:
+    with pytest.raises(UnsupportedLanguageError, match="did you mean") as caught:
         resolve(asked, FLORES)
     assert suggestion in str(caught.value).partition("?")[0]
 
 
 def test_a_language_that_the_model_lacks_is_named() -> None:
     with pytest.raises(
-        UnknownTranslationLanguage, match=r"does not translate Welsh \('cy'\)\. .* German \(deu_Latn, de\)"
+        UnsupportedLanguageError, match=r"does not translate Welsh \('cy'\)\. .* German \(deu_Latn, de\)"
     ):
         resolve("cy", ["eng_Latn", "deu_Latn"])
 
@@ -86,7 +78,7 @@ def test_every_code_tag_and_name_leads_back() -> None:
 
 @given(st.text(max_size=20))
 def test_any_text_is_resolved_or_refused(asked: str) -> None:
-    with contextlib.suppress(UnknownTranslationLanguage):
+    with contextlib.suppress(UnsupportedLanguageError):
         assert resolve(asked, FLORES) in FLORES
 
 

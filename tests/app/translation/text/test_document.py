@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import re
 import sys
 import tracemalloc
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.translation.text.document import Format, SegmentedDocument
+
+# What goes in, and what comes out, by the name of the test.
+CASES = json.loads(Path(__file__).with_name("document_cases.json").read_text(encoding="utf-8"))
 
 FORMATS: list[Format] = ["text", "markdown", "html"]
 LANGUAGES = ["eng_Latn", "zho_Hans", "jpn_Jpan", "tha_Thai", "arb_Arab", "heb_Hebr", "hin_Deva", "kor_Hang", "ell_Grek"]
@@ -117,24 +123,7 @@ def test_tags_survive_any_translation(source: str, way: str) -> None:
         assert document.lost(translations) == []
 
 
-@pytest.mark.parametrize(
-    ("language", "source", "sentences"),
-    [
-        ("eng_Latn", "Dr. Smith paid $3.50. He left!\n\nDid he?", ["Dr. Smith paid $3.50.", "He left!", "Did he?"]),
-        ("eng_Latn", "- One item.\n  2) Two.\n\t• three", ["One item.", "Two.", "three"]),
-        ("eng_Latn", "12:30\n***\n😀 3 + 4 = 7", []),
-        ("arb_Arab", "كيف حالك؟ أنا بخير. شكرا!", ["كيف حالك؟", "أنا بخير.", "شكرا!"]),
-        ("heb_Hebr", "מה שלומך? אני בסדר. תודה!", ["מה שלומך?", "אני בסדר.", "תודה!"]),
-        ("hin_Deva", "आप कैसे हैं? मैं ठीक हूँ। धन्यवाद।", ["आप कैसे हैं?", "मैं ठीक हूँ।", "धन्यवाद।"]),
-        ("tha_Thai", "วันนี้อากาศดี\nเราไปเดินเล่น", ["วันนี้อากาศดี", "เราไปเดินเล่น"]),
-        ("zho_Hans", "你好。今天天气很好！我们去“公园”。", ["你好。", "今天天气很好！", "我们去“公园”。"]),
-        ("jpn_Jpan", "今日は。天気がいいですね！「行こう。」", ["今日は。", "天気がいいですね！", "「行こう。」"]),
-        ("kor_Hang", "안녕하세요. 날씨가 좋네요! 갈까요?", ["안녕하세요.", "날씨가 좋네요!", "갈까요?"]),
-        ("urd_Arab", "آپ کیسے ہیں؟ میں ٹھیک ہوں۔ شکریہ۔", ["آپ کیسے ہیں؟", "میں ٹھیک ہوں۔", "شکریہ۔"]),
-        ("hye_Armn", "Այսօր եղանակը լավ է։ Գնանք։", ["Այսօր եղանակը լավ է։", "Գնանք։"]),
-        ("amh_Ethi", "ዛሬ አየሩ ጥሩ ነው። እንሂድ።", ["ዛሬ አየሩ ጥሩ ነው።", "እንሂድ።"]),
-    ],
-)
+@pytest.mark.parametrize(("language", "source", "sentences"), CASES["sentences"])
 def test_sentences(language: str, source: str, sentences: list[str]) -> None:
     assert texts(source, language) == sentences
 
@@ -206,24 +195,7 @@ def test_html() -> None:
     assert "<li>ONE<li>TÉ</ul>FIRST LINE<br>NEXT LINE. <span translate='no'>Brand</span> IS KEPT." in upper
 
 
-@pytest.mark.parametrize(
-    ("form", "source", "sentences"),
-    [
-        ("html", "One is here. <b>Two</b> is there.", ["One is here.", "ZX1 Two ZX2 is there."]),
-        ("html", "<b>One is here.</b> <i>Two</i> is there.", ["One is here.", "ZX1 Two ZX2 is there."]),
-        ("html", "<pre><pre>a</pre>b</pre>c", ["c"]),
-        ("html", "<!-->one--> two<!-- no -->", ["one--> two"]),
-        ("html", "a < b and 'c' <d e=\"f>g\">h", ["a < b and 'c'", "h"]),
-        ("html", "<script>if (a < b) '</p>'</SCRIPT >after<style>no", ["after"]),
-        ("markdown", "A line\n> and a quote\nwith more", ["A line", "and a quote with more"]),
-        ("markdown", "```\nnever closed\n\nno text", []),
-        ("markdown", "- item\n\n    more of it", ["item", "more of it"]),
-        ("markdown", "[^1] It is so.\n\n[^1]: Said he.", ["It is so.", "Said he."]),
-        ("markdown", "Costs $5 and $6 or $x_1$ *now*", ["Costs $5 and $6 or ZX1 ZX2 now ZX3"]),
-        ("text", "This is a long line that has no full stop at its end, then\na) the first", None),
-        ("text", "See https://en.wikipedia.org/wiki/A_(b), or a.b@c.de.", ["See ZX1, or ZX2."]),
-    ],
-)
+@pytest.mark.parametrize(("form", "source", "sentences"), CASES["what_is_text"])
 def test_what_is_text(form: Format, source: str, sentences: list[str] | None) -> None:
     expected = [source.partition("\n")[0], "the first"] if sentences is None else sentences
     assert texts(source, "eng_Latn", form) == expected
@@ -439,3 +411,14 @@ def test_misuse_is_refused() -> None:
         SegmentedDocument.parse("x", "eng_Latn", "rtf")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="2 translations are needed; 1 were given"):
         SegmentedDocument.parse("One. Two.", "eng_Latn", "text").join(["x"])
+
+
+def test_a_sentence_of_plain_text_is_one_object() -> None:
+    # A full collection of garbage stops the event loop for as long as it visits what the sentences keep.
+    SegmentedDocument.parse("Warm.", "eng_Latn")
+    gc.collect()
+    before = len(gc.get_objects())
+    document = SegmentedDocument.parse("Hello there. " * 1_000, "eng_Latn")
+    gc.collect()
+    assert len(document.segments) == 1_000
+    assert len(gc.get_objects()) - before < 1_100

@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.text.errors import GlossaryError
+from app.errors import InvalidRequestError
 from app.translation.text.glossary import Glossary
+
+# What goes in, and what comes out, by the name of the test.
+CASES = json.loads(Path(__file__).with_name("glossary_cases.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(
     ("terms", "source", "sent", "came", "restored"),
-    [
-        ({"hub": "moyeu"}, "The hub is new.", "The ZX1 is new.", "Le ZX1 est neuf.", "Le moyeu est neuf."),
-        ({"hub": "moyeu"}, "A hubbub; the Hub!", "A hubbub; the ZX1!", "Le zx1 !", "Le moyeu !"),
-        ({"a b": "1", "a": "2", "b": "3"}, "a b, b a", "ZX1, ZX2 ZX3", "ZX3 ZX1 ZX2", "2 1 3"),
-        ({"Ape": "Ape", "ape": "singe"}, "Ape, ape, APE", "ZX1, ZX2, ZX3", "ZX1 ZX2 ZX3", "Ape singe Ape"),
-        ({"C++": "C++"}, "In C++, C+++.", "In ZX1, ZX2+.", "En ZX1, ZX2+.", "En C++, C+++."),
-        ({"显卡": "GPU"}, "我的显卡很快。", "我的ZX1很快。", "My ZX1 is fast.", "My GPU is fast."),
-        ({"GPU": "显卡"}, "我的GPU很快。", "我的ZX1很快。", "我的 ZX1 很快。", "我的 显卡 很快。"),
-        ({"東京": "Tokyo"}, "東京へ行く。", "ZX1へ行く。", "Go to ZX1.", "Go to Tokyo."),
-        ({"กรุงเทพ": "Bangkok"}, "ไปกรุงเทพกัน", "ไปZX1กัน", "Go to ZX1", "Go to Bangkok"),
-        ({"서울": "Seoul"}, "서울에서 만나요. 옛서울", "ZX1에서 만나요. 옛서울", "Meet in ZX1.", "Meet in Seoul."),
-        ({"كتاب": "Book"}, "هذا كتاب جديد، كتابي", "هذا ZX1 جديد، كتابي", "ZX1 is new", "Book is new"),
-        ({"שלום": "Peace"}, "שלום! השלום", "ZX1! השלום", "ZX1!", "Peace!"),
-        ({"नमस्ते": "Hi", "नमस": "no"}, "नमस्ते दुनिया", "ZX1 दुनिया", "ZX1 world", "Hi world"),
-        ({"कि": "that"}, "किताब कि की", "किताब ZX1 की", "ZX१", "that"),
-        ({"ก": "k"}, "กิน ก", "กิน ZX1", "ZX1", "k"),
-        ({"ab": "1", "ab c": "2", "ab cd": "3"}, "ab c, ab", "ZX1, ZX2", "ZX1 ZX2", "2 1"),
-        ({"I": "Je"}, "I think, İstanbul I", "ZX1 think, İstanbul ZX2", "ZX2 ZX1", "Je Je"),
-        ({}, "See https://a.b/c?d=e. Or a.b@c.de!", "See ZX1. Or ZX2!", "ZX1 ou ZX2", "https://a.b/c?d=e ou a.b@c.de"),
-        ({"a": "x"}, "at a https://a.b/a", "at ZX1 ZX2", "ZX2 ZX1", "https://a.b/a x"),
-        ({"mail": "Post"}, "{name}: %s of %1$s mail", "ZX1: ZX2 of ZX3 ZX4", "ZX4 ZX3 ZX2 ZX1", "Post %1$s %s {name}"),
-        ({}, "{{ a.b }}, ${c}, {0:.2f}, {}", "ZX1, ZX2, ZX3, ZX4", "ZX4 ZX3 ZX2 ZX1", "{} {0:.2f} ${c} {{ a.b }}"),
-        ({}, "%(n)d, %name% :page :smile:", "ZX1, ZX2 ZX3 ZX4", "ZX4 ZX3 ZX2 ZX1", ":smile: :page %name% %(n)d"),
-        ({}, "%{a}%s%s <x id=1/> { b }", "ZX1 ZX2 ZX3 ZX4", "ZX4 ZX3 ZX2 ZX1", "{ b } <x id=1/> %s%s %{a}"),
-        ({}, "<0>a</0> %1, $bc <%= c %>", "ZX1 a ZX2 ZX3, ZX4 ZX5", "ZX5 ZX1 ZX2 ZX3 ZX4", "<%= c %> <0> </0> %1 $bc"),
-        ({}, "<x id=\"1\"/>Hi <g id='2'>you</g>", "ZX1 Hi ZX2 you ZX3", "ZX1 ZX2 ZX3", "<x id=\"1\"/> <g id='2'> </g>"),
-        ({}, "On {d, date, short}, {n,number}", "On ZX1, ZX2", "ZX2 ZX1", "{n,number} {d, date, short}"),
-        ({}, "100% sure, 5% off, 10:30, a::b, {a b}, x <y", "100% sure, 5% off, 10:30, a::b, {a b}, x <y", "", ""),
-    ],
+    CASES["terms"],
 )  # fmt: skip
 def test_terms(terms: dict[str, str], source: str, sent: str, came: str, restored: str) -> None:
     protected = Glossary(terms).protect(source)
@@ -80,7 +58,7 @@ _TERM = st.lists(st.sampled_from([*"aAbßİςZ1 的ไ한", "कि", "ab"]), mi
 def test_untouched_placeholders_restore_what_was_meant(terms: dict[str, str], source: str) -> None:
     try:
         glossary = Glossary(terms)
-    except GlossaryError:
+    except InvalidRequestError:
         assert any(not term.strip() or not target.strip() for term, target in terms.items())
         return
     protected = glossary.protect(source)
@@ -109,7 +87,7 @@ def test_terms_side_by_side() -> None:
     ],
 )
 def test_glossaries_that_cannot_be_used(terms: dict[str, str], message: str) -> None:
-    with pytest.raises(GlossaryError, match=message):
+    with pytest.raises(InvalidRequestError, match=message):
         Glossary(terms)
 
 
