@@ -195,7 +195,7 @@ def test_a_signal_ends_it_and_leaves_no_half_of_a_file(server, tmp_path, end):
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": call},
     ]
-    command = [sys.executable, "-m", "app.cli", "mcp", "--url", server, "--output", str(tmp_path)]
+    command = [sys.executable, "-m", "app", "mcp", "--url", server, "--output", str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         for line in lines:
             process.stdin.write(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n")
