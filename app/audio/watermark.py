@@ -2,7 +2,7 @@
 
 Perth marks a whole recording. Here a stream is marked piece by piece, without holding any of it back: a piece is
 marked together with the sound before it, and only the difference is taken from that. The difference is faded in and
-out at the ends of every piece, so that the sound itself stays joined as it was and no seam can be samples.
+out at the ends of every piece, so that the sound itself stays joined as it was and no seam can be heard.
 """
 
 from __future__ import annotations

@@ -66,9 +66,11 @@ def explain(first: Mapping[str, Any], accepted: Iterable[str] = ()) -> InvalidRe
 
     `accepted`: names of the body's fields, which are listed where one is unknown.
     """
-    # Of a choice between literals pydantic names the one that it tried.
+    # Of a choice between types pydantic names the one that it tried.
     parts = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
-    where = [part for index, part in enumerate(parts) if not (index and part.startswith("literal["))]
+    where = [
+        part for index, part in enumerate(parts) if not (index and part.startswith(("literal[", "function-after[")))
+    ]
     kind, message = first["type"], first["msg"]
     if kind == "json_invalid":
         return InvalidRequestError(f"The body is not valid JSON: {first.get('ctx', {}).get('error', message)}.")

@@ -167,10 +167,7 @@ class SentencePlanner:
             part = replace(origin, offset=origin.offset + start, style=style)
             speech = await self._variants.prepare(style, marked=self._speech.marker is not None)
             try:
-                if self._interpreter is None:
-                    await self._plan(text[start:end], part, speech)
-                else:
-                    await self._translate(self._interpreter, text[start:end], part, speech, deque())
+                await self._plan_words(text[start:end], part, speech, deque())
                 origin = replace(origin, source=None)
             except errors.NothingToSpeakError as error:
                 nothing = error
@@ -179,6 +176,13 @@ class SentencePlanner:
                     self._put(Pause(pause.seconds))
         if nothing is not None:
             raise nothing
+
+    async def _plan_words(self, text: str, origin: Origin, speech: PreparedSpeech, bookmarks: deque[Bookmark]) -> None:
+        """Plan a text in one voice, translated if the stream is."""
+        if self._interpreter is None:
+            await self._plan(text, origin, speech, bookmarks)
+        else:
+            await self._translate(self._interpreter, text, origin, speech, bookmarks)
 
     async def _translate(
         self, interpreter: Interpreter, text: str, part: Origin, speech: PreparedSpeech, bookmarks: deque[Bookmark]
@@ -218,10 +222,7 @@ class SentencePlanner:
             for language in {span.language for span in script.spans if span.language is not None}:
                 await self._service.phonemizer(language)
             try:
-                if self._interpreter is None:
-                    await self._plan(text, origin, speech, left)
-                else:
-                    await self._translate(self._interpreter, text, origin, speech, left)
+                await self._plan_words(text, origin, speech, left)
             except errors.NothingToSpeakError as error:
                 nothing = error
         await self._put_bookmarks(left)
@@ -233,9 +234,7 @@ class SentencePlanner:
             await self._room.acquire()
             self._put(mark)
 
-    async def _plan(
-        self, text: str, origin: Origin, speech: PreparedSpeech, bookmarks: deque[Bookmark] | None = None
-    ) -> None:
+    async def _plan(self, text: str, origin: Origin, speech: PreparedSpeech, bookmarks: deque[Bookmark]) -> None:
         """Submit the sentences of `text`. Each takes the bookmarks that lie before its end."""
         model = speech.synthesizer
         begin = partial(

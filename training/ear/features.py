@@ -9,22 +9,25 @@ import torch
 import torch.nn.functional as F
 
 RATE, WINDOW, HOP, MELS = 16_000, 400, 160, 80
+# Slaney's mel scale: linear below _KNEE hertz, logarithmic above. _TOP is the mel of the highest tone.
+_STEP, _KNEE, _GROWTH = 200.0 / 3, 1000.0, math.log(6.4) / 27
+_TOP = _KNEE / _STEP + math.log(RATE / 2 / _KNEE) / _GROWTH
 
 
-_TOP = 15 + math.log(RATE / 2 / 1000) / (math.log(6.4) / 27)  # mel of the highest tone
+def _hertz(mel: torch.Tensor) -> torch.Tensor:
+    above = _KNEE * torch.exp(_GROWTH * (mel - _KNEE / _STEP))
+    return torch.where(mel < _KNEE / _STEP, mel * _STEP, above)
+
+
+def _mel(hertz: torch.Tensor) -> torch.Tensor:
+    above = _KNEE / _STEP + torch.log(hertz.clamp(min=1) / _KNEE) / _GROWTH
+    return torch.where(hertz < _KNEE, hertz / _STEP, above)
 
 
 @cache
 def _filters(device: torch.device) -> torch.Tensor:
-    """Return Slaney's mel filters, float32 [MELS, WINDOW / 2 + 1]: linear below 1 kHz, logarithmic above."""
-    step, knee = 200.0 / 3, 1000.0
-    growth = math.log(6.4) / 27
-
-    def hertz(mel: torch.Tensor) -> torch.Tensor:
-        return torch.where(mel < knee / step, mel * step, knee * torch.exp(growth * (mel - knee / step)))
-
-    top = knee / step + math.log(RATE / 2 / knee) / growth
-    edges = hertz(torch.linspace(0, top, MELS + 2, dtype=torch.float64))
+    """Return Slaney's mel filters, float32 [MELS, WINDOW / 2 + 1]."""
+    edges = _hertz(torch.linspace(0, _TOP, MELS + 2, dtype=torch.float64))
     bins = torch.linspace(0, RATE / 2, WINDOW // 2 + 1, dtype=torch.float64)
     slopes = edges[:, None] - bins
     widths = edges.diff()[:, None]
@@ -58,13 +61,10 @@ def masked(mel: torch.Tensor, rng: torch.Generator, widths: int = 2, times: int 
 
 def warped(mel: torch.Tensor, rng: torch.Generator, most: float = 0.16) -> torch.Tensor:
     """Return features of speakers whose mouths are up to `most` larger or smaller: tones of each row move together."""
-    growth = math.log(6.4) / 27
-    edges = torch.linspace(0, 1, MELS + 2, device=mel.device)[1:-1] * _TOP
-    hertz = torch.where(edges < 15, edges * 200 / 3, 1000 * torch.exp(growth * (edges - 15)))
+    hertz = _hertz(torch.linspace(0, 1, MELS + 2, device=mel.device)[1:-1] * _TOP)
     drawn = torch.rand(2, mel.shape[0], 1, device=mel.device, generator=rng).sum(0) - 1  # most are near none
-    moved = hertz * torch.exp(drawn * most)
-    place = torch.where(moved < 1000, moved * 3 / 200, 15 + torch.log(moved.clamp(min=1) / 1000) / growth)
-    place = (place / _TOP * (MELS + 1) - 1).clamp(0, MELS - 1.001)
+    moved = _mel(hertz * torch.exp(drawn * most))
+    place = (moved / _TOP * (MELS + 1) - 1).clamp(0, MELS - 1.001)
     low = place.long()
     index = low[:, :, None].expand(-1, -1, mel.shape[2])
     return torch.lerp(mel.gather(1, index), mel.gather(1, index + 1), (place - low)[:, :, None])

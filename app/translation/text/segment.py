@@ -105,7 +105,7 @@ class SourceSentence:
                 return restored
             if self._placeholders is not None:
                 translation = " ".join(self._placeholders.remove(translation).split())
-            return self._escape(translation, self._plain()) + "".join(self._marks())
+            return self._escape(translation, self._plain(self._groups)) + "".join(self._marks())
         parts = self.parts
         if len(translation) != len(parts):
             raise ValueError(f"{len(parts)} parts were to be translated; {len(translation)} translations were given")
@@ -114,8 +114,9 @@ class SourceSentence:
 
     def _render_parts(self, translations: Sequence[str]) -> str:
         pieces: list[str] = []
-        rest, plain = iter(translations), self._plain()
-        for group in self._groups:
+        rest, groups = iter(translations), self._groups
+        plain = self._plain(groups)
+        for group in groups:
             text = _text_of(group)
             if not has_letters(text):
                 pieces.append(self._out(group))
@@ -128,10 +129,11 @@ class SourceSentence:
 
     def _restore(self, translation: str, *, spaced: bool) -> str | None:
         translation = translation.strip()
-        plain = self._plain()
+        groups = self._groups
+        plain = self._plain(groups)
         if self._placeholders is None:
             return self._escape(translation, plain)
-        marked = [group for group in self._groups if not _is_text(group[0])]
+        marked = [group for group in groups if not _is_text(group[0])]
         places = self._placeholders.find(translation, len(marked))
         if places is None or not _is_nested(marked, [place.index for place in places]):
             return None
@@ -152,11 +154,9 @@ class SourceSentence:
     def _out(self, group: Block) -> str:
         return "".join(self._source[token.start : token.end] if token.out is None else token.out for token in group)
 
-    def _plain(self) -> str:
+    def _plain(self, groups: list[Block]) -> str:
         """Return the text of the source between the markup."""
-        return "".join(
-            self._source[token.start : token.end] for group in self._groups for token in group if _is_text(token)
-        )
+        return "".join(self._source[token.start : token.end] for group in groups for token in group if _is_text(token))
 
 
 def _is_nested(marked: list[Block], order: Sequence[int]) -> bool:

@@ -196,6 +196,7 @@ def test_a_speed_that_the_model_does_not_reach_is_named(server: Any) -> None:
         ({"voice": "steady"}, (400, "invalid_request", "input", "Missing")),
         ({"input": "Hi", "stream_format": "smoke"}, (400, "invalid_request", "stream_format", "sse")),
         ({"input": "Hi", "voice": {"name": "x"}}, (400, "invalid_request", "voice", "voice")),
+        ({"input": "Hi", "voice": {"id": []}}, (400, "invalid_request", "voice", "Invalid 'voice': Input should be a")),
         ({"input": "Hi", "seed": -1}, (400, "invalid_request", "seed", "0")),
     ],
 )
