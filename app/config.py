@@ -38,6 +38,29 @@ class SettingsError(ValueError):
     """Raised for a settings file or variable that cannot be used. One line: the key, and what is accepted."""
 
 
+class ChatterboxSettings(BaseModel):
+    """Options of Chatterbox."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bits: int = Field(
+        default=0,
+        ge=0,
+        le=8,
+        multiple_of=4,
+        description="4 or 8 quantize the weights of the token model; 0: as they are",
+    )
+    cache_bits: int = Field(
+        default=0, ge=0, le=8, multiple_of=4, description="4 or 8 quantize its keys and values; 0: as they are"
+    )
+    steps: int = Field(default=0, ge=0, le=100, description="steps of the flow-matching decoder; 0: the model's own")
+    draft: str = Field(
+        default="",
+        max_length=1_000,
+        description="what guesses the speech tokens ahead: lookup, or a folder with a smaller T3; empty: nothing",
+    )
+
+
 class Settings(BaseModel):
     """Choices of a deployment. Frozen; unknown keys are refused."""
 
@@ -153,15 +176,9 @@ class Settings(BaseModel):
         False, description="let the tune of English speech weigh the marks of recordings again; words never change"
     )
 
-    chatterbox_bits: int = Field(
-        0, description="4 or 8 quantize the weights of Chatterbox's token model; 0: as they are"
-    )
-    chatterbox_cache_bits: int = Field(0, description="4 or 8 quantize its keys and values; 0: as they are")
-    chatterbox_steps: int = Field(0, ge=0, le=100, description="steps of its flow-matching decoder; 0: the model's own")
-    chatterbox_draft: str = Field(
-        "",
-        max_length=1_000,
-        description="what guesses its speech tokens ahead: lookup, or a folder with a smaller T3; empty: nothing",
+    chatterbox: ChatterboxSettings = Field(
+        ChatterboxSettings(),
+        description="how Chatterbox computes: a table with bits, cache_bits, steps and draft",
     )
     watermark: Literal["auto", "perth", "none"] = Field(
         "auto", description="mark what models that ask for it speak: auto where the extra `watermark` is installed"
@@ -298,11 +315,11 @@ class Settings(BaseModel):
     def _parse_bytes(cls, value: object) -> object:
         return parse_bytes(value) if isinstance(value, str) else value
 
-    @field_validator("idle_unload_seconds", "pauses", "llm", mode="before")
+    @field_validator("idle_unload_seconds", "pauses", "llm", "chatterbox", mode="before")
     @classmethod
     def _parse_table(cls, value: object) -> object:
         if not isinstance(value, str) or "=" not in value:
-            return value if isinstance(value, dict) else {"default": value}
+            return value if isinstance(value, dict | BaseModel) else {"default": value}
         pairs = [part.partition("=") for part in _split(value)]
         if not all(name.strip() and seconds.strip() for name, _, seconds in pairs):
             raise ValueError("Input should be names with values, such as house=0,whisper-base=600")
@@ -321,7 +338,7 @@ class Settings(BaseModel):
             raise ValueError("Input should have a `url`, such as http://127.0.0.1:11434/v1, and the name of a `model`")
         return value
 
-    @field_validator("translation_bits", "recognition_bits", "chatterbox_bits", "chatterbox_cache_bits")
+    @field_validator("translation_bits", "recognition_bits")
     @classmethod
     def _check_bits(cls, value: Literal["auto"] | int) -> Literal["auto"] | int:
         if value not in ("auto", 0, 4, 8):
@@ -433,5 +450,8 @@ def _one_line(error: ValidationError, origin: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in first["loc"])
     where = origin.get(str(first["loc"][0]), "settings")
     if first["type"] == "extra_forbidden":
+        table, _, name = key.partition("_")
+        if name in ChatterboxSettings.model_fields and table == "chatterbox":
+            return f"{where}: setting '{key}' is now '{name}' of the table 'chatterbox'"
         return f"{where}: unknown setting '{key}'; accepted are {', '.join(sorted(Settings.model_fields))}"
     return f"{where}: setting '{key}' is {first['input']!r}: {first['msg']}"

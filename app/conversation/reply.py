@@ -1,4 +1,4 @@
-"""Reply: the answer of a language model to a conversation, spoken while it is written."""
+"""SpokenReply: the answer of a language model to a conversation, spoken while it is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 from app.errors import NothingToSpeakError
-from app.generation.options import TokenUsage
+from app.generation.options import TokenCounts
 from app.generation.stream import MessageStream
 from app.llm_text.live import LiveText
 from app.llm_text.policy import BoundaryPolicy
@@ -44,13 +44,13 @@ class ReplyEnd:
     text: str
     finish_reason: FinishReason
     tool_calls: tuple[ToolCall, ...]
-    usage: TokenUsage
+    usage: TokenCounts
 
 
 ReplyEvent = WrittenText | SpokenAudio | ReplyEnd
 
 
-class Reply:
+class SpokenReply:
     """Events of one answer (`async for`). `close` it in the end, and as soon as nobody wants the rest."""
 
     def __init__(self, writing: MessageStream, speech: SpeechService, spoken: PreparedSpeech | None) -> None:

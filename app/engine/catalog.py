@@ -351,12 +351,7 @@ class Catalog:
         if entry.family == "kokoro":
             return {"batch": settings.speech_batch}
         if entry.family == "chatterbox":
-            return {
-                "bits": settings.chatterbox_bits,
-                "cache_bits": settings.chatterbox_cache_bits,
-                "steps": settings.chatterbox_steps,
-                "draft": settings.chatterbox_draft,
-            }
+            return settings.chatterbox.model_dump()
         return {}
 
     def _bits(self, bits: Literal["auto"] | int) -> int:

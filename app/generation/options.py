@@ -47,7 +47,7 @@ class PreparedGeneration:
 
 
 @dataclass(slots=True)
-class TokenUsage:
+class TokenCounts:
     """Tokens of a message: those of its prompt, of them those that were known from before, and those written."""
 
     prompt: int

@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx
 
 from app.errors import LanguageServerError
-from app.generation.options import GenerationOptions, TokenUsage
+from app.generation.options import GenerationOptions, TokenCounts
 from app.observability import metrics
 from models.contract import FinishReason, GeneratedText, ToolCall
 from models.timeline import Stage, Timeline
@@ -52,7 +52,7 @@ class RemoteStream:
         """
         self.timeline = timeline
         self.labels = metrics.Labels("remote", surface, True)
-        self.usage = TokenUsage(0)
+        self.usage = TokenCounts(0)
         self._client, self._recorded = client, False
         self._body: dict[str, Any] = {
             "model": model,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from app.engine.jobs import CancelToken, GenerationJob, Priority
 from app.engine.service_errors import service_error
-from app.generation.options import GenerationOptions, PreparedGeneration, TokenUsage
+from app.generation.options import GenerationOptions, PreparedGeneration, TokenCounts
 from app.generation.remote import RemoteStream
 from app.generation.service import GenerationService
 from app.observability import metrics
@@ -24,7 +24,7 @@ class GenerationStream:
         self.timeline = timeline
         self.labels = labels
         self.cancelled = CancelToken()
-        self.usage = TokenUsage(len(prepared.request.prompt))
+        self.usage = TokenCounts(len(prepared.request.prompt))
         job = GenerationJob(
             prepared.model, prepared.language_model, prepared.request, timeline, self.cancelled, Priority.FIRST_AUDIO
         )

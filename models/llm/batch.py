@@ -19,7 +19,7 @@ CACHE_BYTES = 1 << 30  # of keys and values that are remembered after their requ
 
 
 @dataclass(slots=True)
-class Token:
+class GeneratedToken:
     """A token that was written. `logprobs` [vocabulary] only where the request asks for them."""
 
     id: int
@@ -34,12 +34,12 @@ class Sequence:
     request: GenerationRequest
     uid: int
     cached: int
-    tokens: deque[Token] = field(default_factory=deque)
+    tokens: deque[GeneratedToken] = field(default_factory=deque)
     ended: bool = False
     begun: bool = False
 
 
-class Batch:
+class SequenceBatch:
     """Sequences of one model, on the thread that owns MLX: each `step` writes one token of each."""
 
     def __init__(self, model: nn.Module, tokenizer: Any) -> None:
@@ -90,7 +90,7 @@ class Batch:
             sequence = self._sequences[response.uid]
             sequence.begun = True
             logprobs = None if sequence.request.logprobs is None else response.logprobs
-            sequence.tokens.append(Token(response.token, logprobs, response.finish_reason))
+            sequence.tokens.append(GeneratedToken(response.token, logprobs, response.finish_reason))
             if response.finish_reason is not None:
                 sequence.ended = True
                 self._remember(sequence, response.all_tokens, response.prompt_cache)

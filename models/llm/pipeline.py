@@ -27,7 +27,7 @@ from models.contract import (
 )
 from models.files import read_json
 from models.llm import native
-from models.llm.batch import PREFILL_STEP, Batch
+from models.llm.batch import PREFILL_STEP, SequenceBatch
 from models.llm.library import import_module
 from models.llm.text import Writer, written
 from models.timeline import Stage, Timeline
@@ -76,7 +76,7 @@ class MlxLanguageModel:
         self.takes_tools = bool(tokenizer.has_tool_calling)
         self._tokenizer = tokenizer
         self._vocabulary = len(tokenizer)
-        self._batch = Batch(model, tokenizer)
+        self._batch = SequenceBatch(model, tokenizer)
 
     def prompt(
         self, messages: Sequence[ChatMessage], tools: Sequence[Tool] = (), *, reasoning: bool = False

@@ -9,7 +9,7 @@ from typing import Any
 
 from models.backend import mx
 from models.contract import FinishReason, GeneratedText, GenerationRequest, TokenLogprob, ToolCall
-from models.llm.batch import Sequence, Token
+from models.llm.batch import GeneratedToken, Sequence
 from models.llm.library import import_module
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Writer:
         self._tokens, self._cached = 0, cached
         self._logprobs: list[TokenLogprob] = []
 
-    def write(self, token: Token) -> Iterator[GeneratedText]:
+    def write(self, token: GeneratedToken) -> Iterator[GeneratedText]:
         """Yield what can be read now that `token` is written: the last item of a sequence has a `finish_reason`."""
         self._tokens += 1
         if token.finish_reason != "stop":  # else it is the model's sign that its turn ends

@@ -116,6 +116,8 @@ def test_a_wrong_variable_is_named_in_one_line(environ: dict[str, str], expected
         ('queue_size = "many"', "valid integer"),
         ("queue_size = = 3", "not valid TOML"),
         ("idle_seconds = nan", "setting 'idle_seconds'"),
+        ("chatterbox = { bits = 5 }", "setting 'chatterbox.bits'"),
+        ("chatterbox_bits = 8", "setting 'chatterbox_bits' is now 'bits' of the table 'chatterbox'"),
     ],
 )
 def test_a_wrong_file_is_named_in_one_line(tmp_path: Path, text: str, expected: str) -> None:
@@ -159,6 +161,11 @@ def test_addresses_of_this_machine() -> None:
 def test_what_is_no_origin_is_refused(origin: str) -> None:
     with pytest.raises(ValueError, match="without a path"):
         Settings(cors_origins=(origin,))
+
+
+def test_options_of_chatterbox_are_a_table() -> None:
+    settings = load_settings(None, HOME | {"NIGHTINGALE_CHATTERBOX": "bits=8,draft=lookup"})
+    assert settings.chatterbox.model_dump() == {"bits": 8, "cache_bits": 0, "steps": 0, "draft": "lookup"}
 
 
 def test_another_language_server_has_an_address_and_a_model() -> None:

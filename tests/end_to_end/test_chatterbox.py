@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def begin(folder: Path) -> AbstractContextManager[Process]:
-    settings = {"PRELOAD": ",".join(VARIANTS), "CHATTERBOX_STEPS": "2", "WARMUP": "none"}
+    settings = {"PRELOAD": ",".join(VARIANTS), "CHATTERBOX": "steps=2", "WARMUP": "none"}
     return serve(folder, **{f"NIGHTINGALE_{name}": value for name, value in settings.items()})
 
 

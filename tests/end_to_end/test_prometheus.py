@@ -116,7 +116,7 @@ def server(tmp_path_factory) -> Iterator[str]:
     recognizer.mkdir()
     files(recognizer)
     # It guesses its own tokens ahead: what it would draw, so that guesses stand.
-    settings = {"PRELOAD": f"phrasebook,{CLONES}", "CHATTERBOX_STEPS": "2", "CHATTERBOX_DRAFT": str(model)}
+    settings = {"PRELOAD": f"phrasebook,{CLONES}", "CHATTERBOX": f"steps=2,draft={model}"}
     settings["WARMUP"] = "none"
     settings["SPEECH_CACHE_BYTES"] = "10000000"
     with serve(folder, **{f"NIGHTINGALE_{name}": value for name, value in settings.items()}) as process:

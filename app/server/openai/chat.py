@@ -26,7 +26,7 @@ from app.server.openai.chat_schemas import (
     ChatUsage,
     Choice,
     FunctionReply,
-    LogprobEntry,
+    LogprobReply,
     Logprobs,
     MessageReply,
     ReasoningTokens,
@@ -186,8 +186,8 @@ def _calls(item: GeneratedText) -> list[ToolCallReply]:
     ]
 
 
-def _logprob(token: TokenLogprob) -> LogprobEntry:
-    return LogprobEntry(
+def _logprob(token: TokenLogprob) -> LogprobReply:
+    return LogprobReply(
         token=token.text.decode("utf-8", "replace"),
         logprob=token.logprob,
         bytes=list(token.text),

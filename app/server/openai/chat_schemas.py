@@ -84,7 +84,7 @@ class ResponseFormatBody(BaseModel):
     type: Literal["text"]
 
 
-class StreamOptions(BaseModel):
+class ChatStreamOptions(BaseModel):
     """Options of a streamed answer. `include_usage`: a last event tells the tokens."""
 
     model_config = ConfigDict(extra="ignore")
@@ -104,7 +104,7 @@ class ChatBody(OptionalFields):
         UnicodeText | None, Field(description="a language model of GET /v1/models; a name of OpenAI's: the default")
     ] = None
     stream: Annotated[StrictBool, Field(description="server-sent events, a piece of text each")] = False
-    stream_options: StreamOptions | None = None
+    stream_options: ChatStreamOptions | None = None
     max_completion_tokens: Annotated[StrictInt | None, Field(ge=1, description="most tokens; default: 1024")] = None
     max_tokens: Annotated[StrictInt | None, Field(ge=1, description="older name of `max_completion_tokens`")] = None
     temperature: Annotated[
@@ -151,19 +151,19 @@ class ToolCallReply(BaseModel):
     function: FunctionReply
 
 
-class LogprobEntry(BaseModel):
+class LogprobReply(BaseModel):
     """Token with its log-probability. `bytes`: its UTF-8 bytes."""
 
     token: str
     logprob: float
     bytes: list[int]
-    top_logprobs: list[LogprobEntry] = Field(default_factory=list)
+    top_logprobs: list[LogprobReply] = Field(default_factory=list)
 
 
 class Logprobs(BaseModel):
     """Tokens of the content."""
 
-    content: list[LogprobEntry]
+    content: list[LogprobReply]
 
 
 class MessageReply(BaseModel):

@@ -97,8 +97,8 @@ def test_settings_reach_the_family_they_are_for(tmp_path, monkeypatch):
                 target = tmp_path / "models" / name / paths[0]
                 target.parent.mkdir(parents=True, exist_ok=True)
                 (target.mkdir() or (target / "a.pt").touch()) if paths[0] == "voices" else target.touch()
-    of_chatterbox = {"chatterbox_bits": 8, "chatterbox_cache_bits": 4, "chatterbox_steps": 4}
-    subject = catalog(tmp_path, **of_chatterbox, chatterbox_draft="ngram", speech_batch=4, recognition_bits=4)
+    of_chatterbox = {"bits": 8, "cache_bits": 4, "steps": 4, "draft": "ngram"}
+    subject = catalog(tmp_path, chatterbox=of_chatterbox, speech_batch=4, recognition_bits=4)
     for name in ("chatterbox", "kokoro-82m", "whisper-base", "ear"):
         subject.load(name)
         if name in ("whisper-base", "ear"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from models.contract import GeneratedText, GenerationRequest, ToolCall
-from models.llm.batch import Token
+from models.llm.batch import GeneratedToken
 from models.llm.library import import_module
 from models.llm.text import Writer
 from tests.models.llm.tiny import write_model
@@ -26,9 +26,9 @@ def written(tokenizer: Any, text: str, *, end: str = "stop", prompt: str = "x", 
     request = GenerationRequest(**{"prompt": tuple(read), "max_tokens": 1_000} | options)
     writer = Writer(tokenizer, request, 0)
     ids = tokenizer.encode(text, add_special_tokens=False)
-    tokens = [Token(number, None, None) for number in ids]
+    tokens = [GeneratedToken(number, None, None) for number in ids]
     if end == "stop":
-        tokens.append(Token(256, None, "stop"))
+        tokens.append(GeneratedToken(256, None, "stop"))
     else:
         tokens[-1].finish_reason = "length"
     found: list[GeneratedText] = []

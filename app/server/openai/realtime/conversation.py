@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import ValidationError
 
 from app.errors import InvalidRequestError, ServiceError
-from app.generation.options import TokenUsage
+from app.generation.options import TokenCounts
 from app.server.openai.realtime.config import explain, merged
 from app.server.openai.realtime.conversation_config import AnswerConfig, ConversationConfig
 from app.server.openai.realtime.events import new_id
@@ -340,7 +340,7 @@ class Conversation:
         return [*effects, SendEvent("response.output_audio.delta", self._place(response, item) | {"delta": delta})]
 
     def end(
-        self, response_id: str, reason: FinishReason, calls: tuple[ToolCall, ...], usage: TokenUsage
+        self, response_id: str, reason: FinishReason, calls: tuple[ToolCall, ...], usage: TokenCounts
     ) -> list[Effect]:
         """End an answer that is whole, or as long as it may be."""
         response = self._live(response_id)
@@ -472,7 +472,7 @@ class Conversation:
         response: Response,
         status: Status,
         details: dict[str, Any] | None,
-        usage: TokenUsage | None = None,
+        usage: TokenCounts | None = None,
         *,
         stop: bool = True,
     ) -> list[Effect]:
@@ -554,7 +554,7 @@ class Conversation:
         return read_item(given)
 
     def _shown(
-        self, response: Response, status: Status, details: dict[str, Any] | None, usage: TokenUsage | None
+        self, response: Response, status: Status, details: dict[str, Any] | None, usage: TokenCounts | None
     ) -> dict[str, Any]:
         form = response.config.audio.output.format.model_dump(exclude_none=True)
         return {
@@ -568,7 +568,7 @@ class Conversation:
             "max_output_tokens": response.config.max_output_tokens or "inf",
             "audio": {"output": {"format": form, "voice": response.config.voice}},
             "metadata": response.metadata,
-            "usage": None if status == "in_progress" else _usage(usage or TokenUsage(0)),
+            "usage": None if status == "in_progress" else _usage(usage or TokenCounts(0)),
         }
 
 
@@ -643,7 +643,7 @@ def _is_metadata(given: Any) -> bool:
     )
 
 
-def _usage(usage: TokenUsage) -> dict[str, Any]:
+def _usage(usage: TokenCounts) -> dict[str, Any]:
     cached = {"text_tokens": usage.cached, "audio_tokens": 0, "image_tokens": 0}
     return {
         "total_tokens": usage.prompt + usage.written,

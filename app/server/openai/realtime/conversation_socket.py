@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from app.audio.encoders import Format, encode, make_encoder
 from app.audio.vad import SAMPLE_RATE
-from app.conversation.reply import Reply, ReplyEnd, SpokenAudio, WrittenText
+from app.conversation.reply import ReplyEnd, SpokenAudio, SpokenReply, WrittenText
 from app.errors import ServiceError
 from app.generation.options import GenerationOptions
 from app.generation.stream import begin_message
@@ -248,7 +248,7 @@ class ConversationSocket(TranscriptionSocket):
             truncate=config.truncation != "disabled",
         )
         voice = await self._voice(config) if response.speaks else None
-        reply = Reply(await begin_message(self.app.generation, options, self.surface), self.app.speech, voice)
+        reply = SpokenReply(await begin_message(self.app.generation, options, self.surface), self.app.speech, voice)
         outcome: Any = "failed"
         talk = self._conversation
         coding, rate = coding_of(config.audio.output.format)

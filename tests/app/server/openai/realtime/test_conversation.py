@@ -12,7 +12,7 @@ from openai.types.realtime import RealtimeServerEvent
 from pydantic import TypeAdapter
 
 from app.errors import OverloadedError
-from app.generation.options import TokenUsage
+from app.generation.options import TokenCounts
 from app.server.openai.realtime.conversation import (
     MAX_ITEMS,
     BeginReply,
@@ -73,7 +73,7 @@ def test_a_text_is_answered_in_order() -> None:
     )
     effects += session.write(response.id, "Good day. ", 1.0)
     effects += session.speak(response.id, b"\0\0", 1.5, words("Good day."), 1.0)
-    effects += session.end(response.id, "stop", (), TokenUsage(9, 2, 4))
+    effects += session.end(response.id, "stop", (), TokenCounts(9, 2, 4))
     check(effects)
     assert sent(effects) == [
         "response.created",
@@ -103,7 +103,7 @@ def test_a_spoken_turn_is_answered_once_its_text_is_there() -> None:
     response = begun(session.read_turn("item_1", "What time is it?"))
     assert response.messages == ({"role": "user", "content": "What time is it?"},)
     # Noise is no turn, and a session that answers itself does not either.
-    session.end(response.id, "stop", (), TokenUsage(1))
+    session.end(response.id, "stop", (), TokenCounts(1))
     session.end_turn("item_2")
     assert session.read_turn("item_2", " ") == []
     quiet = talk(audio={"input": {"turn_detection": {"type": "server_vad", "create_response": False}}})
@@ -134,7 +134,7 @@ def test_a_voice_ends_the_answer_and_it_is_cut_to_what_was_heard() -> None:
     assert done["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
     assert fields(effects, "response.output_item.done")["item"]["status"] == "incomplete"
     assert session.write(response.id, "five", 11.0) == []
-    assert session.end(response.id, "stop", (), TokenUsage(1)) == []
+    assert session.end(response.id, "stop", (), TokenCounts(1)) == []
     messages = begun(session.create_response(None)).messages
     assert messages[-1] == {"role": "assistant", "content": "One two"}
 
@@ -144,7 +144,7 @@ def test_what_still_plays_when_somebody_speaks_is_cut_too() -> None:
     response = begun(session.create_response(None))
     session.write(response.id, "One two three four.", 10.0)
     session.speak(response.id, b"\0\0", 2.0, words("One two three four."), 10.0)
-    session.end(response.id, "stop", (), TokenUsage(1))
+    session.end(response.id, "stop", (), TokenCounts(1))
     assert session.begin_turn(10.3) == []
     assert begun(session.create_response(None)).messages[-1]["content"] == "One"
     stays = talk(audio={"input": {"turn_detection": {"type": "server_vad", "interrupt_response": False}}})
@@ -158,7 +158,7 @@ def test_silence_after_an_answer_was_played_is_a_turn() -> None:
     response = begun(session.create_response(None))
     session.write(response.id, "Are you there?", 10.0)
     session.speak(response.id, b"\0\0", 2.0, words("Are you there?"), 10.0)
-    session.end(response.id, "stop", (), TokenUsage(1))
+    session.end(response.id, "stop", (), TokenCounts(1))
     assert session.timeout_at == 17.0
     assert [session.plays(now) for now in (9.9, 11.9, 12.0)] == [True, True, False]
     assert session.time_out(16.9, 1_000) == []
@@ -168,7 +168,7 @@ def test_silence_after_an_answer_was_played_is_a_turn() -> None:
     assert fields(effects, "input_audio_buffer.timeout_triggered")["audio_start_ms"] == 4_000
     assert begun(effects).messages[-1] == {"role": "user", "content": "…"}
     # A voice ends the wait, and no answer in text or to a call begins one at once.
-    session.end(begun(effects).id, "stop", (), TokenUsage(1))
+    session.end(begun(effects).id, "stop", (), TokenCounts(1))
     assert session.timeout_at == math.inf
     session.write(begun(session.create_response(None)).id, "Well?", 30.0)
     assert session.begin_turn(31.0)
@@ -192,7 +192,7 @@ def test_truncate_cuts_by_words() -> None:
     response = begun(session.create_response(None))
     session.write(response.id, "One two three.", 0.0)
     session.speak(response.id, b"\0\0", 1.5, words("One two three."), 0.0)
-    session.end(response.id, "stop", (), TokenUsage(1))
+    session.end(response.id, "stop", (), TokenCounts(1))
     item_id = response.output[0].id
     effects = session.truncate_item(item_id, 600)
     check(effects)
@@ -208,7 +208,7 @@ def test_calls_of_tools_are_items_that_the_client_answers() -> None:
     session = talk(tools=[tool])
     response = begun(session.create_response(None))
     effects = session.write(response.id, "Let me see. ", 0.0)
-    effects += session.end(response.id, "tool_calls", (ToolCall("clock", '{"a": 1}'),), TokenUsage(1))
+    effects += session.end(response.id, "tool_calls", (ToolCall("clock", '{"a": 1}'),), TokenCounts(1))
     check(effects)
     added = [e.fields["item"] for e in effects if isinstance(e, SendEvent) and e.kind == "response.output_item.added"]
     assert [(item["type"], item["status"]) for item in added] == [
@@ -239,7 +239,7 @@ def test_a_response_beside_the_conversation_adds_nothing_to_it() -> None:
             {"conversation": "none", "output_modalities": ["text"], "input": [TEXT], "instructions": "Sort it."}
         )
     )
-    effects = session.write(side.id, "greeting", 0.0) + session.end(side.id, "stop", (), TokenUsage(1))
+    effects = session.write(side.id, "greeting", 0.0) + session.end(side.id, "stop", (), TokenCounts(1))
     check(effects)
     assert not [kind for kind in sent(effects) if kind.startswith("conversation.")]
     assert fields(effects, "response.done")["response"]["conversation_id"] is None
@@ -306,7 +306,7 @@ def test_each_response_ends_once_and_nothing_follows(actions: list[tuple[str, in
                 return session.speak(response, b"\0\0", 0.5, words("Some text."), float(len(log)))
             case "end" | "call":
                 calls = (ToolCall("f", "{}"),) if action == "call" else ()
-                return session.end(response, "length" if which == 2 else "stop", calls, TokenUsage(1))
+                return session.end(response, "length" if which == 2 else "stop", calls, TokenCounts(1))
             case "fail":
                 return session.fail(response, OverloadedError("busy"))
             case "truncate":
