@@ -260,6 +260,11 @@ class Settings(BaseModel):
         description="server with OpenAI's Chat Completions that answers in conversations instead of a model of this "
         "one: its `url`, such as http://127.0.0.1:11434/v1, the name of its `model`, and its `key`, if it asks for one",
     )
+    interruption: Literal["voice", "words"] = Field(
+        "voice",
+        description="what ends an answer of a conversation that is playing: a voice, at once; or words that are not "
+        "its own (an echo) and say more than 'mm-hm'",
+    )
     session_seconds: Annotated[float, Field(gt=0, le=604_800)] = Field(
         14_400.0, description="how long a WebSocket may last"
     )

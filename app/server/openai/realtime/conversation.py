@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
+from app.conversation.overlap import is_interruption
 from app.errors import InvalidRequestError, ServiceError
 from app.generation.options import TokenCounts
 from app.server.openai.realtime.config import explain, merged
@@ -30,6 +31,8 @@ MAX_METADATA: Final = 16
 MAX_SIDE_RESPONSES: Final = 4  # out of the conversation, at once
 # What the model reads of a turn in which nobody spoke.
 SILENCE: Final = "…"
+# Seconds before a voice began in which the words of an answer may be its echo: the way to the listener and back.
+ECHO_SECONDS: Final = 2.0
 Status = Literal["in_progress", "completed", "cancelled", "incomplete", "failed"]
 
 
@@ -146,9 +149,12 @@ def heard_text(text: str, words: list[Word], seconds: float) -> str:
 class Conversation:
     """Items, responses and configuration of one session."""
 
-    def __init__(self, config: ConversationConfig, model: str) -> None:
+    def __init__(self, config: ConversationConfig, *, words_interrupt: bool = False) -> None:
+        """Begin without items. `words_interrupt`: an answer that plays is not ended by a voice, but by its words."""
         self.config = config
-        self._model = model
+        self._words_interrupt = words_interrupt
+        # Time at which a voice began over an answer that plays, until its words tell whether they end the answer.
+        self._overlap: float | None = None
         self._items: dict[str, Item] = {}
         self._order: list[str] = []
         # The one of the conversation, and those beside it, by id.
@@ -246,8 +252,25 @@ class Conversation:
         """Note that somebody speaks. An answer that is being given ends, if the session says so."""
         self._answer_due = False
         self.timeout_at = math.inf
-        if not self.config.interrupts:
+        if self._words_interrupt and self.config.interrupts and self.plays(now):
+            self._overlap = now
             return []
+        return self._interrupt(now) if self.config.interrupts else []
+
+    def hear(self, text: str, now: float) -> list[Effect]:
+        """Take a hypothesis of what is being said. Over an answer it may be an interruption."""
+        return self._interrupt(now) if self._overlap is not None and self._is_interruption(text) else []
+
+    def _is_interruption(self, text: str) -> bool:
+        last = self._last
+        if last is None or last.item is None or last.first_audio is None or self._overlap is None:
+            return bool(text.strip())
+        since = self._overlap - last.first_audio - ECHO_SECONDS
+        return is_interruption(text, [word.text for word in last.item.words if word.end > since])
+
+    def _interrupt(self, now: float) -> list[Effect]:
+        """End the answer that is being given, and cut what was sent to what was heard of it."""
+        self._overlap = None
         effects: list[Effect] = []
         if self.active is not None:
             effects = self._finish(self.active, "cancelled", {"type": "cancelled", "reason": "turn_detected"})
@@ -287,29 +310,41 @@ class Conversation:
         places = {"item_id": item_id, "previous_item_id": self._order[-1] if self._order else None}
         effects: list[Effect] = [SendEvent("input_audio_buffer.timeout_triggered", spans)]
         effects.append(SendEvent("input_audio_buffer.committed", places))
-        return effects + self.end_turn(item_id) + self.read_turn(item_id, SILENCE)
+        return effects + self.end_turn(item_id) + self.read_turn(item_id, SILENCE, now)
 
-    def read_turn(self, item_id: str, text: str) -> list[Effect]:
-        """Take the text of a turn. The answer begins, unless nothing was said or one is being given."""
+    def read_turn(self, item_id: str, text: str, now: float) -> list[Effect]:
+        """Take the text of a turn. The answer begins, unless nothing was said or one is being given.
+
+        A turn over an answer that plays is forgotten if it is its echo, or a sign of listening.
+        """
         item = self._items.get(item_id)
         self._unread.discard(item_id)
         if item is None:
             return []
         item.text = text
         item.shown["content"][0]["transcript"] = text
-        if self._unread:
-            return []
         effects: list[Effect] = []
+        if self._overlap is not None:
+            if not self._is_interruption(text):
+                self._overlap, self._answer_due = None, False
+                effects = self.delete_item(item_id)
+                text = ""
+            else:
+                effects = self._interrupt(now)
+        if self._unread:
+            return effects
+        begun = len(effects)
         for response in (self.active, *self._side.values()):
             if response is not None and response.messages is None:
                 response.messages = self._messages(response.config.instructions, None)
                 effects.append(BeginReply(response))
-        if effects or not text.strip() or not self._answer_due:
+        if len(effects) > begun or not text.strip() or not self._answer_due:
             return effects
         self._answer_due = False
         if self.active is not None:
-            return []
-        return self._begin(self.config, self._messages(self.config.instructions, None), side=False, metadata=None)
+            return effects
+        messages = self._messages(self.config.instructions, None)
+        return effects + self._begin(self.config, messages, side=False, metadata=None)
 
     # Answers.
 
@@ -481,10 +516,7 @@ class Conversation:
             self.active = None
             idle = self.config.idle_timeout_ms
             if idle is not None and response.item is not None and status == "completed":
-                played = (
-                    response.written_at if response.first_audio is None else response.first_audio + response.seconds
-                )
-                self.timeout_at = max(response.written_at, played) + idle / 1_000
+                self.timeout_at = response.played_at + idle / 1_000
         self._side.pop(response.id, None)
         effects: list[Effect] = [StopReply(response.id)] if stop else []
         effects += self._close_message(response, "completed" if status == "completed" else "incomplete")

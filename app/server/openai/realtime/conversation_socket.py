@@ -19,7 +19,14 @@ from app.errors import ServiceError
 from app.generation.options import GenerationOptions
 from app.generation.stream import begin_message
 from app.observability import metrics
-from app.recognition.events import LiveEvent, LiveUtterance, SpeechStarted, SpeechStopped, UtteranceFailed
+from app.recognition.events import (
+    LiveEvent,
+    LiveHypothesis,
+    LiveUtterance,
+    SpeechStarted,
+    SpeechStopped,
+    UtteranceFailed,
+)
 from app.server.openai.realtime.config import coding_of
 from app.server.openai.realtime.conversation import BeginReply, Conversation, Effect, Response, SendEvent, StopReply
 from app.server.openai.realtime.conversation_config import DEFAULT_MAX_TOKENS, ConversationConfig
@@ -53,7 +60,7 @@ class ConversationSocket(TranscriptionSocket):
     def __init__(self, socket: Socket, app: Services, config: ConversationConfig, model: str) -> None:
         super().__init__(socket, app, config)
         self._model = model
-        self._conversation = Conversation(config, model)
+        self._conversation = Conversation(config, words_interrupt=app.settings.interruption == "words")
         self._replies: dict[str, asyncio.Task[None]] = {}
         # Events that wait to be written, each with its response.
         self._waiting: deque[tuple[str | None, str]] = deque()
@@ -186,15 +193,18 @@ class ConversationSocket(TranscriptionSocket):
         for message in events.write(event):
             if spoken or self._config.audio.input.transcription is not None:
                 await self.send(message)
+        talk, now = self._conversation, time.monotonic()
         match event:
             case SpeechStarted():
-                self._carry_out(self._conversation.begin_turn(time.monotonic()))
+                self._carry_out(talk.begin_turn(now))
+            case LiveHypothesis(committed=committed, pending=pending):
+                self._carry_out(talk.hear(committed + pending, now))
             case SpeechStopped():
-                self._carry_out(self._conversation.end_turn(item_id))
+                self._carry_out(talk.end_turn(item_id))
             case LiveUtterance(text=text):
-                self._carry_out(self._conversation.read_turn(item_id, text))
+                self._carry_out(talk.read_turn(item_id, text, now))
             case UtteranceFailed():
-                self._carry_out(self._conversation.read_turn(item_id, ""))
+                self._carry_out(talk.read_turn(item_id, "", now))
 
     # Effects.
 

@@ -34,7 +34,7 @@ TEXT = {"type": "message", "role": "user", "content": [{"type": "input_text", "t
 
 
 def talk(**fields: Any) -> Conversation:
-    return Conversation(ConversationConfig().changed(fields), "scribe")
+    return Conversation(ConversationConfig().changed(fields))
 
 
 def sent(effects: list[Effect]) -> list[str]:
@@ -100,15 +100,15 @@ def test_a_spoken_turn_is_answered_once_its_text_is_there() -> None:
     session = talk()
     assert session.begin_turn(0.0) == []
     assert sent(session.end_turn("item_1")) == ["conversation.item.added", "conversation.item.done"]
-    response = begun(session.read_turn("item_1", "What time is it?"))
+    response = begun(session.read_turn("item_1", "What time is it?", 0.0))
     assert response.messages == ({"role": "user", "content": "What time is it?"},)
     # Noise is no turn, and a session that answers itself does not either.
     session.end(response.id, "stop", (), TokenCounts(1))
     session.end_turn("item_2")
-    assert session.read_turn("item_2", " ") == []
+    assert session.read_turn("item_2", " ", 0.0) == []
     quiet = talk(audio={"input": {"turn_detection": {"type": "server_vad", "create_response": False}}})
     quiet.end_turn("item_1")
-    assert quiet.read_turn("item_1", "Hello.") == []
+    assert quiet.read_turn("item_1", "Hello.", 0.0) == []
 
 
 def test_an_answer_that_is_asked_for_early_waits_for_the_text() -> None:
@@ -117,7 +117,31 @@ def test_an_answer_that_is_asked_for_early_waits_for_the_text() -> None:
     effects = session.create_response(None)
     assert sent(effects) == ["response.created"]
     assert not [effect for effect in effects if isinstance(effect, BeginReply)]
-    assert begun(session.read_turn("item_1", "Now.")).messages == ({"role": "user", "content": "Now."},)
+    assert begun(session.read_turn("item_1", "Now.", 0.0)).messages == ({"role": "user", "content": "Now."},)
+
+
+def test_words_end_an_answer_where_a_voice_does_not() -> None:
+    session = Conversation(ConversationConfig(), words_interrupt=True)
+    session.create_item(TEXT, None)
+    response = begun(session.create_response(None))
+    text = "The tallest mountain is Everest, in Nepal. "
+    session.write(response.id, text, 10.0)
+    session.speak(response.id, b"\0\0", 3.5, words(text), 10.0)
+    for number, heard in enumerate(("", "Mm-hmm.", "mountain is ever rest")):
+        assert session.begin_turn(11.0) == []
+        assert session.hear("mountain is", 11.3) == []
+        session.end_turn(f"turn_{number}")
+        assert sent(session.read_turn(f"turn_{number}", heard, 11.6)) == ["conversation.item.deleted"]
+    session.begin_turn(11.8)
+    effects = session.hear("no wait", 12.1)
+    check(effects)
+    assert isinstance(effects[0], StopReply)
+    session.end_turn("turn_9")
+    messages = begun(session.read_turn("turn_9", "No, wait.", 12.6)).messages
+    assert messages[1:] == (
+        {"role": "assistant", "content": "The tallest mountain is Everest,"},
+        {"role": "user", "content": "No, wait."},
+    )
 
 
 def test_a_voice_ends_the_answer_and_it_is_cut_to_what_was_heard() -> None:
@@ -179,7 +203,7 @@ def test_a_long_session_forgets_its_oldest_items() -> None:
     session = talk()
     for number in range(MAX_ITEMS + 10):
         check(session.end_turn(f"turn_{number}")[-1:])
-        session.read_turn(f"turn_{number}", "")
+        session.read_turn(f"turn_{number}", "", 0.0)
     assert len(session._order) == len(session._items) == MAX_ITEMS
     with pytest.raises(ConversationError, match="delete some"):
         session.create_item(TEXT, None)
@@ -275,12 +299,12 @@ def test_what_cannot_be_done_has_openai_s_code(do: Any, code: str) -> None:
 
 
 ACTIONS = ("create", "side", "cancel", "turn", "stop", "read", "write", "speak", "end", "call", "fail", "truncate",
-           "delete", "silence", "drop")  # fmt: skip
+           "delete", "silence", "hear", "drop")  # fmt: skip
 
 
-@given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 3)), max_size=40))
-def test_each_response_ends_once_and_nothing_follows(actions: list[tuple[str, int]]) -> None:  # noqa: C901
-    session, known, turns, log = talk(**IDLE), [], 0, []
+@given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 3)), max_size=40), st.booleans())
+def test_each_response_ends_once_and_nothing_follows(actions: list[tuple[str, int]], echo: bool) -> None:  # noqa: C901
+    session, known, turns, log = Conversation(talk(**IDLE).config, words_interrupt=echo), [], 0, []
 
     def run(action: str, which: int) -> list[Effect]:
         nonlocal turns
@@ -295,11 +319,14 @@ def test_each_response_ends_once_and_nothing_follows(actions: list[tuple[str, in
             case "turn" | "silence":
                 now = float(len(log))
                 return session.begin_turn(now) if action == "turn" else session.time_out(now + 10 * which, 0)
+            case "hear":
+                return session.hear(("mm", "Yes.", "some text", "")[which], float(len(log)))
             case "stop":
                 turns += 1
                 return session.end_turn(f"turn_{turns}")
             case "read":
-                return session.read_turn(f"turn_{turns - which}", "Yes." if which else "")
+                text = ("", "Yes.", "some text", "mm")[which]
+                return session.read_turn(f"turn_{turns - which}", text, float(len(log)))
             case "write":
                 return session.write(response, "Some text. ", 0.0)
             case "speak":
@@ -309,10 +336,8 @@ def test_each_response_ends_once_and_nothing_follows(actions: list[tuple[str, in
                 return session.end(response, "length" if which == 2 else "stop", calls, TokenCounts(1))
             case "fail":
                 return session.fail(response, OverloadedError("busy"))
-            case "truncate":
-                return session.truncate_item(item, which * 300)
-            case "delete":
-                return session.delete_item(item)
+            case "truncate" | "delete":
+                return session.delete_item(item) if action == "delete" else session.truncate_item(item, which * 300)
             case _:
                 return session.drop()
 
