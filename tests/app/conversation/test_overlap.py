@@ -2,7 +2,21 @@ import pytest
 
 from app.conversation.overlap import is_interruption
 
-ANSWER = "The tallest mountain is Everest, in the Himalayas: it is 8,849 meters high.".split()
+ANSWER = [
+    "The",
+    "tallest",
+    "mountain",
+    "is",
+    "Everest,",
+    "in",
+    "the",
+    "Himalayas:",
+    "it",
+    "is",
+    "8,849",
+    "meters",
+    "high.",
+]
 
 
 @pytest.mark.parametrize(
