@@ -141,9 +141,9 @@ interpreterpeers: $(PARITY)/.parity ## the interpreter beside faster-whisper, CT
 load: dev ## put load on a running server (HOST, PORT, ARGS="--clients 8")
 	@$(PY) loadtest/load.py --url http://$(or $(HOST),127.0.0.1):$(or $(PORT),8000) $(ARGS)
 
-agents: setup $(PIPECAT)/.agents $(LIVEKIT)/.agents ## pipecat's and livekit's services against a real server (own environments)
-	SERVER_PYTHON=$(PY) $(PIPECAT)/bin/python -m pytest tests/agents/test_pipecat.py tests/agents/test_pipecat_stt.py $(ARGS)
-	SERVER_PYTHON=$(PY) $(LIVEKIT)/bin/python -m pytest tests/agents/test_livekit.py tests/agents/test_livekit_stt.py $(ARGS)
+agents: setup $(PIPECAT)/.agents $(LIVEKIT)/.agents ## pipecat's, livekit's and OpenAI's agents against a real server (own environments)
+	SERVER_PYTHON=$(PY) $(PIPECAT)/bin/python -m pytest tests/agents/test_pipecat*.py $(ARGS)
+	SERVER_PYTHON=$(PY) $(LIVEKIT)/bin/python -m pytest tests/agents/test_livekit*.py tests/agents/test_openai_agents.py $(ARGS)
 
 cudasources: dev $(NVRTC)/.nvrtc ## compile every CUDA kernel by NVIDIA's compiler, which needs no GPU
 	NVRTC_FOLDER=$(NVRTC) $(PYTEST) -m proof -n $(WORKERS) $(or $(TESTS),tests/models/test_cuda_sources.py) $(ARGS)

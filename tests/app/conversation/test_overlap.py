@@ -2,21 +2,7 @@ import pytest
 
 from app.conversation.overlap import is_interruption
 
-ANSWER = [
-    "The",
-    "tallest",
-    "mountain",
-    "is",
-    "Everest,",
-    "in",
-    "the",
-    "Himalayas:",
-    "it",
-    "is",
-    "8,849",
-    "meters",
-    "high.",
-]
+ANSWER = ("The tallest mountain is Everest,", "in the Himalayas:", "it is 8,849 meters high.")
 
 
 @pytest.mark.parametrize(
