@@ -2,7 +2,7 @@
 
     python -m loadtest.llm FOLDER [--tokens 64] [--rounds 5]
 
-FOLDER is a model in mlx-lm's layout, such as `nightingale models import` installs. Both answer the same prompts greedily,
+FOLDER is a model in mlx-lm's layout, as `nightingale models import` installs it. Both answer the same prompts greedily,
 in turns. The peer is mlx-lm's `BatchGenerator` on the weights as the folder has them, but for scales of bfloat16, which
 MLX multiplies too slowly on a CPU to be measured: these are float32 for both. On a GPU both are the same code.
 """
@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 from models.backend import device_name, mx
 from models.contract import GenerationRequest, ModelSpec
@@ -39,7 +40,7 @@ def load(folder: Path, *, plain: bool) -> pipeline.MlxLanguageModel:
     finally:
         native.lower = lower
     model.warm(lambda _: None)
-    return model
+    return cast("pipeline.MlxLanguageModel", model)
 
 
 def answer(model: pipeline.MlxLanguageModel, question: str, tokens: int, owner: str) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import av
 import httpx
 import pytest
+from pydantic import BaseModel
 
 from app import errors
 from app.audio.encoders import FORMATS
@@ -137,6 +138,7 @@ def test_table_of_settings_is_the_settings():
         default = Settings.model_fields[name].default
         if name == "data_dir":
             continue
+        default = {} if isinstance(default, BaseModel) else default  # a table of its own
         shape = str(default).lower() if isinstance(default, bool) else default
         expected = "none" if default in (None, (), "", {}) else f"`{shape}`"
         if default and isinstance(default, dict):

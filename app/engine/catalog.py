@@ -211,13 +211,15 @@ class Catalog:
     def default_translator(self) -> str:
         """Return the model of a translation that names none: the configured one, else the first that is installed.
 
-        Models whose licenses allow commercial use come first. A demonstrator is never chosen. Where none is installed
+        Models whose licenses allow commercial use come first. A demonstrator and a
+        language model are never chosen. Where none is installed
         it is the first one that can be pulled. Raises UnknownModelError if the settings name a model that does not
         exist.
         """
         if self._settings.translation_model is not None:
             return self._canonical(self._settings.translation_model)
-        known = [entry for entry in self._entries.values() if entry.kind == "translation" and entry.bundled is None]
+        translators = (entry for entry in self._entries.values() if entry.kind == "translation")
+        known = [entry for entry in translators if entry.bundled is None and entry.family != "llm"]
         best = self._best(sorted(known, key=lambda entry: entry.noncommercial))
         assert best is not None  # noqa: S101  (the catalog has some)
         return best.name
@@ -304,6 +306,7 @@ class Catalog:
             name=entry.name,
             family=entry.family,
             files={role: str(path) for role, path in result.items() if path is not None},
+            kind=entry.kind,
             profile=self._settings.profile,
             dtype=self._settings.dtype,
             **self._choices(entry),
@@ -338,7 +341,7 @@ class Catalog:
     def _choices(self, entry: Entry) -> dict[str, Any]:
         """Return the options of models of this kind or family."""
         settings = self._settings
-        if entry.kind == "translation":
+        if entry.kind == "translation" and entry.family != "llm":
             return {
                 "bits": self._bits(settings.translation_bits),
                 "shortlist": settings.translation_shortlist,

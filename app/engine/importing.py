@@ -54,7 +54,7 @@ def import_model(path: Path, settings: Settings, name: str | None = None, *, rep
         source = source if name is None else replace_fields(source, name=local_name(name))
     elif name not in (None, source.name):
         raise ImportModelError(f"{path} is {source.form}, of {source.name}, not of {name}")
-    if source.name in known and (known.kind(source.name) == "text-generation") != source.language_model:
+    if source.name in known and (known.entry(source.name).family == "llm") != source.language_model:
         raise ImportModelError(f"{path} is {source.form}, and {source.name} is another kind of model: give it a name")
     target = settings.data_dir / "models" / source.name
     if target.exists() and not replace:

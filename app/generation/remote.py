@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-import httpx
+import httpx2
 
 from app.errors import LanguageServerError
 from app.generation.options import GenerationOptions, TokenCounts
@@ -35,7 +35,7 @@ class RemoteStream:
 
     def __init__(
         self,
-        client: httpx.AsyncClient,
+        client: httpx2.AsyncClient,
         model: str,
         options: GenerationOptions,
         timeline: Timeline,
@@ -85,7 +85,7 @@ class RemoteStream:
                             yield GeneratedText(delta["content"])
                         _collect(calls, _list(delta.get("tool_calls")))
                         reason = _reason(choice.get("finish_reason")) or reason
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise LanguageServerError(f"The language model's server failed: {type(error).__name__}: {error}") from error
         if reason is None:
             raise LanguageServerError("The language model's server broke off its answer.")
@@ -104,17 +104,17 @@ class RemoteStream:
             self.usage.written = _number(usage.get("completion_tokens"))
 
 
-def make_client(url: str, key: str | None) -> httpx.AsyncClient:
+def make_client(url: str, key: str | None) -> httpx2.AsyncClient:
     """Return the connections to a server; close them in the end. `url` ends with the version, as ".../v1"."""
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+    timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     # No proxy of the environment: conversations go to the address that the operator gave, and nowhere else.
-    return httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False)
+    return httpx2.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False)
 
 
-async def _check(response: httpx.Response) -> None:
+async def _check(response: httpx2.Response) -> None:
     """Raise LanguageServerError with the beginning of what the server says, if it refused."""
-    if response.status_code == httpx.codes.OK:
+    if response.status_code == httpx2.codes.OK:
         return
     text = ""
     async for part in response.aiter_text():
@@ -125,7 +125,7 @@ async def _check(response: httpx.Response) -> None:
     raise LanguageServerError(f"The language model's server answered {response.status_code}: {message}")
 
 
-async def _chunks(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+async def _chunks(response: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
     """Yield the objects of the server-sent events, up to "[DONE]". Raises LanguageServerError."""
     rest = b""
     async for data in response.aiter_bytes():

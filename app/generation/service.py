@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-import httpx
+import httpx2
 
 from app.config import Settings
 from app.engine.admission import Admission, key_name
@@ -30,7 +30,7 @@ class GenerationService:
     ) -> None:
         self.worker = worker
         # Connections to the server that answers in conversations; None: a model of this one does.
-        self.remote: httpx.AsyncClient | None = None
+        self.remote: httpx2.AsyncClient | None = None
         self.remote_model = settings.llm.get("model", "")
         if settings.llm:
             self.remote = make_client(settings.llm["url"], settings.llm.get("key"))

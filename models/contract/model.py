@@ -41,17 +41,18 @@ class Description:
 class ModelSpec:
     """Files and options of a checkpoint. `files` maps a role ("config", "weights", "voices", "tokenizer") to a path.
 
-    `profile` times the stages inside the model; `dtype` is the number format, "float32", "bfloat16" or the family's
-    choice for this device ("auto"). `bits` (0, 4 or 8) quantizes the weights of models that can, `cache_bits` (0, 4 or
-    8) their keys and values. `shortlist` (0: off) bounds the output vocabulary of translation per target language.
-    `steps` (0: the model's own) counts the evaluations of a flow-matching decoder. `draft` names the drafter of tokens
-    ("": none). `batch` bounds the requests that a model speaks at once. `target_first`: the source of a translation
-    begins with its target language.
+    `kind` is the task, for a family that has several. `profile` times the stages inside the model; `dtype` is the
+    number format, "float32", "bfloat16" or the family's choice for this device ("auto"). `bits` (0, 4 or 8) quantizes
+    the weights of models that can, `cache_bits` (0, 4 or 8) their keys and values. `shortlist` (0: off) bounds the
+    output vocabulary of translation per target language. `steps` (0: the model's own) counts the evaluations of a
+    flow-matching decoder. `draft` names the drafter of tokens ("": none). `batch` bounds the requests that a model
+    speaks at once. `target_first`: the source of a translation begins with its target language.
     """
 
     name: str
     family: str
     files: dict[str, str] = field(default_factory=dict)
+    kind: ModelKind = "text-to-speech"
     profile: bool = False
     dtype: str = "float32"
     bits: int = 0

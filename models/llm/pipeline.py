@@ -30,13 +30,14 @@ from models.llm import native
 from models.llm.batch import PREFILL_STEP, SequenceBatch
 from models.llm.library import import_module
 from models.llm.text import Writer, written
+from models.llm.translator import LanguageModelTranslator
 from models.timeline import Stage, Timeline
 
 MAX_CONTEXT = 16_384  # tokens: keys and values of more would need gigabytes
 WARM_TOKENS = 4
 
 
-def load(spec: ModelSpec) -> MlxLanguageModel:
+def load(spec: ModelSpec) -> MlxLanguageModel | LanguageModelTranslator:
     """Load the folder of `spec.files["config"]`: all of its `model*.safetensors`, its tokenizer and its template.
 
     Nothing of it is executed, and nothing is downloaded. Raises WeightsError for a folder that is no language model, or
@@ -64,7 +65,8 @@ def load(spec: ModelSpec) -> MlxLanguageModel:
     loading.step()
     native.lower(model)
     mx.eval(model.parameters())
-    return MlxLanguageModel(model, tokenizer, config, _sampling(folder / "generation_config.json"))
+    result = MlxLanguageModel(model, tokenizer, config, _sampling(folder / "generation_config.json"))
+    return LanguageModelTranslator(result, config["model_type"]) if spec.kind == "translation" else result
 
 
 class MlxLanguageModel:
@@ -94,6 +96,11 @@ class MlxLanguageModel:
         except Exception as error:  # templates raise what they like
             raise ModelRequestError(f"the model's template refuses these messages: {error}") from error
         return tuple(tokens)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text alone. Safe on any thread; touches no array."""
+        tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
+        return tokens
 
     def check(self, request: GenerationRequest) -> None:
         """Raise ModelRequestError for a request that it cannot serve."""
