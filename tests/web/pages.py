@@ -10,6 +10,7 @@ PAGES = {
     "/": READY,
     "/transcribe": "document.querySelectorAll('#recognizer option').length > 0",
     "/interpret": "document.querySelectorAll('#target option').length > 4",
+    "/talk": "document.querySelectorAll('#voice option').length > 2",
     "/dashboard": "document.querySelectorAll('#figures div').length > 4",
     "/docs": "document.querySelectorAll('.operation').length > 8",
 }

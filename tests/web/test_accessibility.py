@@ -76,7 +76,7 @@ def test_the_docs(opened, until):
     assert look(page) == []
 
 
-@pytest.mark.parametrize("path", ["/transcribe", "/interpret"])
+@pytest.mark.parametrize("path", ["/transcribe", "/interpret", "/talk"])
 def test_the_pages_of_the_microphone(opened, path):
     # What was said is a list that is a log, too; axe allows a list no such role.
     assert [line for line in look(opened(path)) if not line.endswith("aria-allowed-role: ['#said']")] == []

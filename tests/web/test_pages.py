@@ -25,10 +25,10 @@ def test_pages_fit(opened, path):
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (width, scheme)
 
 
-@pytest.mark.parametrize("path", ["/transcribe", "/interpret"])
+@pytest.mark.parametrize("path", ["/transcribe", "/interpret", "/talk"])
 def test_a_page_without_a_microphone_says_so(open_hearing, until, path):
     page = open_hearing(path)
-    until(page, "document.querySelectorAll('#recognizer option, #translator option').length > 0")
+    until(page, "document.querySelectorAll('#recognizer option, #translator option, #model option').length > 0")
     page.evaluate("() => { navigator.mediaDevices.getUserMedia = () => Promise.reject(new Error('not allowed')); }")
     page.click("#start")
     until(page, "!document.querySelector('#error').hidden")

@@ -47,7 +47,18 @@ _PROTOCOLS = frozenset({"token", "realtime"})
 
 # Paths without a key: probes, and the pages with their files. The scripts of a page need a key for the rest.
 OPEN_PATHS = frozenset(
-    {"/livez", "/readyz", "/", "/interpret", "/transcribe", "/dashboard", "/docs", "/docs/messages", "/openapi.json"}
+    {
+        "/livez",
+        "/readyz",
+        "/",
+        "/interpret",
+        "/talk",
+        "/transcribe",
+        "/dashboard",
+        "/docs",
+        "/docs/messages",
+        "/openapi.json",
+    }
 )
 OPEN_FOLDER = "/web/"
 

@@ -124,7 +124,12 @@ def _model(app: Services, name: str) -> ModelEntry:
 
 
 def _models(app: Services) -> list[ModelEntry]:
-    defaults = (app.speech.default_model, app.catalog.default_translator(), app.recognition.default_model)
+    defaults = (
+        app.speech.default_model,
+        app.catalog.default_translator(),
+        app.recognition.default_model,
+        app.catalog.default_language_model(),
+    )
     return [_entry(app, info, default=info.name in defaults) for info in app.catalog.models()]
 
 

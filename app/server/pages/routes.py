@@ -1,4 +1,4 @@
-"""Pages: a playground at `/`, transcription, an interpreter, a dashboard, the API's description, and data for them.
+"""Pages: a playground at `/`, transcription, an interpreter, conversations, a dashboard, the API's description, their data.
 
 They are static files without a build step. They load nothing from another server, and the policy in their headers
 enforces that.
@@ -58,6 +58,12 @@ async def interpreter() -> Response:
     return _page("interpret.html")
 
 
+@router.get("/talk")
+async def talk() -> Response:
+    """Return the page of conversations."""
+    return _page("talk.html")
+
+
 @router.get("/dashboard")
 async def dashboard() -> Response:
     """Return the page that shows `/metrics`."""
@@ -82,12 +88,15 @@ async def requests() -> JSONResponse:
 @router.get("/playground/settings")
 async def settings(request: Request) -> JSONResponse:
     """Return the properties of this server that the playground needs."""
+    own = services(request).settings
     return JSONResponse(
         {
             "languages": [{"tag": language.tag, "name": language.name} for language in LANGUAGES],
             "sampling": SAMPLING_RANGES,
-            "max_input_characters": services(request).settings.max_input_characters,
-            "jobs": services(request).settings.jobs,
+            "max_input_characters": own.max_input_characters,
+            "jobs": own.jobs,
+            "interruption": own.interruption,
+            "llm": own.llm.get("model"),
         }
     )
 

@@ -214,8 +214,7 @@ class Conversation:
             raise ConversationError("invalid_value", "'audio_end_ms' must be milliseconds, 0 or more.", "audio_end_ms")
         # Never an error for one that is too long: some clients end their session on it.
         self._cut(item, audio_end_ms / 1_000)
-        fields = {"item_id": item.id, "content_index": 0, "audio_end_ms": audio_end_ms}
-        return [SendEvent("conversation.item.truncated", fields)]
+        return [_truncated(item, audio_end_ms)]
 
     def create_response(self, given: Any) -> list[Effect]:
         """Begin a response. Raises ConversationError."""
@@ -280,6 +279,9 @@ class Conversation:
             played = max(0.0, now - last.first_audio)
             if played < last.seconds:
                 self._cut(last.item, played)
+                # Clients stop playing where a voice begins, and cannot know that it was an interruption.
+                if self._words_interrupt and not last.side:
+                    effects.append(_truncated(last.item, round(played * 1_000)))
         return effects
 
     def plays(self, now: float) -> bool:
@@ -631,6 +633,11 @@ def read_item(given: Any) -> Item:
     return Item(
         _message(item_id, role, parts), "".join(part.get("text") or part.get("transcript") or "" for part in parts)
     )
+
+
+def _truncated(item: Item, audio_end_ms: int) -> SendEvent:
+    fields = {"item_id": item.id, "content_index": 0, "audio_end_ms": audio_end_ms}
+    return SendEvent("conversation.item.truncated", fields)
 
 
 def _part(given: Any, role: str) -> dict[str, Any]:

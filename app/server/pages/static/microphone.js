@@ -4,15 +4,15 @@
 const MAX_RATE = 48_000;
 
 export class Microphone {
-  /** Ask for the microphone. Throws an error object with words for people. */
-  static async open() {
+  /** Ask for the microphone, at `rate` Hz or what it has. Throws an error object with words for people. */
+  static async open(rate = undefined) {
     if (!navigator.mediaDevices) {
       throw { message: "This browser gives a page the microphone over HTTPS, or from localhost, alone." };
     }
     try {
       const audio = { channelCount: 1, echoCancellation: true, noiseSuppression: true };
       const stream = await navigator.mediaDevices.getUserMedia({ audio });
-      let context = new AudioContext();
+      let context = new AudioContext({ sampleRate: rate });
       if (context.sampleRate > MAX_RATE) {
         context.close();
         context = new AudioContext({ sampleRate: MAX_RATE });

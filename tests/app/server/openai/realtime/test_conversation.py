@@ -136,6 +136,7 @@ def test_words_end_an_answer_where_a_voice_does_not() -> None:
     effects = session.hear("no wait", 12.1)
     check(effects)
     assert isinstance(effects[0], StopReply)
+    assert fields(effects, "conversation.item.truncated")["audio_end_ms"] == 2_100
     session.end_turn("turn_9")
     messages = begun(session.read_turn("turn_9", "No, wait.", 12.6)).messages
     assert messages[1:] == (
