@@ -68,7 +68,12 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     finally:
         logger.removeHandler(warnings)
         logger.propagate = True
-    facts["gpu kernels"] = _gpu_kernels()
+    from models.layers.kernels import agreement
+
+    # Those that the models tried, and why some are left out. None on a CPU.
+    facts["gpu kernels"] = [
+        each.name if each.used else f"{each.name}: left out, {each.reason}" for each in agreement.report()
+    ]
     problems = [*warnings.messages, *(problem for check in checks for problem in check.problems)]
     if arguments.json:
         models = {"checks": [asdict(check) for check in checks]} if checks else {}
@@ -101,15 +106,6 @@ def _facts(settings: Settings) -> Facts:
         "models": [model.name for model in catalog.models() if model.status == "ready"],
         "extras": [name for name in extras.EXTRAS if extras.is_installed(name)],
     }
-
-
-def _gpu_kernels() -> list[str]:
-    """Return the GPU's kernels that the models tried, and why some are left out. Empty on a CPU."""
-    from models.layers.kernels import agreement
-
-    return [
-        result.name if result.used else f"{result.name}: left out, {result.reason}" for result in agreement.report()
-    ]
 
 
 def _processor() -> str:

@@ -64,7 +64,11 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Interpret until the recording ends, or the command is interrupted. Raises CommandError, ServiceError, OSError."""
-    _check_output(arguments)
+    from app.cli.playback import check_output
+
+    if arguments.text and (arguments.output is not None or arguments.format is not None):
+        raise CommandError("--text speaks nothing: leave -o and --format out", USAGE_ERROR)
+    check_output(arguments.output, arguments.format)
     if arguments.pcm is not None and arguments.file is None:
         raise CommandError("--pcm needs FILE, or - for standard input", USAGE_ERROR)
     if arguments.clone_voice and not arguments.consent:
@@ -84,27 +88,15 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     return run_interruptible(_interpret(arguments, settings, options))
 
 
-def _check_output(arguments: argparse.Namespace) -> None:
-    from app.cli.playback import check_output
-
-    if arguments.text and (arguments.output is not None or arguments.format is not None):
-        raise CommandError("--text speaks nothing: leave -o and --format out", USAGE_ERROR)
-    check_output(arguments.output, arguments.format)
-
-
 async def _interpret(arguments: argparse.Namespace, settings: Settings, options: InterpretationOptions) -> int:
     from app.cli.local import open_interpretation
-    from app.cli.playback import PlaybackError
 
     data = None
     if arguments.file is not None and arguments.pcm is None:
         data = read_file(arguments.file, settings.max_recording_bytes)
     async with open_interpretation(settings, options) as local:
         local.session.muted = arguments.text
-        try:
-            return await _run(arguments, local, data)
-        except PlaybackError as error:
-            raise CommandError(str(error)) from None
+        return await _run(arguments, local, data)
 
 
 async def _run(arguments: argparse.Namespace, local: LocalInterpretation, data: bytes | None) -> int:
@@ -217,9 +209,12 @@ class _Teller:
     async def _play(self, part: Any) -> None:
         import numpy as np
 
+        from app.cli.playback import open_destination
+
         rate = part.stream.speech.synthesizer.sample_rate
         if self._out is None:
-            self._out = await asyncio.to_thread(self._open, rate)
+            output, name = self._arguments.output, self._arguments.format
+            self._out = await asyncio.to_thread(open_destination, output, name, rate, live=True)
         silence = round((part.start - self._written) * rate) if self._timed else 0
         if silence > 0:
             await asyncio.to_thread(self._out.write, np.zeros(silence, np.float32))
@@ -227,11 +222,6 @@ class _Teller:
         # Off the event loop: a sound device makes its writer wait.
         await asyncio.to_thread(self._out.write, part.chunk.pcm)
         self._written = part.start + part.chunk.duration
-
-    def _open(self, rate: int) -> Destination:
-        from app.cli.playback import open_destination
-
-        return open_destination(self._arguments.output, self._arguments.format, rate, live=True)
 
     async def close(self, *, empty: bool = False) -> None:
         """Make the speech final. Raises CommandError if there is none, unless it may be `empty`."""

@@ -85,7 +85,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         from app.llm_text.events import read_lines
 
         # Raw: a thread that waits in a buffered file holds its lock, and the process could not end.
-        with _open_raw(arguments.text or "-") as file:
+        name = arguments.text or "-"
+        with FileIO(sys.stdin.fileno(), closefd=False) if name == "-" else FileIO(name) as file:
             configure_logging(settings)
             return run_interruptible(_narrate_to(arguments, settings, read_lines(file)))
     if arguments.text is None:
@@ -96,10 +97,6 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     configure_logging(settings)
     run_interruptible(_say_to(arguments, settings, text))
     return 0
-
-
-def _input_type(arguments: argparse.Namespace) -> InputType:
-    return "ssml" if arguments.input == "ssml" else "auto"
 
 
 def _speech_options(arguments: argparse.Namespace, synthesizer: Synthesizer) -> SpeechOptions:
@@ -126,27 +123,22 @@ def _open_speech(arguments: argparse.Namespace, settings: Settings) -> AbstractA
 
 
 async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) -> None:
-    from app.cli.playback import PlaybackError, open_destination
+    from app.cli.playback import destination
     from models.timeline import Timeline
 
-    async with _open_speech(arguments, settings) as speech:
-        try:
-            out = open_destination(arguments.output, arguments.format, speech.synthesizer.sample_rate)
-            try:
-                options = _speech_options(arguments, speech.synthesizer)
-                async for pcm in speech.speak(text, options, Timeline(), _input_type(arguments)):
-                    # Off the event loop: a sound device makes its writer wait.
-                    await asyncio.to_thread(out.write, pcm)
-            except BaseException:
-                out.abandon()
-                raise
-            await asyncio.to_thread(out.close)
-        except PlaybackError as error:
-            raise CommandError(str(error)) from None
+    input_type: InputType = "ssml" if arguments.input == "ssml" else "auto"
+    async with (
+        _open_speech(arguments, settings) as speech,
+        destination(arguments, speech.synthesizer.sample_rate) as out,
+    ):
+        options = _speech_options(arguments, speech.synthesizer)
+        async for pcm in speech.speak(text, options, Timeline(), input_type):
+            # Off the event loop: a sound device makes its writer wait.
+            await asyncio.to_thread(out.write, pcm)
 
 
 async def _narrate_to(arguments: argparse.Namespace, settings: Settings, lines: Iterable[bytes]) -> int:
-    from app.cli.playback import PlaybackError, open_destination
+    from app.cli.playback import destination
     from app.cli.stream_json import narrate
     from models.timeline import Timeline
 
@@ -154,17 +146,10 @@ async def _narrate_to(arguments: argparse.Namespace, settings: Settings, lines: 
         stream = await speech.open(_speech_options(arguments, speech.synthesizer), Timeline())
         live = arguments.output is None
         try:
-            out = open_destination(arguments.output, arguments.format, speech.synthesizer.sample_rate, live=live)
-            try:
+            async with destination(arguments, speech.synthesizer.sample_rate, live=live) as out:
                 whole = await narrate(lines, stream, out, report=_report, live=live)
-            except BaseException:
-                out.abandon()
-                raise
-            await asyncio.to_thread(out.close)
         except NothingToSpeakError:
             raise CommandError("the stream held nothing to say") from None
-        except PlaybackError as error:
-            raise CommandError(str(error)) from None
         finally:
             stream.close("cancelled")
     return 0 if whole else 1
@@ -176,7 +161,3 @@ def _report(event: Broken | Failed) -> None:
 
     reason = event.reason if isinstance(event, Broken) else f"the model failed: {event.message}"
     print_failure(f"line {event.line}: {reason}")
-
-
-def _open_raw(name: str) -> FileIO:
-    return FileIO(sys.stdin.fileno(), closefd=False) if name == "-" else FileIO(name)

@@ -6,43 +6,15 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from app.cli.command import CommandError
 from app.cli.launchd import Launchd
 from app.cli.service_program import MARK, ServerProgram
 from app.cli.systemd import Systemd
 from app.config import Settings
-
-
-class ServiceManager(Protocol):
-    """The service manager of a platform: that of the system, or that of one user."""
-
-    path: Path
-
-    def definition(self, program: ServerProgram) -> bytes:
-        """Return the content of the file `path`. Raises CommandError for a path that it cannot name."""
-
-    def check(self) -> None:
-        """Raise CommandError where the manager cannot be reached, or this user may not change its services."""
-
-    def check_program(self, program: ServerProgram) -> None:
-        """Raise CommandError where the service could not read or run `program`."""
-
-    def start(self, changed: bool) -> str:
-        """Start the service, or start it again if its definition has `changed`; return how to read its log."""
-
-    def stop(self) -> None:
-        """End the service, and start it no more with the machine."""
-
-    def forget(self) -> None:
-        """Take note that the definition is gone."""
-
-    def state(self) -> tuple[bool, str]:
-        """Return whether the service runs, and its state in the manager's words."""
 
 
 def add_arguments(actions: Any) -> None:
@@ -105,9 +77,9 @@ def run_status(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0 if runs else 1
 
 
-def _manager(user: bool) -> ServiceManager:
+def _manager(user: bool) -> Systemd | Launchd:
     """Return the service manager of this platform. Raises CommandError."""
-    known: dict[str, Callable[[bool], ServiceManager]] = {"linux": Systemd, "darwin": Launchd}
+    known: dict[str, type[Systemd | Launchd]] = {"linux": Systemd, "darwin": Launchd}
     if sys.platform not in known:
         raise CommandError(f"services are known for Linux (systemd) and macOS (launchd), not for {sys.platform}")
     return known[sys.platform](user)
