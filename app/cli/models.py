@@ -11,12 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from app.cli.command import number
+from app.cli.command import INTERRUPTED, number
 from app.cli.server_client import add_server_arguments
 from app.config import Settings
-from app.errors import ServiceError
-
-INTERRUPTED = 130
 
 
 def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
@@ -96,7 +93,7 @@ def list_models(arguments: argparse.Namespace, settings: Settings) -> int:
 def pull_model(arguments: argparse.Namespace, settings: Settings) -> int:
     """Download a model's weights. Raises ServiceError."""
     from app.engine.catalog import Catalog
-    from app.engine.download import HubError, pull
+    from app.engine.download import pull
 
     catalog = Catalog(settings)
     entry = catalog.entry(arguments.name)
@@ -106,8 +103,6 @@ def pull_model(arguments: argparse.Namespace, settings: Settings) -> int:
         print(f"{entry.name}: license {entry.license}; no commercial use", flush=True)
     try:
         done = pull(entry, directory, endpoint=arguments.endpoint, progress=not arguments.quiet)
-    except HubError as error:
-        raise ServiceError(str(error)) from None
     except KeyboardInterrupt:
         print("nightingale: interrupted; run the command again to go on from here", file=sys.stderr)
         return INTERRUPTED
@@ -117,12 +112,9 @@ def pull_model(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def import_files(arguments: argparse.Namespace, settings: Settings) -> int:
     """Convert and install a model. Raises ServiceError."""
-    from app.engine.importing import ImportModelError, import_model
+    from app.engine.importing import import_model
 
-    try:
-        found = import_model(arguments.path, settings, arguments.model, replace=arguments.replace)
-    except ImportModelError as error:
-        raise ServiceError(str(error)) from None
+    found = import_model(arguments.path, settings, arguments.model, replace=arguments.replace)
     print(f"{found.name}: installed from {found.form}")
     return 0
 

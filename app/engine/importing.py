@@ -14,6 +14,7 @@ from typing import Final
 
 from app.config import Settings
 from app.engine.catalog import Catalog, Entry, read_entries
+from app.errors import ServiceError
 from models.contract import WeightsError
 from models.files import copy_file
 from models.importing.sources import ModelSource, check_name, local_name, recognize, whisper_name
@@ -25,7 +26,7 @@ ACCEPTED: Final = (
 )
 
 
-class ImportModelError(Exception):
+class ImportModelError(ServiceError):
     """Files that cannot be installed as a model. One line: what is wrong, and what to do."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from app.engine.admission import Admission, key_name, slot
 from app.engine.backend import Hardware, active_memory, free_memory, hardware
@@ -47,6 +47,7 @@ from models.loading import steps
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Load = Callable[[str], Model]
 
 # Seconds between two looks whether a model is loaded, and between two whether there is room for it.
@@ -147,11 +148,6 @@ class ModelState:
             self.kind, self.synthesizer = "text-to-speech", model
 
     @property
-    def does(self) -> str:
-        """Verb for the task of a loaded model, such as "speaks"."""
-        return "is not loaded" if self.kind is None else _DOES[self.kind]
-
-    @property
     def under_way(self) -> bool:
         """Whether the model is being loaded or warmed."""
         return self.status in (ModelStatus.LOADING, ModelStatus.WARMING)
@@ -177,31 +173,26 @@ class ModelState:
 
     def ready_synthesizer(self) -> Synthesizer:
         """Return the warm model, which speaks. Raises as `ready_model` does, and WrongModelKindError."""
-        self.ready_model()
-        if self.synthesizer is None:
-            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not speak.")
-        return self.synthesizer
+        return self._ready(self.synthesizer, "speak")
 
     def ready_translator(self) -> Translator:
         """Return the warm model, which translates. Raises as `ready_model` does, and WrongModelKindError."""
-        self.ready_model()
-        if self.translator is None:
-            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not translate.")
-        return self.translator
+        return self._ready(self.translator, "translate")
 
     def ready_recognizer(self) -> Recognizer:
         """Return the warm model, which recognizes speech. Raises as `ready_model` does, and WrongModelKindError."""
-        self.ready_model()
-        if self.recognizer is None:
-            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not recognize speech.")
-        return self.recognizer
+        return self._ready(self.recognizer, "recognize speech")
 
     def ready_language_model(self) -> LanguageModel:
         """Return the warm model, which writes text. Raises as `ready_model` does, and WrongModelKindError."""
+        return self._ready(self.language_model, "write text")
+
+    def _ready(self, model: T | None, wanted: str) -> T:
         self.ready_model()
-        if self.language_model is None:
-            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not write text.")
-        return self.language_model
+        if model is None:
+            does = "is not loaded" if self.kind is None else _DOES[self.kind]
+            raise WrongModelKindError(f"Model '{self.name}' {does}; it does not {wanted}.")
+        return model
 
     def ready_cloner(self) -> VoiceCloner:
         """Return the warm model, which clones voices. Raises as `ready_model` does, and WrongModelKindError."""

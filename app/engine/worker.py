@@ -258,7 +258,11 @@ class ModelWorker:
                 call_backend("give_back", rested=rested)
                 if rested:
                     worked = None
-        self._fail_waiting()
+        with self._changed:
+            jobs = [*self._queues.first_audio, *self._queues.continuations, *self._queues.background]
+            self._queues = Queues()
+        for job in jobs:
+            self._end(job, UnavailableError("The server stopped before this was done."))
         call_backend("release_thread")
 
     def _bring_up(self, state: ModelState) -> None:
@@ -354,32 +358,22 @@ class ModelWorker:
         elif jobs:
             self._advance(jobs[0])
 
-    def _fail_waiting(self) -> None:
-        with self._changed:
-            jobs = [*self._queues.first_audio, *self._queues.continuations, *self._queues.background]
-            self._queues = Queues()
-        for job in jobs:
-            self._end(job, UnavailableError("The server stopped before this was done."))
-
     def _between_shapes(self, state: ModelState) -> None:
         """Serve all jobs that wait, between two steps of the load of `state`.
 
         Raises Cancelled if the server stops, or nobody wants the model any more.
         """
         self._beat = time.perf_counter()
-        self._serve_waiting()
-        self._unload_due()
-        if self._stopping or state.unwanted:
-            raise Cancelled("stopping")
-
-    def _serve_waiting(self) -> None:
         while True:
             with self._changed:
                 jobs = self._take()
                 self._beat = time.perf_counter()
             if not jobs:
-                return
+                break
             self._work(jobs)
+        self._unload_due()
+        if self._stopping or state.unwanted:
+            raise Cancelled("stopping")
 
     def _advance(self, job: ModelJob[Any], *, again: bool = False) -> None:
         """Advance `job` to its next item, or by one turn of the model. `again`: its wait was noted before."""
