@@ -192,16 +192,14 @@ def _models_to_serve(settings: Settings, catalog: Catalog | None) -> tuple[Catal
     key = "default_model"
     try:
         names = [catalog.default()]
-        key = "translation_model"
-        translator = catalog.default_translator()
-        # A translator is warmed only where its weights are installed or the settings name it.
-        if settings.translation_model is not None or catalog.present(translator):
-            names.append(translator)
-        key = "recognition_model"
-        recognizer = catalog.default_recognizer()
-        # A recognizer, too, is warmed only where it is installed or named.
-        if recognizer is not None and (settings.recognition_model is not None or catalog.present(recognizer)):
-            names.append(recognizer)
+        for key, default in (
+            ("translation_model", catalog.default_translator),
+            ("recognition_model", catalog.default_recognizer),
+        ):
+            name = default()
+            # It is warmed only where its weights are installed or the settings name it.
+            if name is not None and (getattr(settings, key) is not None or catalog.present(name)):
+                names.append(name)
         key = "preload"
         names += [catalog.resolve(name) for name in settings.preload]
         key = "idle_unload_seconds"

@@ -253,7 +253,7 @@ def serve(settings: Settings) -> None:
                 raise UnavailableError("no replica could be started; the lines above say why") from None
             log.info("running on http://%s:%d, replicas: %d", settings.host, port, settings.replicas)
             # Not sooner: Ray has handlers of its own, which end the program while it starts.
-            _Stop().wait()
+            _wait_for_signal()
             log.info("draining for up to %g seconds", settings.drain_seconds)
             ray.get(ending.begin.remote())
         finally:
@@ -312,19 +312,15 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-class _Stop:
+def _wait_for_signal() -> None:
     """Wait for SIGINT or SIGTERM. A second signal raises KeyboardInterrupt."""
+    asked = threading.Event()
 
-    def __init__(self) -> None:
-        self._asked = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number: int, frame: object) -> None:
-        if self._asked.is_set():
+    def on_signal(number: int, frame: object) -> None:
+        if asked.is_set():
             raise KeyboardInterrupt
-        self._asked.set()
+        asked.set()
 
-    def wait(self) -> None:
-        """Wait until a signal comes."""
-        self._asked.wait()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    asked.wait()

@@ -390,16 +390,9 @@ class ModelLoads:
         """Return the state of a warm model, which the request of the caller holds until its slot ends.
 
         A model that is not loaded begins to load, and the caller waits for it: as long as the server allows, or as a
-        request over HTTP prefers (`Prefer: wait=5`).
-
-        Args:
-            name: canonical name of the model.
-            kind: task of the model.
-            progress: is called after each step of the load.
-            patient: wait as long as the server allows, whatever the request prefers.
-
-        Raises:
-            ServiceError: what `require` and `ModelState.ready_model` raise; DrainingError.
+        request over HTTP prefers (`Prefer: wait=5`). `progress` is called after each step of the load. `patient`: wait
+        as long as the server allows, whatever the request prefers. Raises ServiceError: what `require` and
+        `ModelState.ready_model` raise, and DrainingError.
         """
         state = self.require(name, kind)
         if not self._hold(state):
@@ -444,16 +437,8 @@ class ModelLoads:
         """Wait until the model of `state` is loaded and warm, or cannot be; call `progress` after each step.
 
         Returns at once if too many wait already, or half as many with the request's key. `ModelState.ready_model` tells
-        afterwards whether the model is ready.
-
-        Args:
-            state: model that is waited for.
-            progress: is called with `state` after each step.
-            seconds: longest wait; None: that of the server.
-            until: IDLE waits until the model is unloaded.
-
-        Raises:
-            DrainingError: the server shuts down.
+        afterwards whether the model is ready. `seconds`: longest wait; None: that of the server. `until`: IDLE waits
+        until the model is unloaded. Raises DrainingError.
         """
         key = key_name()
         full = key is not None and self._waiting[key] >= max(1, self._most // 2)

@@ -126,11 +126,6 @@ class _Stream:
                 items.append((data[: 2 * count], self._rate))
                 self._sent += count
                 data = data[2 * count :]
-            items += self._passed()
+            while self._marks and self._marks[0][0] <= self._sent:
+                items.append(self._marks.popleft()[1])
         return items
-
-    def _passed(self) -> list[str]:
-        names = []
-        while self._marks and self._marks[0][0] <= self._sent:
-            names.append(self._marks.popleft()[1])
-        return names
