@@ -12,10 +12,9 @@ import tomllib
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app import __version__, extras
-from app.cli.command import integer
 from app.config import Settings
 
 if TYPE_CHECKING:
@@ -23,22 +22,6 @@ if TYPE_CHECKING:
 
 SECONDS = 60
 Facts = dict[str, str | list[str]]
-
-
-def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command to argparse."""
-    doctor = commands.add_parser(
-        "doctor", parents=[common], help="show the device and the kernels, try and time each installed model"
-    )
-    doctor.add_argument("--quick", action="store_true", help="load no model")
-    doctor.add_argument(
-        "--seconds",
-        type=integer(1, 600),
-        default=SECONDS,
-        help=f"time for the models, loading apart (default {SECONDS})",
-    )
-    doctor.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    doctor.set_defaults(run=run, computes=True)
 
 
 class _Warnings(logging.Handler):

@@ -6,10 +6,9 @@ import argparse
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from app.cli.command import USAGE_ERROR, CommandError, configure_logging, integer, number, print_failure, read_file
+from app.cli.command import USAGE_ERROR, CommandError, configure_logging, print_failure, read_file
 from app.cli.interrupt import run_interruptible
 from app.config import Settings
 from app.errors import ConsentMissingError
@@ -24,42 +23,6 @@ if TYPE_CHECKING:
 
 # Seconds of a recording that are handed over at once.
 CHUNK_SECONDS: Final = 0.2
-
-
-def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command to argparse."""
-    command = commands.add_parser(
-        "interpret", parents=[common], help="speak in another language what is said to the microphone, or in a file"
-    )
-    command.add_argument(
-        "file", metavar="FILE", nargs="?", help="recording instead of the microphone; - is standard input"
-    )
-    command.add_argument("--to", metavar="LANG", required=True, help="language to speak: fr, fra_Latn, French, ...")
-    command.add_argument("--source", metavar="LANG", help="language that is spoken (default: detected)")
-    command.add_argument(
-        "--pcm", metavar="HZ", type=integer(8_000, 48_000), help="FILE has bare 16-bit samples, one channel, at HZ"
-    )
-    command.add_argument("-o", "--output", metavar="FILE", type=Path, help="write the speech, in time; - for stdout")
-    command.add_argument(
-        "--format", metavar="NAME", help="format of the output (default: FILE's suffix, wav for stdout)"
-    )
-    command.add_argument("--text", action="store_true", help="write the translation, and speak nothing")
-    command.add_argument(
-        "--recognition-model", metavar="MODEL", help="model that hears (default: one that is installed)"
-    )
-    command.add_argument(
-        "--translate-model", metavar="MODEL", help="model that translates (default: nllb-200-distilled-600m)"
-    )
-    command.add_argument("--model", help="model that speaks (default: see `nightingale models list`)")
-    command.add_argument("--voice", help="voice (default: one of the language)")
-    command.add_argument(
-        "--clone-voice", action="store_true", help="speak in the voice of who speaks, once 8 seconds were heard"
-    )
-    command.add_argument("--consent", action="store_true", help="who speaks agrees to being cloned (--clone-voice)")
-    command.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
-    command.add_argument("--speed", type=number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
-    command.add_argument("--prompt", metavar="TEXT", default="", help="words to expect")
-    command.set_defaults(run=run, computes=True)
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

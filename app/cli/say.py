@@ -7,21 +7,20 @@ import asyncio
 import sys
 from collections.abc import Iterable
 from io import FileIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.command import (
     USAGE_ERROR,
     CommandError,
+    add_command,
+    add_option,
     configure_logging,
-    integer,
-    number,
     print_failure,
     print_unused,
     read_stdin,
 )
 from app.cli.interrupt import run_interruptible
-from app.cli.lexicon import LexiconFile, add_lexicon_option, given_lexicons
+from app.cli.lexicon import LexiconFile, given_lexicons
 from app.config import Settings
 from app.errors import EmptyInputError, NothingToSpeakError
 from models.contract import SAMPLING_RANGES, Sampling, Synthesizer
@@ -37,42 +36,11 @@ if TYPE_CHECKING:
 
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     """Describe the command to argparse."""
-    say = commands.add_parser("say", parents=[common], help="speak a text: play it, or write a file")
-    say.add_argument("text", metavar="TEXT", nargs="?", help="what to say; - reads it from standard input")
-    say.add_argument(
-        "--from",
-        dest="input",
-        choices=("text", "ssml", "stream-json"),
-        default="text",
-        help="text: plain, or SSML if its root is <speak>; ssml: SSML; stream-json: TEXT names a file (default -, "
-        "standard input) of lines as a language model's program or API streams them, spoken as they arrive",
-    )
-    say.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        help="write FILE (.wav .flac .mp3 .opus .aac .pcm .mulaw .alaw); - for stdout",
-    )
-    say.add_argument("--format", metavar="NAME", help="format of the output (default: FILE's suffix, wav for stdout)")
-    say.add_argument("--model", help="model (default: see `nightingale models list`)")
-    say.add_argument("--voice", help="voice, or a blend such as 'am_michael(2)+af_heart(1)'")
-    say.add_argument("--speed", type=number(0.25, 4.0), help="0.25 to 4 (default 1)")
-    add_lexicon_option(say)
-    say.add_argument("--lang", help="language (default: the voice's)")
-    say.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
-    say.add_argument("--translate-to", metavar="LANG", help="translate first: fr, fra_Latn, French, ...")
-    say.add_argument("--source", metavar="LANG", help="language of the text, to be translated (default: detected)")
-    say.add_argument("--translate-model", metavar="MODEL", help="translation model (default: nllb-200-distilled-600m)")
-    say.add_argument("--seed", type=integer(0, 2**32 - 1), default=0, help="same seed, same audio (default 0)")
-    for name, (low, high) in SAMPLING_RANGES.items():
-        say.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=number(low, high),
-            metavar="X",
-            help=f"{low:g} to {high:g}, for models that take it (default: the model's)",
-        )
-    say.set_defaults(run=run, computes=True)
+    say = add_command(commands, common, "say", run)
+    for name, bounds in SAMPLING_RANGES.items():
+        low, high = map(float, bounds)
+        help_ = f"{low:g} to {high:g}, for models that take it (default: the model's)"
+        add_option(say, f"--{name.replace('_', '-')}", {"range": (low, high), "metavar": "X", "help": help_})
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -8,31 +8,12 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from app.cli.command import CommandError
 from app.cli.launchd import Launchd
 from app.cli.service_program import MARK, ServerProgram
 from app.cli.systemd import Systemd
 from app.config import Settings
-
-
-def add_arguments(actions: Any) -> None:
-    """Describe the actions to argparse."""
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--user", action="store_true", help="a service of this user, not of the system (needs no root)")
-    install = actions.add_parser(
-        "install", parents=[common], help="define the service, start it now and with the system"
-    )
-    install.add_argument("--config", metavar="FILE", type=Path, help="settings file (TOML) of the service")
-    install.add_argument("--print", action="store_true", help="print the definition; change nothing")
-    install.set_defaults(run=run_install)
-    uninstall = actions.add_parser("uninstall", parents=[common], help="end the service and remove its definition")
-    uninstall.set_defaults(run=run_uninstall, config=None)
-    status = actions.add_parser(
-        "status", parents=[common], help="tell whether it is installed and runs (exit status 0)"
-    )
-    status.set_defaults(run=run_status, config=None)
 
 
 def run_install(arguments: argparse.Namespace, settings: Settings) -> int:

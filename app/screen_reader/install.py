@@ -12,8 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.cli.command import CommandError
-from app.cli.server_client import DEFAULT_URL
+from app.cli.command import DEFAULT_URL, CommandError
 
 NAME = "nightingale"
 _PROGRAM = f"sd_{NAME}"
