@@ -54,7 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = load_settings(arguments.config)
         debug = settings.log_level == "debug"
         if getattr(arguments, "computes", False):
-            _check_device()
+            # What models would find missing later, on another thread.
+            cache_folder()
+            if problem := nvidia.driver_problem():
+                raise CommandError(problem)
         status: int = arguments.run(arguments, settings)
     except BrokenPipeError:
         # The reader of the output has gone; Python would complain once more while it exits.
@@ -66,13 +69,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return print_failure(*result or (f"{type(error).__name__}: {error} (NIGHTINGALE_LOG_LEVEL=debug shows where)",))
     return status
-
-
-def _check_device() -> None:
-    """Raise FolderError or CommandError for what models would find missing later, on another thread."""
-    cache_folder()
-    if problem := nvidia.driver_problem():
-        raise CommandError(problem)
 
 
 def _failure(error: BaseException) -> tuple[str, int] | None:

@@ -117,17 +117,6 @@ def _exists(path: Path) -> ToolError:
     return ToolError(f"'{path.name}' exists; give another name")
 
 
-def _create(path: Path) -> int:
-    """Return the descriptor of a new file. Raises ToolError."""
-    try:
-        # O_EXCL: neither a file that has appeared since nor a link is written to.
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    except FileExistsError:
-        raise _exists(path) from None
-    except OSError as error:
-        raise ToolError(f"'{path.name}' cannot be written: {error.strerror}") from None
-
-
 def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
@@ -270,7 +259,14 @@ class Tools:
     async def _write(self, body: dict[str, Any], path: Path) -> str:
         async with self._client.stream("POST", "/v1/audio/speech", json=body) as reply:
             # Only now: a refused request leaves no file.
-            with os.fdopen(_create(path), "wb") as file:
+            try:
+                # O_EXCL: neither a file that has appeared since nor a link is written to.
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            except FileExistsError:
+                raise _exists(path) from None
+            except OSError as error:
+                raise ToolError(f"'{path.name}' cannot be written: {error.strerror}") from None
+            with os.fdopen(descriptor, "wb") as file:
                 try:
                     size = 0
                     async for piece in reply.aiter_bytes():
