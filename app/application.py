@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -117,21 +116,16 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
     routers = (*_ROUTERS, *((part.router, part.heading) for part in PARTS))
     for router, tag in routers:
         app.include_router(router, tags=[tag] if tag else None)
-    app.include_router(_heads(pages.router, *(router for router, _ in routers)))
+    # Every path that has GET answers HEAD (RFC 9110 section 9.3.2), which FastAPI's routes do not do by themselves. The
+    # server keeps the body back.
+    heads = APIRouter(include_in_schema=False)
+    for router in (pages.router, *(router for router, _ in routers)):
+        for route in router.routes:
+            if isinstance(route, APIRoute) and "GET" in (route.methods or ()):
+                heads.add_api_route(route.path, route.endpoint, methods=["HEAD"])
+    app.include_router(heads)
     pages.install(app)
     return app
-
-
-def _heads(*routers: APIRouter) -> APIRouter:
-    """Return routes that answer HEAD on every path of `routers` that has GET (RFC 9110 section 9.3.2).
-
-    FastAPI's routes do not do so by themselves. The server keeps the body back.
-    """
-    heads = APIRouter(include_in_schema=False)
-    for route in itertools.chain.from_iterable(router.routes for router in routers):
-        if isinstance(route, APIRoute) and "GET" in (route.methods or ()):
-            heads.add_api_route(route.path, route.endpoint, methods=["HEAD"])
-    return heads
 
 
 def _middleware(settings: Settings, keys: KeyFile | None) -> list[Middleware]:

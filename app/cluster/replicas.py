@@ -232,7 +232,10 @@ def serve(settings: Settings) -> None:
     except ImportError:
         raise SettingsError(MISSING) from None
     logs.configure(settings.log_level, settings.log_format)
-    port = settings.port or _free_port(settings.host)
+    port = settings.port
+    if not port:
+        with socket.create_server((settings.host, 0), family=_family(settings.host)) as probe:
+            port = int(probe.getsockname()[1])
     most = max(settings.replicas, settings.max_replicas)
     if settings.ray_address is None:
         # Every replica that is asked for gets room, whatever this machine has.
@@ -301,11 +304,6 @@ def _stay_on_loopback() -> None:
         return int(add(server, f"127.0.0.1:{address.rpartition(':')[2]}"))
 
     replica.add_port_to_grpc_server = add_on_loopback
-
-
-def _free_port(host: str) -> int:
-    with socket.create_server((host, 0), family=_family(host)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def _family(host: str) -> socket.AddressFamily:
