@@ -128,13 +128,8 @@ def _decode_stream(
 class Collected:
     """Samples of a recording, mixed and resampled as they come. Memory holds the result and one second besides.
 
-    `missing` counts the samples that are still wanted; it is negative once the recording is too long.
-
-    Args:
-        source: Rate of the recording, in Hz.
-        channels: Channels of the recording.
-        target: Rate of the result, in Hz.
-        max_seconds: Longest result.
+    `missing` counts the samples that are still wanted; it is negative once the recording is too long. Rates, `source`
+    that of the recording and `target` that of the result, in Hz.
     """
 
     def __init__(self, source: int, channels: int, target: int, max_seconds: float) -> None:

@@ -146,14 +146,7 @@ def _reported(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 
 class Tools:
-    """The four tools.
-
-    Args:
-        client: client of the server that does the work.
-        folders: folders that may be used.
-        play: play speech on this machine's loudspeaker.
-        max_recording_bytes: largest recording.
-    """
+    """The four tools. `play`: speech is played on this machine's loudspeaker."""
 
     def __init__(self, client: ServerClient, folders: Folders, *, play: bool, max_recording_bytes: int) -> None:
         self._client = client

@@ -59,13 +59,9 @@ class ModelWorker:
     ) -> None:
         """Prepare the thread.
 
-        Args:
-            load: loads the model of a name.
-            warmup: models are warmed before they are ready.
-            queue_size: jobs that may wait for their first turn.
-            queue_seconds: longest wait for it; None: any.
-            rules: tell which models are unloaded; None: none but on request.
-            size_of: returns the bytes of a model's files.
+        `load` loads the model of a name. `warmup`: models are warmed before they are ready. `queue_size`: jobs that may
+        wait for their first turn; `queue_seconds`: longest wait for it; None: any. `rules` tell which models are
+        unloaded; None: none but on request. `size_of` returns the bytes of a model's files.
         """
         self.loader = ModelLoader(load, warmup=warmup)
         self.rules = rules or UnloadRules()

@@ -29,13 +29,9 @@ _MARKUP = frozenset({"invalid_markup", "unsupported_language", "unknown_voice", 
 
 
 class OutputModule:
-    """One module process.
+    """One module process, between the daemon's `channel` and the server at `url`, which may need the API key `key`.
 
-    Args:
-        channel: lines from and to the daemon.
-        url: address of the server.
-        key: its API key, if it needs one.
-        voice: name of the user's usual voice.
+    `voice`: name of the user's usual voice.
     """
 
     def __init__(self, channel: Channel, url: str, key: str | None, voice: str | None) -> None:
