@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -117,21 +116,16 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
     routers = (*_ROUTERS, *((part.router, part.heading) for part in PARTS))
     for router, tag in routers:
         app.include_router(router, tags=[tag] if tag else None)
-    app.include_router(_heads(pages.router, *(router for router, _ in routers)))
+    # Every path that has GET answers HEAD (RFC 9110 section 9.3.2), which FastAPI's routes do not do by themselves. The
+    # server keeps the body back.
+    heads = APIRouter(include_in_schema=False)
+    for router in (pages.router, *(router for router, _ in routers)):
+        for route in router.routes:
+            if isinstance(route, APIRoute) and "GET" in (route.methods or ()):
+                heads.add_api_route(route.path, route.endpoint, methods=["HEAD"])
+    app.include_router(heads)
     pages.install(app)
     return app
-
-
-def _heads(*routers: APIRouter) -> APIRouter:
-    """Return routes that answer HEAD on every path of `routers` that has GET (RFC 9110 section 9.3.2).
-
-    FastAPI's routes do not do so by themselves. The server keeps the body back.
-    """
-    heads = APIRouter(include_in_schema=False)
-    for route in itertools.chain.from_iterable(router.routes for router in routers):
-        if isinstance(route, APIRoute) and "GET" in (route.methods or ()):
-            heads.add_api_route(route.path, route.endpoint, methods=["HEAD"])
-    return heads
 
 
 def _middleware(settings: Settings, keys: KeyFile | None) -> list[Middleware]:
@@ -192,16 +186,14 @@ def _models_to_serve(settings: Settings, catalog: Catalog | None) -> tuple[Catal
     key = "default_model"
     try:
         names = [catalog.default()]
-        key = "translation_model"
-        translator = catalog.default_translator()
-        # A translator is warmed only where its weights are installed or the settings name it.
-        if settings.translation_model is not None or catalog.present(translator):
-            names.append(translator)
-        key = "recognition_model"
-        recognizer = catalog.default_recognizer()
-        # A recognizer, too, is warmed only where it is installed or named.
-        if recognizer is not None and (settings.recognition_model is not None or catalog.present(recognizer)):
-            names.append(recognizer)
+        for key, default in (
+            ("translation_model", catalog.default_translator),
+            ("recognition_model", catalog.default_recognizer),
+        ):
+            name = default()
+            # It is warmed only where its weights are installed or the settings name it.
+            if name is not None and (getattr(settings, key) is not None or catalog.present(name)):
+                names.append(name)
         key = "preload"
         names += [catalog.resolve(name) for name in settings.preload]
         key = "idle_unload_seconds"

@@ -4,49 +4,6 @@ A class statement is a row of the table; each surface renders a row in its own f
 `type`, `code` and `param` of OpenAI's error body (platform.openai.com, "Error codes"), the WebSocket close code (RFC
 6455 section 7.4 and the IANA registry), and `Retry-After`, with `retry-after-ms`, which OpenAI's clients read first.
 A class inherits what it does not name.
-
-    ServiceError                    500 server_error, 1011
-    ├── InvalidRequestError         400 invalid_request_error, 1008
-    │   ├── EmptyInputError         nothing in `input`
-    │   ├── NothingToSpeakError     input with no speakable content
-    │   ├── TextTooLongError        more than `max_input_characters`
-    │   ├── UnknownVoiceError
-    │   ├── UnusableRecordingError  a recording from which no voice can be made
-    │   ├── ConsentMissingError     no statement that the speaker agrees
-    │   ├── TooManyVoicesError      more than `max_voices`
-    │   ├── UnsupportedFormatError  format, or a sample rate the format cannot carry
-    │   ├── UnsupportedLanguageError
-    │   ├── LanguageNotDetectedError  too little text, or too mixed
-    │   ├── OutsideCoverageError    text for which a demonstration model was not made
-    │   ├── InvalidLexiconError     a pronunciation lexicon that cannot be read
-    │   ├── InvalidDocumentError    a document for a job that cannot be read
-    │   ├── MarkupError             malformed `[word](/ipa/)` or `[pause:...]`
-    │   ├── ProtocolError           WebSocket message malformed or out of order
-    │   ├── UnknownModelError       404
-    │   ├── WrongModelKindError     a model that speaks for translation, or the reverse
-    │   ├── NotFoundError           404
-    │   ├── AuthenticationError     401: no key, or none that is known
-    │   ├── PermissionDeniedError   403: not allowed with the request's key
-    │   ├── CrossSiteError          403: sent by the browser for a page of another site
-    │   ├── HostNotAllowedError     403: a name that is not this server's
-    │   ├── MethodNotAllowedError   405
-    │   ├── BodyTooLargeError       413, 1009
-    │   ├── AddressTooLongError     414: the path and query of a request
-    │   ├── HeadTooLargeError       431: a request head of too many bytes or headers
-    │   └── RequestTimeoutError     408: the head or the body of a request came too slowly
-    ├── QuotaExceededError          429 rate_limit_error, 1013, Retry-After
-    ├── SaturatedError              429 rate_limit_error, 1013, Retry-After: every process is busy
-    ├── UnavailableError            503 service_unavailable, 1013
-    │   ├── ModelAbsentError        weights not on this machine; says how to install them
-    │   ├── ModelLoadingError       Retry-After
-    │   ├── ModelTooLargeError      a model that needs more than `memory_budget`
-    │   ├── ModelMemoryError        Retry-After: models in use leave no room in `memory_budget`
-    │   ├── OverloadedError         Retry-After
-    │   └── DrainingError           Retry-After, 1012
-    ├── StorageError                500: a file cannot be written
-    │   └── StorageFullError        507: no room on its disk
-    ├── ModelFailedError            500: weights that cannot be used, or a failure inside the model
-    └── IdleTimeoutError            408, 1008
 """
 
 from __future__ import annotations
@@ -55,7 +12,7 @@ import errno
 import logging
 import math
 import re
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypedDict, Unpack
 
 from app import request_context
 
@@ -72,6 +29,20 @@ def without_paths(text: str) -> str:
     return _FOLDERS.sub("", text)
 
 
+class ErrorRow(TypedDict, total=False):
+    """Row of the table. `code` is unique in this module; `param`: the field of the request that is wrong.
+
+    `retry_after`: seconds after which the client may try again.
+    """
+
+    status: int
+    type: str
+    code: str
+    param: str
+    close_code: int
+    retry_after: float
+
+
 class ServiceError(Exception):
     """Base of the errors that a client is told. `message` is written for the person who called."""
 
@@ -82,38 +53,11 @@ class ServiceError(Exception):
     close_code: ClassVar[int] = 1011
     retry_after: ClassVar[float | None] = None
 
-    def __init_subclass__(
-        cls,
-        *,
-        status: int | None = None,
-        type: str | None = None,  # noqa: A002  (the name of the field in OpenAI's error body)
-        code: str | None = None,
-        param: str | None = None,
-        close_code: int | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        """Set the row of a subclass.
-
-        Args:
-            status: HTTP status.
-            type: kind of error, as OpenAI names it.
-            code: name of the error, unique in this module.
-            param: field of the request that is wrong.
-            close_code: code with which a WebSocket is closed.
-            retry_after: seconds after which the client may try again.
-        """
+    def __init_subclass__(cls, **row: Unpack[ErrorRow]) -> None:
+        """Set what the row of a subclass names."""
         super().__init_subclass__()
-        row = {
-            "status": status,
-            "type": type,
-            "code": code,
-            "param": param,
-            "close_code": close_code,
-            "retry_after": retry_after,
-        }
         for name, value in row.items():
-            if value is not None:
-                setattr(cls, name, value)
+            setattr(cls, name, value)
 
     def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)

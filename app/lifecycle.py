@@ -44,13 +44,8 @@ def lifespan(
 ) -> Lifespan:
     """Return the context in which the application serves: services start before it and end after it.
 
-    Args:
-        settings: the deployment's choices.
-        catalog: the models of this machine.
-        preload: canonical names of the models that readiness waits for.
-        traces: exporter of traces; None where none are wanted.
-        keys: accepted keys; None: no key is needed.
-        parts: what works beside the services while the application serves.
+    Readiness waits for the models `preload`, canonical names. `keys`: None: no key is needed. `parts` work beside the
+    services.
     """
 
     @asynccontextmanager
@@ -71,7 +66,12 @@ def lifespan(
         )
         async with opening as engine:
             loop = asyncio.get_running_loop()
-            engine.worker.loader.on_unloaded = lambda name: _call_soon(loop, engine.speech.forget_model, name)
+
+            def forget(name: str) -> None:
+                with suppress(RuntimeError):  # the loop is closed: nothing is left to forget
+                    loop.call_soon_threadsafe(engine.speech.voices.forget_model, name)
+
+            engine.worker.loader.on_unloaded = forget
             shared: dict[str, Any] = {field.name: getattr(engine, field.name) for field in fields(engine)}
             services = Services(**shared, preload=preload)
             app.state.services = services
@@ -104,12 +104,6 @@ def lifespan(
             await REQUESTS.run(traces.stop)
 
     return serving
-
-
-def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[str], None], name: str) -> None:
-    """Call `function` on `loop`, from another thread."""
-    with suppress(RuntimeError):  # the loop is closed: nothing is left to forget
-        loop.call_soon_threadsafe(function, name)
 
 
 async def _keep_phrases(app: Services) -> None:

@@ -17,7 +17,15 @@ from typing import NoReturn
 from app import __version__, extras, serve
 from app.books import command as book
 from app.cli import doctor, interpret, lexicon, mcp, models, say, service, transcribe, translate, voices
-from app.cli.command import INTERRUPTED, USAGE_ERROR, CommandError, configure_logging, integer, print_failure
+from app.cli.command import (
+    INTERRUPTED,
+    USAGE_ERROR,
+    CommandError,
+    add_command,
+    add_group,
+    configure_logging,
+    print_failure,
+)
 from app.cli.interrupt import run_interruptible
 from app.config import Settings, SettingsError, load_settings
 from app.errors import InvalidRequestError, ServiceError
@@ -46,7 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = load_settings(arguments.config)
         debug = settings.log_level == "debug"
         if getattr(arguments, "computes", False):
-            _check_device()
+            # What models would find missing later, on another thread.
+            cache_folder()
+            if problem := nvidia.driver_problem():
+                raise CommandError(problem)
         status: int = arguments.run(arguments, settings)
     except BrokenPipeError:
         # The reader of the output has gone; Python would complain once more while it exits.
@@ -58,13 +69,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return print_failure(*result or (f"{type(error).__name__}: {error} (NIGHTINGALE_LOG_LEVEL=debug shows where)",))
     return status
-
-
-def _check_device() -> None:
-    """Raise FolderError or CommandError for what models would find missing later, on another thread."""
-    cache_folder()
-    if problem := nvidia.driver_problem():
-        raise CommandError(problem)
 
 
 def _failure(error: BaseException) -> tuple[str, int] | None:
@@ -95,43 +99,41 @@ def _parser() -> _Parser:
         epilog="To begin: `nightingale say 'Good evening.'` speaks, and `nightingale serve` runs the server, whose "
         "page is at http://127.0.0.1:8000 then. `nightingale COMMAND --help` says more of one command.",
     )
-    parser.set_defaults(run=None)
+    parser.set_defaults(run=None, config=None)
     parser.add_argument("--version", action="version", version=f"nightingale {__version__}")
     common = _Parser(add_help=False)
     common.add_argument("--config", metavar="FILE", type=Path, help="settings file (TOML)")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    serve.add_arguments(commands, common)
+    add_command(commands, common, "serve", serve.run)
     say.add_arguments(commands, common)
     book.add_arguments(commands, common)
-    translate.add_arguments(commands, common)
-    transcribe.add_arguments(commands, common)
-    interpret.add_arguments(commands, common)
-    mcp.add_arguments(commands, common)
-    screen_reader.add_arguments(commands, common)
+    add_command(commands, common, "translate", translate.run)
+    add_command(commands, common, "transcribe", transcribe.run)
+    add_command(commands, common, "interpret", interpret.run)
+    add_command(commands, common, "mcp", mcp.run)
+    add_command(commands, common, "speech-dispatcher", screen_reader.run)
 
-    actions = commands.add_parser("voices", help="add, list and remove voices made from recordings")
-    voices.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True), common)
+    actions = add_group(commands, "voices")
+    add_command(actions, common, "voices add", voices.add_voice)
+    add_command(actions, common, "voices list", voices.list_voices)
+    add_command(actions, common, "voices remove", voices.remove_voices)
+    add_command(add_group(commands, "lexicon"), common, "lexicon check", lexicon.check_lexicon)
+    extras.add_arguments(add_group(commands, "extras"), common)
+    actions = add_group(commands, "models")
+    add_command(actions, common, "models list", models.list_models)
+    add_command(actions, common, "models pull", models.pull_model)
+    add_command(actions, common, "models import", models.import_files)
+    add_command(actions, common, "models verify", models.verify_models)
+    for action in ("load", "unload"):
+        add_command(actions, common, f"models {action}", models.run_on_server).set_defaults(action=action)
+    actions = add_group(commands, "service")
+    add_command(actions, common, "service install", service.run_install)
+    add_command(actions, common, "service uninstall", service.run_uninstall)
+    add_command(actions, common, "service status", service.run_status)
 
-    actions = commands.add_parser("lexicon", help="check a pronunciation lexicon")
-    lexicon.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True), common)
-
-    actions = commands.add_parser("extras", help="list and install optional parts")
-    extras.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True), common)
-
-    actions = commands.add_parser("models", help="list, pull, verify, load and unload models")
-    models.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True), common)
-
-    actions = commands.add_parser("service", help="run the server by systemd or launchd")
-    service.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True))
-
-    bench = commands.add_parser("bench", parents=[common], help="time a model, stage by stage")
-    bench.add_argument("--model", help="model (default: see `nightingale models list`)")
-    bench.add_argument("--voice", help="voice (default: the model's)")
-    bench.add_argument("--repeat", type=integer(1, 1000), default=5, help="timed runs per sentence (default 5)")
-    bench.add_argument("--json", action="store_true", help="print JSON")
-    bench.set_defaults(run=_bench, computes=True)
-    doctor.add_arguments(commands, common)
+    add_command(commands, common, "bench", _bench)
+    add_command(commands, common, "doctor", doctor.run)
     return parser
 
 

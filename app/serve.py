@@ -5,32 +5,9 @@ from __future__ import annotations
 import argparse
 import gc
 import socket
-from typing import Any
 
-from app.cli.command import CommandError, integer
+from app.cli.command import CommandError
 from app.config import Settings
-
-
-def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command to argparse."""
-    serve = commands.add_parser("serve", parents=[common], help="run the server")
-    serve.add_argument("--host", help="address to listen on (default 127.0.0.1)")
-    serve.add_argument("--port", type=integer(0, 65_535), help="port to listen on (default 8000; 0: any free one)")
-    serve.add_argument("--wyoming-host", help="address to listen on for Wyoming's clients (default 127.0.0.1)")
-    serve.add_argument(
-        "--wyoming-port",
-        type=integer(0, 65_535),
-        help="listen for Wyoming's clients, too (usually 10200; default: not)",
-    )
-    serve.add_argument(
-        "--replicas",
-        type=integer(0, 1_000),
-        help="serve from so many processes, under Ray (needs the extra 'cluster'; default: from this one)",
-    )
-    serve.add_argument(
-        "--max-replicas", type=integer(0, 1_000), help="how many they may become under load (default: no more)"
-    )
-    serve.set_defaults(run=run, computes=True)
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

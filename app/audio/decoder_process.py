@@ -21,12 +21,10 @@ import av.subtitles.stream
 import av.video.codeccontext
 import av.video.stream
 import numpy as np
-import numpy.typing as npt
-import soxr
 from av.audio.stream import AudioStream
 from av.container import InputContainer
 
-from app.audio.mixing import Mixer
+from app.audio.resample import Mixer, Resampler, Samples
 from app.isolation.limits import enter, has_memory
 
 MIN_RATE: Final = 8_000
@@ -59,8 +57,6 @@ _CODECS: Final = (
     "pcm_f64be,pcm_alaw,pcm_mulaw,adpcm_ms,adpcm_ima_wav,flac,alac,mp3,mp3float,vorbis,opus,libopus,aac,amrnb,amrwb"
 )
 
-Samples = npt.NDArray[np.float32]
-
 
 class RefusedError(Exception):
     """Raised for a recording that cannot be used. The message is written for the person who sent it."""
@@ -82,8 +78,7 @@ def decode(data: bytes, sample_rate: int, max_seconds: float) -> tuple[Samples, 
         # FFmpeg names some formats by all their names: "matroska,webm".
         if not set(container.format.name.split(",")) & set(_CONTAINERS.split(",")):
             raise RefusedError(f"The recording is in the format '{container.format.name}'. Accepted are {ACCEPTED}.")
-        stream = _audio_stream(container)
-        return _decode_stream(container, stream, sample_rate, max_seconds)
+        return _decode_stream(container, _audio_stream(container), sample_rate, max_seconds)
 
 
 def _audio_stream(container: InputContainer) -> AudioStream:
@@ -133,19 +128,14 @@ def _decode_stream(
 class Collected:
     """Samples of a recording, mixed and resampled as they come. Memory holds the result and one second besides.
 
-    `missing` counts the samples that are still wanted; it is negative once the recording is too long.
-
-    Args:
-        source: Rate of the recording, in Hz.
-        channels: Channels of the recording.
-        target: Rate of the result, in Hz.
-        max_seconds: Longest result.
+    `missing` counts the samples that are still wanted; it is negative once the recording is too long. Rates, `source`
+    that of the recording and `target` that of the result, in Hz.
     """
 
     def __init__(self, source: int, channels: int, target: int, max_seconds: float) -> None:
         self.missing = round(max_seconds * source)
         self._channels, self._mixer = channels, Mixer()
-        self._resampler = None if source == target else soxr.ResampleStream(source, target, 1, dtype="float32")
+        self._resampler = Resampler(source, target)
         self._second = source
         self._parts: list[Samples] = []
         self._waiting = 0
@@ -170,8 +160,7 @@ class Collected:
         self._parts.clear()
         self._waiting = 0
         samples = np.clip(np.nan_to_num(samples, nan=0.0, posinf=1.0, neginf=-1.0), -1.0, 1.0)
-        if self._resampler is not None:
-            samples = np.clip(self._resampler.resample_chunk(samples, last=last), -1.0, 1.0)
+        samples = np.clip(self._resampler.push(samples, last=last), -1.0, 1.0)
         kept = samples[: self._pcm.size - self._size]
         self._pcm[self._size : self._size + kept.size] = kept
         self._size += kept.size

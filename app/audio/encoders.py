@@ -298,7 +298,7 @@ class _Compressed:
 
     def encode(self, pcm: Float32) -> bytes:
         if pcm.size:
-            samples = to_int16(pcm) if self._format == "s16" else _clip(pcm)
+            samples = to_int16(pcm) if self._format == "s16" else np.clip(np.nan_to_num(pcm, nan=0.0), -1.0, 1.0)
             frame = av.AudioFrame.from_ndarray(samples[np.newaxis, :], format=self._format, layout="mono")
             frame.sample_rate = self._rate
             frame.pts = self._position
@@ -311,10 +311,6 @@ class _Compressed:
         self._container.mux(self._stream.encode(None))
         self._container.close()
         return self._sink.take() if isinstance(self._sink, _Sink) else self._sink.getvalue()
-
-
-def _clip(pcm: Float32) -> Float32:
-    return np.clip(np.nan_to_num(pcm, nan=0.0), -1.0, 1.0)
 
 
 # Two seconds at 24 kHz: some tens of microseconds for encoders that only round.

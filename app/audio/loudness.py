@@ -75,13 +75,8 @@ class Leveller:
         """Yield the audio of a sentence at the target.
 
         The first sentence of a voice comes once it is whole: nothing else tells how loud the voice is. Later ones come
-        at once, with the gain of what the voice spoke before.
-
-        Args:
-            chunks: Audio of the sentence.
-            client: Name of the key; None: there are no keys.
-            voice: Model and voice that speak it.
-            sample_rate: Samples in a second.
+        at once, with the gain of what the voice spoke before. `client`: name of the key; None: there are no keys.
+        `voice`: model and voice that speak it.
         """
         meters = self._meters.setdefault(client, OrderedDict())
         if voice not in meters:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from app.audio.mixing import Mixer
-from app.audio.resample import Resampler
+from app.audio.resample import Mixer, Resampler, Samples
 
-Samples = npt.NDArray[np.float32]
 SampleCoding = Literal["pcm16", "float32", "mulaw", "alaw"]
 
 _WIDTHS: Final[dict[SampleCoding, int]] = {"pcm16": 2, "float32": 4, "mulaw": 1, "alaw": 1}

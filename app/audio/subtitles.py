@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from html import escape
 from itertools import accumulate
 from typing import Final, Literal, Protocol, get_args
 
@@ -107,7 +108,9 @@ def without_marks(text: str, positions: Sequence[int] = ()) -> tuple[str, list[i
 def render(found: Sequence[Cue], kind: SubtitleFormat) -> str:
     """Return the text of the file."""
     if kind == "vtt":
-        blocks = [f"{_time(cue.start, '.')} --> {_time(cue.end, '.')}\n{_vtt_text(cue.text)}\n" for cue in found]
+        blocks = [
+            f"{_time(cue.start, '.')} --> {_time(cue.end, '.')}\n{escape(cue.text, quote=False)}\n" for cue in found
+        ]
         return "\n".join(["WEBVTT\n", *blocks])
     blocks = [
         f"{number}\n{_time(cue.start, ',')} --> {_time(cue.end, ',')}\n{cue.text}\n"
@@ -186,10 +189,6 @@ def _wrap(text: str) -> str:
         if len(lines) <= LINES:
             return "\n".join(lines)
     return "\n".join(textwrap.wrap(text, LINE))
-
-
-def _vtt_text(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _time(seconds: float, point: str) -> str:

@@ -14,8 +14,9 @@ import logging
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -161,7 +162,7 @@ def is_installed() -> bool:
 
 def load_perth() -> Marker:
     """Return Perth's implicit watermarker on the CPU. Raises ImportError, and the errors of its checkpoint."""
-    with _PkgResources():
+    with _pkg_resources():
         network: Any = importlib.import_module("perth.perth_net.perth_net_implicit.model.perth_net")
         perth: Any = importlib.import_module("perth.perth_net.perth_net_implicit.perth_watermarker")
     # Perth prints to standard output, where a command's audio may go.
@@ -179,24 +180,17 @@ def load_perth() -> Marker:
     return mark
 
 
-class _PkgResources:
-    """Stand-in for the one function of pkg_resources that Perth calls: setuptools has it no longer."""
-
-    def __enter__(self) -> None:
-        self._before = sys.modules.get("pkg_resources")
-        module: Any = types.ModuleType("pkg_resources")
-        module.resource_filename = _resource_filename
-        sys.modules["pkg_resources"] = module
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is None:
+@contextmanager
+def _pkg_resources() -> Iterator[None]:
+    """Stand in for the one function of pkg_resources that Perth calls: setuptools has it no longer."""
+    before = sys.modules.get("pkg_resources")
+    module: Any = types.ModuleType("pkg_resources")
+    module.resource_filename = lambda package, name: str(Path(sys.modules[package].__file__ or "").parent / name)
+    sys.modules["pkg_resources"] = module
+    try:
+        yield
+    finally:
+        if before is None:
             del sys.modules["pkg_resources"]
         else:
-            sys.modules["pkg_resources"] = self._before
-
-
-def _resource_filename(package: str, name: str) -> str:
-    file = sys.modules[package].__file__
-    if file is None:
-        raise ImportError(f"package {package} has no files")
-    return str(Path(file).parent / name)
+            sys.modules["pkg_resources"] = before

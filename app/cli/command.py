@@ -1,18 +1,23 @@
-"""Parts that the commands share: errors, types of arguments, the log, standard input."""
+"""Parts that the commands share: errors, options, the log, standard input."""
 
 from __future__ import annotations
 
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from app.config import Settings
 from app.errors import BodyTooLargeError
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
+DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 class CommandError(Exception):
@@ -33,6 +38,54 @@ def print_unused(parts: Sequence[str]) -> None:
     """Print a line to stderr with the parts of a request that change nothing, if there are any."""
     if parts:
         print_failure(f"not used: {', '.join(parts)}")
+
+
+@cache
+def _commands() -> dict[str, Any]:
+    """Return the commands of `commands.toml`."""
+    return tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
+
+
+def add_group(commands: Any, name: str) -> Any:
+    """Add the command `name`, which has actions; return argparse's object to which these are added."""
+    parser = commands.add_parser(name, help=_commands()[name]["help"])
+    return parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+
+def add_command(
+    commands: Any, common: argparse.ArgumentParser, name: str, run: Callable[[argparse.Namespace, Settings], int]
+) -> argparse.ArgumentParser:
+    """Add a command, or an action such as "voices add", which `run` carries out; return its parser."""
+    known = _commands()[name]
+    action, parents = name.rpartition(" ")[2], [] if known.get("alone") else [common]
+    parser: argparse.ArgumentParser = commands.add_parser(action, parents=parents, help=known["help"])
+    for flags, values in known.get("options", {}).items():
+        add_option(parser, flags, values)
+    parser.set_defaults(run=run, computes=known.get("computes", False))
+    return parser
+
+
+def add_option(parser: argparse.ArgumentParser, flags: str, values: Mapping[str, Any] | None = None) -> None:
+    """Add an option as `commands.toml` describes it; without `values` the shared one."""
+    given = dict(values or _commands()["shared"][flags])
+    if "range" in given:
+        low, high = given.pop("range")
+        given["type"] = integer(low, high) if isinstance(low, int) else number(low, high)
+    if "kind" in given:
+        given["type"] = {"path": Path, "url": server_url}[given.pop("kind")]
+    parser.add_argument(*flags.split(), **given)
+
+
+def server_url(text: str) -> str:
+    """Return the address of a server without its last slash. Raises ArgumentTypeError."""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment or parts.username is not None:
+        raise argparse.ArgumentTypeError(f"'{text}' is not an address such as {DEFAULT_URL}")
+    return text.rstrip("/").removesuffix("/v1")
 
 
 def integer(low: int, high: int) -> Any:

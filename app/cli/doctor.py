@@ -12,10 +12,9 @@ import tomllib
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app import __version__, extras
-from app.cli.command import integer
 from app.config import Settings
 
 if TYPE_CHECKING:
@@ -23,22 +22,6 @@ if TYPE_CHECKING:
 
 SECONDS = 60
 Facts = dict[str, str | list[str]]
-
-
-def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command to argparse."""
-    doctor = commands.add_parser(
-        "doctor", parents=[common], help="show the device and the kernels, try and time each installed model"
-    )
-    doctor.add_argument("--quick", action="store_true", help="load no model")
-    doctor.add_argument(
-        "--seconds",
-        type=integer(1, 600),
-        default=SECONDS,
-        help=f"time for the models, loading apart (default {SECONDS})",
-    )
-    doctor.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    doctor.set_defaults(run=run, computes=True)
 
 
 class _Warnings(logging.Handler):
@@ -68,7 +51,12 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     finally:
         logger.removeHandler(warnings)
         logger.propagate = True
-    facts["gpu kernels"] = _gpu_kernels()
+    from models.layers.kernels import agreement
+
+    # Those that the models tried, and why some are left out. None on a CPU.
+    facts["gpu kernels"] = [
+        each.name if each.used else f"{each.name}: left out, {each.reason}" for each in agreement.report()
+    ]
     problems = [*warnings.messages, *(problem for check in checks for problem in check.problems)]
     if arguments.json:
         models = {"checks": [asdict(check) for check in checks]} if checks else {}
@@ -101,15 +89,6 @@ def _facts(settings: Settings) -> Facts:
         "models": [model.name for model in catalog.models() if model.status == "ready"],
         "extras": [name for name in extras.EXTRAS if extras.is_installed(name)],
     }
-
-
-def _gpu_kernels() -> list[str]:
-    """Return the GPU's kernels that the models tried, and why some are left out. Empty on a CPU."""
-    from models.layers.kernels import agreement
-
-    return [
-        result.name if result.used else f"{result.name}: left out, {result.reason}" for result in agreement.report()
-    ]
 
 
 def _processor() -> str:

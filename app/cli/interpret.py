@@ -6,10 +6,9 @@ import argparse
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from app.cli.command import USAGE_ERROR, CommandError, configure_logging, integer, number, print_failure, read_file
+from app.cli.command import USAGE_ERROR, CommandError, configure_logging, print_failure, read_file
 from app.cli.interrupt import run_interruptible
 from app.config import Settings
 from app.errors import ConsentMissingError
@@ -26,45 +25,13 @@ if TYPE_CHECKING:
 CHUNK_SECONDS: Final = 0.2
 
 
-def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command to argparse."""
-    command = commands.add_parser(
-        "interpret", parents=[common], help="speak in another language what is said to the microphone, or in a file"
-    )
-    command.add_argument(
-        "file", metavar="FILE", nargs="?", help="recording instead of the microphone; - is standard input"
-    )
-    command.add_argument("--to", metavar="LANG", required=True, help="language to speak: fr, fra_Latn, French, ...")
-    command.add_argument("--source", metavar="LANG", help="language that is spoken (default: detected)")
-    command.add_argument(
-        "--pcm", metavar="HZ", type=integer(8_000, 48_000), help="FILE has bare 16-bit samples, one channel, at HZ"
-    )
-    command.add_argument("-o", "--output", metavar="FILE", type=Path, help="write the speech, in time; - for stdout")
-    command.add_argument(
-        "--format", metavar="NAME", help="format of the output (default: FILE's suffix, wav for stdout)"
-    )
-    command.add_argument("--text", action="store_true", help="write the translation, and speak nothing")
-    command.add_argument(
-        "--recognition-model", metavar="MODEL", help="model that hears (default: one that is installed)"
-    )
-    command.add_argument(
-        "--translate-model", metavar="MODEL", help="model that translates (default: nllb-200-distilled-600m)"
-    )
-    command.add_argument("--model", help="model that speaks (default: see `nightingale models list`)")
-    command.add_argument("--voice", help="voice (default: one of the language)")
-    command.add_argument(
-        "--clone-voice", action="store_true", help="speak in the voice of who speaks, once 8 seconds were heard"
-    )
-    command.add_argument("--consent", action="store_true", help="who speaks agrees to being cloned (--clone-voice)")
-    command.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
-    command.add_argument("--speed", type=number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
-    command.add_argument("--prompt", metavar="TEXT", default="", help="words to expect")
-    command.set_defaults(run=run, computes=True)
-
-
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Interpret until the recording ends, or the command is interrupted. Raises CommandError, ServiceError, OSError."""
-    _check_output(arguments)
+    from app.cli.playback import check_output
+
+    if arguments.text and (arguments.output is not None or arguments.format is not None):
+        raise CommandError("--text speaks nothing: leave -o and --format out", USAGE_ERROR)
+    check_output(arguments.output, arguments.format)
     if arguments.pcm is not None and arguments.file is None:
         raise CommandError("--pcm needs FILE, or - for standard input", USAGE_ERROR)
     if arguments.clone_voice and not arguments.consent:
@@ -84,27 +51,15 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     return run_interruptible(_interpret(arguments, settings, options))
 
 
-def _check_output(arguments: argparse.Namespace) -> None:
-    from app.cli.playback import check_output
-
-    if arguments.text and (arguments.output is not None or arguments.format is not None):
-        raise CommandError("--text speaks nothing: leave -o and --format out", USAGE_ERROR)
-    check_output(arguments.output, arguments.format)
-
-
 async def _interpret(arguments: argparse.Namespace, settings: Settings, options: InterpretationOptions) -> int:
     from app.cli.local import open_interpretation
-    from app.cli.playback import PlaybackError
 
     data = None
     if arguments.file is not None and arguments.pcm is None:
         data = read_file(arguments.file, settings.max_recording_bytes)
     async with open_interpretation(settings, options) as local:
         local.session.muted = arguments.text
-        try:
-            return await _run(arguments, local, data)
-        except PlaybackError as error:
-            raise CommandError(str(error)) from None
+        return await _run(arguments, local, data)
 
 
 async def _run(arguments: argparse.Namespace, local: LocalInterpretation, data: bytes | None) -> int:
@@ -217,9 +172,12 @@ class _Teller:
     async def _play(self, part: Any) -> None:
         import numpy as np
 
+        from app.cli.playback import open_destination
+
         rate = part.stream.speech.synthesizer.sample_rate
         if self._out is None:
-            self._out = await asyncio.to_thread(self._open, rate)
+            output, name = self._arguments.output, self._arguments.format
+            self._out = await asyncio.to_thread(open_destination, output, name, rate, live=True)
         silence = round((part.start - self._written) * rate) if self._timed else 0
         if silence > 0:
             await asyncio.to_thread(self._out.write, np.zeros(silence, np.float32))
@@ -227,11 +185,6 @@ class _Teller:
         # Off the event loop: a sound device makes its writer wait.
         await asyncio.to_thread(self._out.write, part.chunk.pcm)
         self._written = part.start + part.chunk.duration
-
-    def _open(self, rate: int) -> Destination:
-        from app.cli.playback import open_destination
-
-        return open_destination(self._arguments.output, self._arguments.format, rate, live=True)
 
     async def close(self, *, empty: bool = False) -> None:
         """Make the speech final. Raises CommandError if there is none, unless it may be `empty`."""

@@ -71,18 +71,11 @@ class Launchd:
         call(["launchctl", "enable", f"{self._domain}/{_LABEL}"])
         if loaded:
             call(["launchctl", "kickstart", f"{self._domain}/{_LABEL}"])
-        else:
-            self._load()
-        return f"tail -f {self._log}"
-
-    def _load(self) -> None:
-        command = ["launchctl", "bootstrap", self._domain, str(self.path)]
-        end = time.monotonic() + _LOAD_SECONDS
-        while call(command, must_succeed=False).returncode:
-            if time.monotonic() > end:
-                call(command)
-                return
+            return f"tail -f {self._log}"
+        command, end = ["launchctl", "bootstrap", self._domain, str(self.path)], time.monotonic() + _LOAD_SECONDS
+        while call(command, must_succeed=time.monotonic() > end).returncode:
             time.sleep(0.5)
+        return f"tail -f {self._log}"
 
     def stop(self) -> None:
         """Unload the job, which ends it."""

@@ -11,8 +11,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from app.cli.command import add_option
 from app.config import Settings
 
 if TYPE_CHECKING:
@@ -47,13 +48,7 @@ class LexiconFile:
 
 def add_lexicon_option(parser: argparse.ArgumentParser) -> None:
     """Add the option that names lexicons."""
-    parser.add_argument(
-        "--lexicon",
-        metavar="FILE|ID",
-        action="append",
-        default=[],
-        help="pronunciations: a file (PLS or two columns), or the id of an uploaded one; may be repeated",
-    )
+    add_option(parser, "--lexicon")
 
 
 def given_lexicons(names: Sequence[str]) -> list[str | LexiconFile]:
@@ -73,19 +68,6 @@ def _read_file(path: Path, language: str | None) -> LexiconFile:
         return LexiconFile(path, data, read_lexicon(data, language))
     except ServiceError as error:
         raise type(error)(f"{path.name}: {error.message}") from error
-
-
-def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the actions to argparse."""
-    check = actions.add_parser(
-        "check", parents=[common], help="show the phonemes of each entry, and of its plural, possessive and other cases"
-    )
-    check.add_argument(
-        "file", metavar="FILE", type=Path, help="PLS, or lines of a word, a tab, and /phonemes/ or words"
-    )
-    check.add_argument("--lang", help="language, where the file names none (default en-us)")
-    check.add_argument("--json", action="store_true", help="print JSON")
-    check.set_defaults(run=check_lexicon)
 
 
 def check_lexicon(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -6,15 +6,13 @@ The parts are the server's own, so its sound and its speed can be heard and meas
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from app.assembly import Engine
 from app.cli.command import print_unused
 from app.config import Settings
 from app.engine.catalog import Catalog
-from app.engine.jobs import ModelJob
 from app.engine.worker import ModelWorker
 from app.interpretation.options import InterpretationOptions
 from app.interpretation.session import Interpretation
@@ -31,14 +29,23 @@ from app.translation.stream import TranslationStream
 from models.contract import Pcm, Synthesizer
 from models.timeline import Timeline
 
-T = TypeVar("T")
+
+@contextmanager
+def _closing(close: Callable[[metrics.Outcome], None]) -> Iterator[None]:
+    """Close a stream or session with the outcome of the block."""
+    outcome: metrics.Outcome = "cancelled"
+    try:
+        yield
+        outcome = "ok"
+    finally:
+        close(outcome)
 
 
 class LocalSpeech:
     """Loaded model and text front end."""
 
     def __init__(self, service: SpeechService, worker: ModelWorker, name: str, synthesizer: Synthesizer) -> None:
-        self.service, self._worker = service, worker
+        self.service, self.worker = service, worker
         self.name = name
         self.synthesizer = synthesizer
 
@@ -52,19 +59,10 @@ class LocalSpeech:
         print_unused(document.ignored)
         stream = self._stream(speech, timeline, document.variants)
         document.feed(stream)
-        outcome: metrics.Outcome = "cancelled"
-        try:
+        with _closing(stream.close):
             async for chunk in stream:
                 stream.delivered(chunk)
                 yield chunk.pcm
-            outcome = "ok"
-        finally:
-            stream.close(outcome)
-
-    async def compute(self, job: ModelJob[T]) -> AsyncIterator[T]:
-        """Yield the results of a job of this model. Raises ServiceError."""
-        async for item in self._worker.submit(job):
-            yield item
 
     async def open(self, options: SpeechOptions, timeline: Timeline) -> SpeechStream:
         """Return a stream that takes text as it comes; close it in the end. Raises ServiceError."""
@@ -99,12 +97,8 @@ async def translate(settings: Settings, text: str, options: TranslationOptions) 
         timeline = Timeline()
         plan = await engine.translation.prepare([text], options, timeline)
         stream = TranslationStream(engine.translation, plan, timeline, metrics.Labels(state.name, "translate", False))
-        outcome: metrics.Outcome = "cancelled"
-        try:
+        with _closing(stream.close):
             (translated,) = await stream.texts()
-            outcome = "ok"
-        finally:
-            stream.close(outcome)
         return translated
 
 
@@ -125,12 +119,8 @@ async def open_recognition(
         timeline = Timeline()
         prepared = await engine.recognition.prepare(options, read, timeline)
         stream = RecognitionStream(engine.recognition, prepared, timeline, metrics.Labels(state.name, "openai", False))
-        outcome: metrics.Outcome = "cancelled"
-        try:
+        with _closing(stream.close):
             yield stream
-            outcome = "ok"
-        finally:
-            stream.close(outcome)
 
 
 class LocalInterpretation:
@@ -163,9 +153,5 @@ async def open_interpretation(
         await engine.load(engine.translation.model_name(options.speech.translate_model), "translation")
         await engine.load(engine.speech.model_name(options.speech.model), "text-to-speech")
         session = await engine.interpretation.open(await engine.interpretation.prepare(options), "interpret")
-        outcome: metrics.Outcome = "cancelled"
-        try:
+        with _closing(session.close):
             yield LocalInterpretation(engine.recognition, session)
-            outcome = "ok"
-        finally:
-            session.close(outcome)

@@ -11,29 +11,15 @@ import importlib.util
 import os
 import signal
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 from app.cli.command import INTERRUPTED, USAGE_ERROR, CommandError
 from app.cli.interrupt import run_interruptible
-from app.cli.server_client import ServerClient, add_server_arguments, read_key
+from app.cli.server_client import ServerClient, read_key
 from app.config import Settings
 from app.extras import needs
 
 # Seconds in which calls that are broken off delete their files.
 _CLEANING_SECONDS = 0.5
-
-
-def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command to argparse."""
-    mcp = commands.add_parser(
-        "mcp", parents=[common], help="tools for assistants (MCP, over standard input and output), by a running server"
-    )
-    add_server_arguments(mcp)
-    mcp.add_argument("--play", action="store_true", help="play what is spoken on this machine's loudspeaker")
-    mcp.add_argument("--output", metavar="FOLDER", type=Path, help="folder in which `speak` may write new files")
-    mcp.add_argument("--input", metavar="FOLDER", type=Path, help="folder from which `transcribe` may read recordings")
-    mcp.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

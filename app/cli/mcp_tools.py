@@ -117,17 +117,6 @@ def _exists(path: Path) -> ToolError:
     return ToolError(f"'{path.name}' exists; give another name")
 
 
-def _create(path: Path) -> int:
-    """Return the descriptor of a new file. Raises ToolError."""
-    try:
-        # O_EXCL: neither a file that has appeared since nor a link is written to.
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    except FileExistsError:
-        raise _exists(path) from None
-    except OSError as error:
-        raise ToolError(f"'{path.name}' cannot be written: {error.strerror}") from None
-
-
 def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
@@ -157,14 +146,7 @@ def _reported(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 
 class Tools:
-    """The four tools.
-
-    Args:
-        client: client of the server that does the work.
-        folders: folders that may be used.
-        play: play speech on this machine's loudspeaker.
-        max_recording_bytes: largest recording.
-    """
+    """The four tools. `play`: speech is played on this machine's loudspeaker."""
 
     def __init__(self, client: ServerClient, folders: Folders, *, play: bool, max_recording_bytes: int) -> None:
         self._client = client
@@ -270,7 +252,14 @@ class Tools:
     async def _write(self, body: dict[str, Any], path: Path) -> str:
         async with self._client.stream("POST", "/v1/audio/speech", json=body) as reply:
             # Only now: a refused request leaves no file.
-            with os.fdopen(_create(path), "wb") as file:
+            try:
+                # O_EXCL: neither a file that has appeared since nor a link is written to.
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            except FileExistsError:
+                raise _exists(path) from None
+            except OSError as error:
+                raise ToolError(f"'{path.name}' cannot be written: {error.strerror}") from None
+            with os.fdopen(descriptor, "wb") as file:
                 try:
                     size = 0
                     async for piece in reply.aiter_bytes():

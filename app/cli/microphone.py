@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import soundfile
@@ -26,16 +28,12 @@ class Microphone:
         except (ImportError, OSError):
             raise CommandError(needs("the microphone", "play")) from None
         self._failure = sounddevice.PortAudioError
-        try:
+        with self._explained():
             self._stream = sounddevice.InputStream(samplerate=SAMPLE_RATE, channels=1, dtype="float32")
-        except self._failure as error:
-            raise self._error(error) from None
 
     def __enter__(self) -> Microphone:
-        try:
+        with self._explained():
             self._stream.__enter__()
-        except self._failure as error:
-            raise self._error(error) from None
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -43,16 +41,17 @@ class Microphone:
 
     def read(self) -> Samples:
         """Return the next CHUNK_SECONDS seconds, float32 mono [samples] at SAMPLE_RATE. Raises CommandError."""
-        try:
+        with self._explained():
             piece, _lost = self._stream.read(round(CHUNK_SECONDS * SAMPLE_RATE))
-        except self._failure as error:
-            raise self._error(error) from None
         samples: Samples = piece[:, 0].copy()
         return samples
 
-    @staticmethod
-    def _error(error: Exception) -> CommandError:
-        return CommandError(f"cannot record from the microphone: {error}")
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except self._failure as error:
+            raise CommandError(f"cannot record from the microphone: {error}") from None
 
 
 def record(most: float) -> bytes:

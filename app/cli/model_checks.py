@@ -29,7 +29,6 @@ from models.contract import (
     Recognizer,
     Sampling,
     TokenSynthesizer,
-    Translation,
     TranslationRequest,
     Translator,
 )
@@ -229,18 +228,15 @@ async def _force_tokens(speech: LocalSpeech, seconds: float) -> Times:
     assert isinstance(speech.synthesizer, TokenSynthesizer)  # noqa: S101  (the caller knows)
     runs: list[float] = []
     firsts: list[float] = []
-    audio = 0.0
-    until = time.perf_counter() + seconds
-    while not runs or (len(runs) <= MAX_RUNS and time.perf_counter() < until):
+    for _ in _rounds(runs, seconds):
         job = _ForcedJob(speech.name, speech.synthesizer)
         start = time.perf_counter()
         ends, samples = [], 0
-        async for chunk in speech.compute(job):
+        async for chunk in speech.worker.submit(job):
             ends.append((time.perf_counter() - start) * 1e3)
             samples += chunk.pcm.size
-        runs.append((time.perf_counter() - start) * 1e3)
         firsts.append(ends[0])
-        audio = samples / speech.synthesizer.sample_rate
+    audio = samples / speech.synthesizer.sample_rate
     first_audio = median(firsts[1:] or firsts)
     return _times(f"{TOKENS} speech tokens", runs, audio, "s", _token(job.timeline), first_audio)
 
@@ -278,10 +274,13 @@ def _check_translator(catalog: Catalog, name: str, seconds: float) -> ModelCheck
     load = time.perf_counter() - started
     target = next(code for code in ("fra_Latn", *translator.languages) if code in translator.targets("eng_Latn"))
     for text in TRANSLATED:
+        runs: list[float] = []
         request = TranslationRequest(text, "eng_Latn", target)
         try:
             translator.check(request)
-            runs, found = _translate(translator, request, seconds)
+            for _ in _rounds(runs, seconds):
+                each = translator.translate([request], Timeline(), lambda: False)
+                (found,) = (translation for translation in each if translation is not None)
         except OutsideCoverageError:
             continue
         made = len(found.best.tokens)
@@ -300,25 +299,21 @@ def check_recognizer(catalog: Catalog, name: str, seconds: float) -> ModelCheck:
     request = RecognitionRequest(noise.astype(np.float32), recognizer.languages[0], temperature=0.0)
     runs: list[float] = []
     found: list[list[RecognizedSegment]] = []
-    until = time.perf_counter() + seconds
-    while len(runs) < 2 or (len(runs) <= MAX_RUNS and time.perf_counter() < until):
-        start = time.perf_counter()
+    for _ in _rounds(runs, seconds, least=2):
         items = recognizer.recognize(request, Timeline(), lambda: False)
         found.append([item for item in items if item is not None])
-        runs.append((time.perf_counter() - start) * 1e3)
     same = all(each == found[0] for each in found)
     problems = () if same else (f"{name}: hears something else in the same sound",)
     return ModelCheck(name, load, (_times(f"{NOISE_SECONDS:g} s of noise", runs, NOISE_SECONDS, "s"),), problems)
 
 
-def _translate(translator: Translator, request: TranslationRequest, seconds: float) -> tuple[list[float], Translation]:
-    runs: list[float] = []
+def _rounds(runs: list[float], seconds: float, least: int = 1) -> Iterator[None]:
+    """Yield for each run of some work, and add its milliseconds to `runs`, until `seconds` or MAX_RUNS are over."""
     until = time.perf_counter() + seconds
-    while not runs or (len(runs) <= MAX_RUNS and time.perf_counter() < until):
+    while len(runs) < least or (len(runs) <= MAX_RUNS and time.perf_counter() < until):
         start = time.perf_counter()
-        (found,) = (each for each in translator.translate([request], Timeline(), lambda: False) if each is not None)
+        yield
         runs.append((time.perf_counter() - start) * 1e3)
-    return runs, found
 
 
 def _times(

@@ -8,48 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
-from typing import Any
 
-from app.cli.command import number
-from app.cli.server_client import add_server_arguments
+from app.cli.command import INTERRUPTED
 from app.config import Settings
-from app.errors import ServiceError
-
-INTERRUPTED = 130
 
 
-def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the actions to argparse."""
-    listed = actions.add_parser("list", parents=[common], help="every model and whether it is installed")
-    listed.add_argument("--json", action="store_true", help="print JSON")
-    listed.set_defaults(run=list_models)
-    pull = actions.add_parser("pull", parents=[common], help="download a model's weights")
-    pull.add_argument("name", metavar="MODEL")
-    pull.add_argument("--endpoint", metavar="URL", help="hub to pull from (default: HF_ENDPOINT, or the public one)")
-    pull.add_argument("--quiet", action="store_true", help="no progress bar")
-    pull.set_defaults(run=pull_model)
-    imported = actions.add_parser("import", parents=[common], help="install a model from files of other programs")
-    imported.add_argument(
-        "path", metavar="PATH", type=Path, help="ONNX export, CTranslate2 folder, .pt or official folder"
-    )
-    imported.add_argument("--model", metavar="MODEL", help="its name, where the files do not tell it")
-    imported.add_argument("--replace", action="store_true", help="put it in the place of one that is installed")
-    imported.set_defaults(run=import_files)
-    verify = actions.add_parser("verify", parents=[common], help="check a model's files against their checksums")
-    verify.add_argument("names", metavar="MODEL", nargs="*", help="default: every installed model")
-    verify.set_defaults(run=verify_models)
-    for action in ("load", "unload"):
-        parser = actions.add_parser(action, parents=[common], help=f"have a server {action} a model")
-        parser.add_argument("name", metavar="MODEL")
-        add_server_arguments(parser, "the settings' host and port")
-        parser.add_argument(
-            "--timeout", metavar="SECONDS", type=number(0, 86_400), default=600.0, help="longest wait (default 600)"
-        )
-        parser.set_defaults(run=_on_server, action=action)
-
-
-def _on_server(arguments: argparse.Namespace, settings: Settings) -> int:
+def run_on_server(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Have a server load or unload a model. Raises CommandError and OSError."""
     from app.cli.model_server import run  # here, as the other actions need no client of HTTP
 
     return run(arguments, settings)
@@ -96,7 +61,7 @@ def list_models(arguments: argparse.Namespace, settings: Settings) -> int:
 def pull_model(arguments: argparse.Namespace, settings: Settings) -> int:
     """Download a model's weights. Raises ServiceError."""
     from app.engine.catalog import Catalog
-    from app.engine.download import HubError, pull
+    from app.engine.download import pull
 
     catalog = Catalog(settings)
     entry = catalog.entry(arguments.name)
@@ -106,8 +71,6 @@ def pull_model(arguments: argparse.Namespace, settings: Settings) -> int:
         print(f"{entry.name}: license {entry.license}; no commercial use", flush=True)
     try:
         done = pull(entry, directory, endpoint=arguments.endpoint, progress=not arguments.quiet)
-    except HubError as error:
-        raise ServiceError(str(error)) from None
     except KeyboardInterrupt:
         print("nightingale: interrupted; run the command again to go on from here", file=sys.stderr)
         return INTERRUPTED
@@ -117,12 +80,9 @@ def pull_model(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def import_files(arguments: argparse.Namespace, settings: Settings) -> int:
     """Convert and install a model. Raises ServiceError."""
-    from app.engine.importing import ImportModelError, import_model
+    from app.engine.importing import import_model
 
-    try:
-        found = import_model(arguments.path, settings, arguments.model, replace=arguments.replace)
-    except ImportModelError as error:
-        raise ServiceError(str(error)) from None
+    found = import_model(arguments.path, settings, arguments.model, replace=arguments.replace)
     print(f"{found.name}: installed from {found.form}")
     return 0
 

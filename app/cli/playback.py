@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import os
 import queue
 import select
@@ -10,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -32,7 +36,7 @@ _PATIENCE = 0.1
 _PLAYERS = (("afplay",), ("paplay",), ("pw-play",), ("aplay", "-q"))
 
 
-class PlaybackError(Exception):
+class PlaybackError(CommandError):
     """Sound cannot be played on this machine; the message says what to do."""
 
 
@@ -68,6 +72,23 @@ def open_destination(
     if str(path) == "-":
         return open_output(format_name or "wav", sample_rate)
     return open_file(path, sample_rate, format_name)
+
+
+@asynccontextmanager
+async def destination(
+    arguments: argparse.Namespace, sample_rate: int, *, live: bool = False
+) -> AsyncIterator[Destination]:
+    """Yield the destination that the options `output` and `format` name, which is final after the block.
+
+    After an error nothing is left of it. Raises as `open_destination` does.
+    """
+    out = open_destination(arguments.output, arguments.format, sample_rate, live=live)
+    try:
+        yield out
+    except BaseException:
+        out.abandon()
+        raise
+    await asyncio.to_thread(out.close)
 
 
 def open_file(path: Path, sample_rate: int, format_name: str | None = None) -> Destination:

@@ -7,21 +7,20 @@ import asyncio
 import sys
 from collections.abc import Iterable
 from io import FileIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.command import (
     USAGE_ERROR,
     CommandError,
+    add_command,
+    add_option,
     configure_logging,
-    integer,
-    number,
     print_failure,
     print_unused,
     read_stdin,
 )
 from app.cli.interrupt import run_interruptible
-from app.cli.lexicon import LexiconFile, add_lexicon_option, given_lexicons
+from app.cli.lexicon import LexiconFile, given_lexicons
 from app.config import Settings
 from app.errors import EmptyInputError, NothingToSpeakError
 from models.contract import SAMPLING_RANGES, Sampling, Synthesizer
@@ -37,42 +36,11 @@ if TYPE_CHECKING:
 
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     """Describe the command to argparse."""
-    say = commands.add_parser("say", parents=[common], help="speak a text: play it, or write a file")
-    say.add_argument("text", metavar="TEXT", nargs="?", help="what to say; - reads it from standard input")
-    say.add_argument(
-        "--from",
-        dest="input",
-        choices=("text", "ssml", "stream-json"),
-        default="text",
-        help="text: plain, or SSML if its root is <speak>; ssml: SSML; stream-json: TEXT names a file (default -, "
-        "standard input) of lines as a language model's program or API streams them, spoken as they arrive",
-    )
-    say.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        help="write FILE (.wav .flac .mp3 .opus .aac .pcm .mulaw .alaw); - for stdout",
-    )
-    say.add_argument("--format", metavar="NAME", help="format of the output (default: FILE's suffix, wav for stdout)")
-    say.add_argument("--model", help="model (default: see `nightingale models list`)")
-    say.add_argument("--voice", help="voice, or a blend such as 'am_michael(2)+af_heart(1)'")
-    say.add_argument("--speed", type=number(0.25, 4.0), help="0.25 to 4 (default 1)")
-    add_lexicon_option(say)
-    say.add_argument("--lang", help="language (default: the voice's)")
-    say.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
-    say.add_argument("--translate-to", metavar="LANG", help="translate first: fr, fra_Latn, French, ...")
-    say.add_argument("--source", metavar="LANG", help="language of the text, to be translated (default: detected)")
-    say.add_argument("--translate-model", metavar="MODEL", help="translation model (default: nllb-200-distilled-600m)")
-    say.add_argument("--seed", type=integer(0, 2**32 - 1), default=0, help="same seed, same audio (default 0)")
-    for name, (low, high) in SAMPLING_RANGES.items():
-        say.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=number(low, high),
-            metavar="X",
-            help=f"{low:g} to {high:g}, for models that take it (default: the model's)",
-        )
-    say.set_defaults(run=run, computes=True)
+    say = add_command(commands, common, "say", run)
+    for name, bounds in SAMPLING_RANGES.items():
+        low, high = map(float, bounds)
+        help_ = f"{low:g} to {high:g}, for models that take it (default: the model's)"
+        add_option(say, f"--{name.replace('_', '-')}", {"range": (low, high), "metavar": "X", "help": help_})
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -85,7 +53,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         from app.llm_text.events import read_lines
 
         # Raw: a thread that waits in a buffered file holds its lock, and the process could not end.
-        with _open_raw(arguments.text or "-") as file:
+        name = arguments.text or "-"
+        with FileIO(sys.stdin.fileno(), closefd=False) if name == "-" else FileIO(name) as file:
             configure_logging(settings)
             return run_interruptible(_narrate_to(arguments, settings, read_lines(file)))
     if arguments.text is None:
@@ -96,10 +65,6 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     configure_logging(settings)
     run_interruptible(_say_to(arguments, settings, text))
     return 0
-
-
-def _input_type(arguments: argparse.Namespace) -> InputType:
-    return "ssml" if arguments.input == "ssml" else "auto"
 
 
 def _speech_options(arguments: argparse.Namespace, synthesizer: Synthesizer) -> SpeechOptions:
@@ -126,27 +91,22 @@ def _open_speech(arguments: argparse.Namespace, settings: Settings) -> AbstractA
 
 
 async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) -> None:
-    from app.cli.playback import PlaybackError, open_destination
+    from app.cli.playback import destination
     from models.timeline import Timeline
 
-    async with _open_speech(arguments, settings) as speech:
-        try:
-            out = open_destination(arguments.output, arguments.format, speech.synthesizer.sample_rate)
-            try:
-                options = _speech_options(arguments, speech.synthesizer)
-                async for pcm in speech.speak(text, options, Timeline(), _input_type(arguments)):
-                    # Off the event loop: a sound device makes its writer wait.
-                    await asyncio.to_thread(out.write, pcm)
-            except BaseException:
-                out.abandon()
-                raise
-            await asyncio.to_thread(out.close)
-        except PlaybackError as error:
-            raise CommandError(str(error)) from None
+    input_type: InputType = "ssml" if arguments.input == "ssml" else "auto"
+    async with (
+        _open_speech(arguments, settings) as speech,
+        destination(arguments, speech.synthesizer.sample_rate) as out,
+    ):
+        options = _speech_options(arguments, speech.synthesizer)
+        async for pcm in speech.speak(text, options, Timeline(), input_type):
+            # Off the event loop: a sound device makes its writer wait.
+            await asyncio.to_thread(out.write, pcm)
 
 
 async def _narrate_to(arguments: argparse.Namespace, settings: Settings, lines: Iterable[bytes]) -> int:
-    from app.cli.playback import PlaybackError, open_destination
+    from app.cli.playback import destination
     from app.cli.stream_json import narrate
     from models.timeline import Timeline
 
@@ -154,17 +114,10 @@ async def _narrate_to(arguments: argparse.Namespace, settings: Settings, lines: 
         stream = await speech.open(_speech_options(arguments, speech.synthesizer), Timeline())
         live = arguments.output is None
         try:
-            out = open_destination(arguments.output, arguments.format, speech.synthesizer.sample_rate, live=live)
-            try:
+            async with destination(arguments, speech.synthesizer.sample_rate, live=live) as out:
                 whole = await narrate(lines, stream, out, report=_report, live=live)
-            except BaseException:
-                out.abandon()
-                raise
-            await asyncio.to_thread(out.close)
         except NothingToSpeakError:
             raise CommandError("the stream held nothing to say") from None
-        except PlaybackError as error:
-            raise CommandError(str(error)) from None
         finally:
             stream.close("cancelled")
     return 0 if whole else 1
@@ -176,7 +129,3 @@ def _report(event: Broken | Failed) -> None:
 
     reason = event.reason if isinstance(event, Broken) else f"the model failed: {event.message}"
     print_failure(f"line {event.line}: {reason}")
-
-
-def _open_raw(name: str) -> FileIO:
-    return FileIO(sys.stdin.fileno(), closefd=False) if name == "-" else FileIO(name)

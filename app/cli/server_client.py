@@ -8,14 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from app.cli.command import USAGE_ERROR, CommandError
+from app.cli.command import USAGE_ERROR, CommandError, add_option
 
 if TYPE_CHECKING:
     import httpx2
 
-DEFAULT_URL = "http://127.0.0.1:8000"
 # Seconds to connect, and to wait for the next byte: a recording is answered after all of it was heard.
 _CONNECT, _READ = 5.0, 600.0
 # Bytes of a key file, and of an answer that is not audio.
@@ -34,28 +32,11 @@ class ServerError(Exception):
         self.code, self.status = code, status
 
 
-def add_server_arguments(parser: argparse.ArgumentParser, otherwise: str = "") -> None:
-    """Add the options that say where the server is.
-
-    Without an address it is DEFAULT_URL. With `otherwise`, which says in words what happens then, it is None.
-    """
-    default = None if otherwise else DEFAULT_URL
-    parser.add_argument(
-        "--url", type=server_url, default=default, help=f"address of a running server (default: {otherwise or default})"
-    )
-    parser.add_argument("--key-file", metavar="FILE", type=Path, help="file that holds the server's API key")
-
-
-def server_url(text: str) -> str:
-    """Return the address of a server without its last slash. Raises ArgumentTypeError."""
-    try:
-        parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or parts.query or parts.fragment or parts.username is not None:
-        raise argparse.ArgumentTypeError(f"'{text}' is not an address such as {DEFAULT_URL}")
-    return text.rstrip("/").removesuffix("/v1")
+def add_server_arguments(parser: argparse.ArgumentParser, otherwise: str) -> None:
+    """Add the options that say where the server is; without an address `otherwise`, in words, happens."""
+    help_ = f"address of a running server (default: {otherwise})"
+    add_option(parser, "--url", {"kind": "url", "help": help_})
+    add_option(parser, "--key-file")
 
 
 def read_key(path: Path | None) -> str | None:

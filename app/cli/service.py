@@ -6,61 +6,14 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
 
 from app.cli.command import CommandError
 from app.cli.launchd import Launchd
 from app.cli.service_program import MARK, ServerProgram
 from app.cli.systemd import Systemd
 from app.config import Settings
-
-
-class ServiceManager(Protocol):
-    """The service manager of a platform: that of the system, or that of one user."""
-
-    path: Path
-
-    def definition(self, program: ServerProgram) -> bytes:
-        """Return the content of the file `path`. Raises CommandError for a path that it cannot name."""
-
-    def check(self) -> None:
-        """Raise CommandError where the manager cannot be reached, or this user may not change its services."""
-
-    def check_program(self, program: ServerProgram) -> None:
-        """Raise CommandError where the service could not read or run `program`."""
-
-    def start(self, changed: bool) -> str:
-        """Start the service, or start it again if its definition has `changed`; return how to read its log."""
-
-    def stop(self) -> None:
-        """End the service, and start it no more with the machine."""
-
-    def forget(self) -> None:
-        """Take note that the definition is gone."""
-
-    def state(self) -> tuple[bool, str]:
-        """Return whether the service runs, and its state in the manager's words."""
-
-
-def add_arguments(actions: Any) -> None:
-    """Describe the actions to argparse."""
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--user", action="store_true", help="a service of this user, not of the system (needs no root)")
-    install = actions.add_parser(
-        "install", parents=[common], help="define the service, start it now and with the system"
-    )
-    install.add_argument("--config", metavar="FILE", type=Path, help="settings file (TOML) of the service")
-    install.add_argument("--print", action="store_true", help="print the definition; change nothing")
-    install.set_defaults(run=run_install)
-    uninstall = actions.add_parser("uninstall", parents=[common], help="end the service and remove its definition")
-    uninstall.set_defaults(run=run_uninstall, config=None)
-    status = actions.add_parser(
-        "status", parents=[common], help="tell whether it is installed and runs (exit status 0)"
-    )
-    status.set_defaults(run=run_status, config=None)
 
 
 def run_install(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -105,9 +58,9 @@ def run_status(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0 if runs else 1
 
 
-def _manager(user: bool) -> ServiceManager:
+def _manager(user: bool) -> Systemd | Launchd:
     """Return the service manager of this platform. Raises CommandError."""
-    known: dict[str, Callable[[bool], ServiceManager]] = {"linux": Systemd, "darwin": Launchd}
+    known: dict[str, type[Systemd | Launchd]] = {"linux": Systemd, "darwin": Launchd}
     if sys.platform not in known:
         raise CommandError(f"services are known for Linux (systemd) and macOS (launchd), not for {sys.platform}")
     return known[sys.platform](user)

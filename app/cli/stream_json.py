@@ -33,14 +33,9 @@ async def narrate(
 ) -> bool:
     """Speak the text of `lines` into `out` as it arrives; return False if the model reported a failure.
 
+    `lines` are read on a thread of its own, which may be left waiting in them. `report` is called with each line that
+    cannot be used. `live`: `out` is heard in real time; short sentences are then joined while enough audio waits.
     Raises ServiceError; NothingToSpeakError if there was no text.
-
-    Args:
-        lines: the stream. It is read on a thread of its own, which may be left waiting in it.
-        stream: the speech stream that takes the text.
-        out: the destination of the audio.
-        report: called with each line that cannot be used.
-        live: `out` is heard in real time. Then short sentences are joined while enough audio waits.
     """
     narrator = _Narrator(stream, report, live)
     feeding = asyncio.create_task(narrator.feed(lines))

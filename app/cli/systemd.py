@@ -14,57 +14,9 @@ _BOOTED = Path("/run/systemd/system")
 _SYSTEM_UNITS = Path("/etc/systemd/system")
 # Folders that ProtectHome hides from the unit.
 _HIDDEN = ("/home", "/root", "/run/user")
-
-_COMMON = """\
-# {mark}, which replaces it. Change it by: {edit}
-[Unit]
-Description=Nightingale, speech and translation
-{order}
-[Service]
-Type=exec
-ExecStart={command}
-EnvironmentFile=-%E/nightingale/environment
-Restart=on-failure
-RestartSec=5
-# Wrong settings: the next start would fail as this one did.
-RestartPreventExitStatus=2
-# The processes that decode recordings finish with the streams.
-KillMode=mixed
-TimeoutStopSec={stop}
-LimitNOFILE={files}
-NoNewPrivileges=true
-{more}
-[Install]
-WantedBy={target}
-"""
-# Not here: MemoryDenyWriteExecute (CUDA and MLX compile at run time), PrivateDevices, ProtectClock (both hide GPUs).
-_SYSTEM = """\
-User={name}
-Environment=XDG_DATA_HOME=%S XDG_CACHE_HOME=%C
-StateDirectory={name}
-StateDirectoryMode=0750
-CacheDirectory={name}
-CacheDirectoryMode=0700
-UMask=0077
-CapabilityBoundingSet=
-LockPersonality=true
-PrivateTmp=true
-ProtectControlGroups=true
-ProtectHome=true
-ProtectHostname=true
-ProtectKernelLogs=true
-ProtectKernelModules=true
-ProtectKernelTunables=true
-ProtectSystem=strict
-RemoveIPC=true
-RestrictAddressFamilies=AF_INET AF_INET6 AF_NETLINK AF_UNIX
-RestrictNamespaces=true
-RestrictRealtime=true
-RestrictSUIDSGID=true
-SystemCallArchitectures=native
-SystemCallErrorNumber=EPERM
-SystemCallFilter=@system-service
-"""
+# Beside this file: the unit, and what the system's has besides. Not there: MemoryDenyWriteExecute (CUDA and MLX
+# compile at run time), PrivateDevices, ProtectClock (both hide GPUs).
+_TEMPLATE, _SYSTEM_TEMPLATE = "systemd.service", "systemd_system.service"
 
 
 class Systemd:
@@ -72,16 +24,18 @@ class Systemd:
 
     def __init__(self, user: bool) -> None:
         self._user = user
-        self.path = (_user_units() if user else _SYSTEM_UNITS) / _UNIT
+        given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+        own = (given if given.is_absolute() else Path.home() / ".config") / "systemd" / "user"
+        self.path = (own if user else _SYSTEM_UNITS) / _UNIT
         self._systemctl = ["systemctl", "--user"] if user else ["systemctl"]
 
     def definition(self, program: ServerProgram) -> bytes:
         """Return the unit."""
-        more = "" if self._user else _SYSTEM.format(name=NAME)
+        more = "" if self._user else _read(_SYSTEM_TEMPLATE).format(name=NAME)
         if not self._user and program.data_dir is not None:
             more += f"ReadWritePaths={_quoted(program.data_dir)}\n"
         command, *arguments = program.arguments
-        unit = _COMMON.format(
+        unit = _read(_TEMPLATE).format(
             mark=MARK,
             edit=" ".join([*self._systemctl, "edit", NAME]),
             order="" if self._user else "After=network.target\n",
@@ -144,10 +98,8 @@ class Systemd:
         return active == "active", f"{active} ({values.get('SubState', 'unknown')})"
 
 
-def _user_units() -> Path:
-    """Return the folder of this user's units."""
-    given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    return (given if given.is_absolute() else Path.home() / ".config") / "systemd" / "user"
+def _read(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _quoted(path: Path | str) -> str:

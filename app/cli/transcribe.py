@@ -4,40 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from app.cli.command import USAGE_ERROR, CommandError, configure_logging, number, read_file
+from app.cli.command import USAGE_ERROR, CommandError, configure_logging, read_file
 from app.cli.interrupt import run_interruptible
 from app.config import Settings
 
 if TYPE_CHECKING:
     from app.recognition.service import RecognitionOptions
     from app.recognition.transcript import TranscriptOptions
-
-
-def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command to argparse."""
-    transcribe = commands.add_parser("transcribe", parents=[common], help="write down what is spoken in a recording")
-    transcribe.add_argument(
-        "file", metavar="FILE", nargs="?", help="recording: WAV, FLAC, MP3, Ogg, MP4, ...; - is standard input"
-    )
-    transcribe.add_argument("--mic", action="store_true", help="record from the microphone until the first pause")
-    transcribe.add_argument("--model", help="model (default: one that is installed)")
-    transcribe.add_argument("--language", metavar="LANG", help="language that is spoken (default: detected)")
-    transcribe.add_argument(
-        "--task", choices=("transcribe", "translate"), default="transcribe", help="translate: write English"
-    )
-    transcribe.add_argument(
-        "--format",
-        choices=("text", "json", "srt", "vtt", "verbose_json"),
-        default="text",
-        help="form of the output (default text)",
-    )
-    transcribe.add_argument("--words", action="store_true", help="time each word, for verbose_json and subtitles")
-    transcribe.add_argument("--prompt", metavar="TEXT", default="", help="text that comes before, or words to expect")
-    transcribe.add_argument("--temperature", type=number(0, 1), metavar="X", default=0.0, help="0 to 1 (default 0)")
-    transcribe.add_argument("--cut", action="store_true", help="cut the recording at its pauses, and leave silence out")
-    transcribe.set_defaults(run=run, computes=True)
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

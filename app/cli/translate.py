@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
-from app.cli.command import configure_logging, integer, read_stdin
+from app.cli.command import configure_logging, read_stdin
 from app.cli.interrupt import run_interruptible
 from app.config import Settings
 from app.errors import EmptyInputError
-
-
-def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command to argparse."""
-    translate = commands.add_parser("translate", parents=[common], help="translate a text")
-    translate.add_argument("text", metavar="TEXT", help="what to translate; - reads it from standard input")
-    translate.add_argument("--target", metavar="LANG", required=True, help="language: fr, fra_Latn, French, ...")
-    translate.add_argument("--source", metavar="LANG", default="auto", help="language of TEXT (default: detected)")
-    translate.add_argument("--model", help="model (default: nllb-200-distilled-600m)")
-    translate.add_argument("--format", choices=("text", "markdown", "html"), default="text", help="what TEXT is")
-    translate.add_argument("--beams", type=integer(1, 8), default=1, help="hypotheses to keep, 1 to 8 (default 1)")
-    translate.set_defaults(run=run, computes=True)
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

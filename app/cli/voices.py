@@ -11,33 +11,14 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.cli.interrupt import run_interruptible
 from app.config import Settings
 from app.errors import BodyTooLargeError, ConsentMissingError, UnknownVoiceError
-from app.voices.aliases import GENDERS
 
 if TYPE_CHECKING:
     from app.voices.store import VoiceStore
-
-
-def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the actions to argparse."""
-    add = actions.add_parser("add", parents=[common], help="make a voice from a recording; prints its id")
-    add.add_argument("name", metavar="NAME", help="a label; several voices may bear it")
-    add.add_argument("file", metavar="FILE", type=Path, help="the recording: WAV, FLAC, MP3, Ogg, MP4, ...")
-    add.add_argument("--consent", action="store_true", help="the speaker agrees to being cloned (required)")
-    add.add_argument("--lang", help="language of the speaker")
-    add.add_argument("--gender", choices=GENDERS)
-    add.set_defaults(run=add_voice)
-    listed = actions.add_parser("list", parents=[common], help="every voice made from a recording")
-    listed.add_argument("--json", action="store_true", help="print JSON")
-    listed.set_defaults(run=list_voices)
-    remove = actions.add_parser("remove", parents=[common], help="delete voices and their recordings")
-    remove.add_argument("ids", metavar="ID", nargs="+")
-    remove.set_defaults(run=remove_voices)
 
 
 def add_voice(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -132,18 +132,16 @@ class _ProxiedExchange:
         coming, stalled = asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._stalled.wait())
         try:
             await asyncio.wait({coming, stalled}, return_when=asyncio.FIRST_COMPLETED)
-            message = coming.result() if coming.done() else self._gone()
+            gone: Message = {"type": "http.disconnect"}
+            if self._scope["type"] == "websocket":
+                gone = {"type": "websocket.disconnect", "code": 1006}
+            message = coming.result() if coming.done() else gone
         finally:
             coming.cancel()
             stalled.cancel()
         if message["type"] in _DISCONNECTS:
             self._over = True
         return message
-
-    def _gone(self) -> Message:
-        if self._scope["type"] == "websocket":
-            return {"type": "websocket.disconnect", "code": 1006}
-        return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
         if self._stalled.is_set():
@@ -160,12 +158,14 @@ class _ProxiedExchange:
         if self._refused is not None:
             return
         if kind in _ANSWERS:
-            headers = Headers(raw=message.get("headers", []))
+            headers = MutableHeaders(raw=list(message.get("headers", [])))
             if MARK not in headers and message.get("status", 0) >= 400:
                 self._refused = _translate(message["status"], headers)
                 return
             self._begun = True
-            _keep_first_id(message)
+            if len(ids := headers.getlist(_ID)) > 1:  # Ray adds one after the service's own
+                headers[_ID] = ids[0]
+                message["headers"] = headers.raw
         if kind == "websocket.close" or (kind.endswith("http.response.body") and not message.get("more_body", False)):
             self._over = True
         await self._send(message)
@@ -197,15 +197,6 @@ def _translate(status: int, headers: Headers) -> ServiceError:
         # The application has every path: it is not there yet, or no longer.
         return UnavailableError("No replica is there; try again shortly.", retry_after=2)
     return _lost()
-
-
-def _keep_first_id(message: Message) -> None:
-    """Keep the service's id of the request, and remove the one that Ray adds after it."""
-    headers = MutableHeaders(raw=list(message.get("headers", [])))
-    found = headers.getlist(_ID)
-    if len(found) > 1:
-        headers[_ID] = found[0]
-        message["headers"] = headers.raw
 
 
 async def _answer(error: ServiceError, scope: Scope, receive: Receive, send: Send) -> None:

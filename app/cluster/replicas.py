@@ -232,7 +232,10 @@ def serve(settings: Settings) -> None:
     except ImportError:
         raise SettingsError(MISSING) from None
     logs.configure(settings.log_level, settings.log_format)
-    port = settings.port or _free_port(settings.host)
+    port = settings.port
+    if not port:
+        with socket.create_server((settings.host, 0), family=_family(settings.host)) as probe:
+            port = int(probe.getsockname()[1])
     most = max(settings.replicas, settings.max_replicas)
     if settings.ray_address is None:
         # Every replica that is asked for gets room, whatever this machine has.
@@ -253,7 +256,7 @@ def serve(settings: Settings) -> None:
                 raise UnavailableError("no replica could be started; the lines above say why") from None
             log.info("running on http://%s:%d, replicas: %d", settings.host, port, settings.replicas)
             # Not sooner: Ray has handlers of its own, which end the program while it starts.
-            _Stop().wait()
+            _wait_for_signal()
             log.info("draining for up to %g seconds", settings.drain_seconds)
             ray.get(ending.begin.remote())
         finally:
@@ -303,28 +306,19 @@ def _stay_on_loopback() -> None:
     replica.add_port_to_grpc_server = add_on_loopback
 
 
-def _free_port(host: str) -> int:
-    with socket.create_server((host, 0), family=_family(host)) as probe:
-        return int(probe.getsockname()[1])
-
-
 def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-class _Stop:
+def _wait_for_signal() -> None:
     """Wait for SIGINT or SIGTERM. A second signal raises KeyboardInterrupt."""
+    asked = threading.Event()
 
-    def __init__(self) -> None:
-        self._asked = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number: int, frame: object) -> None:
-        if self._asked.is_set():
+    def on_signal(number: int, frame: object) -> None:
+        if asked.is_set():
             raise KeyboardInterrupt
-        self._asked.set()
+        asked.set()
 
-    def wait(self) -> None:
-        """Wait until a signal comes."""
-        self._asked.wait()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    asked.wait()

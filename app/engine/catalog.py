@@ -12,7 +12,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -96,6 +96,11 @@ class Entry:
         return f"{millions:.1f} M" if millions < 10 else f"{millions:.0f} M"
 
     @property
+    def commercial_use(self) -> bool:
+        """Whether the license allows commercial use."""
+        return not self.noncommercial
+
+    @property
     def install_command(self) -> str | None:
         """Command that installs the weights; None for a bundled model and for one without pinned checksums."""
         return f"nightingale models pull {self.name}" if self.files else None
@@ -116,21 +121,11 @@ class Entry:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
-    """One model in a list of models. `commercial_use`: its license allows it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo(Entry):
+    """One model in a list of models."""
 
-    name: str
-    family: str
-    kind: ModelKind
     status: Literal["ready", "absent"]
-    description: str
-    license: str
-    commercial_use: bool
-    aliases: tuple[str, ...] = ()
-    install_command: str | None = None
-    install_hint: str = ""
-    cloning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +166,9 @@ class Catalog:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._entries = {**_local_entries(settings.data_dir / "models"), **read_entries()}
+        # Language models that lie in the folder of the models, and that `catalog.toml` does not name, come first.
+        files = (path.parent.name for path in sorted((settings.data_dir / "models").glob("*/config.json")))
+        self._entries = {name: _local_entry(name) for name in files if _NAME.fullmatch(name)} | dict(read_entries())
         self._names = {name: name for name in self._entries}
         for entry in self._entries.values():
             self._names |= dict.fromkeys(entry.aliases, entry.name)
@@ -182,22 +179,12 @@ class Catalog:
 
     def models(self) -> list[ModelInfo]:
         """Return every model, present or not."""
-        return [
-            ModelInfo(
-                name=entry.name,
-                family=entry.family,
-                kind=entry.kind,
-                status="ready" if self.present(entry.name) else "absent",
-                description=f"{entry.description} ({entry.size} parameters)",
-                license=entry.license,
-                commercial_use=not entry.noncommercial,
-                aliases=entry.aliases,
-                install_command=entry.install_command,
-                install_hint=entry.install_hint,
-                cloning=entry.cloning,
-            )
-            for entry in self._entries.values()
-        ]
+        result = []
+        for entry in self._entries.values():
+            given = {each.name: getattr(entry, each.name) for each in fields(entry)}
+            given["description"] += f" ({entry.size} parameters)"
+            result.append(ModelInfo(**given, status="ready" if self.present(entry.name) else "absent"))
+        return result
 
     def default(self) -> str:
         """Return the model of a request that names none: the configured one, else Kokoro-82M where it is installed.
@@ -301,7 +288,11 @@ class Catalog:
         result = self._find(entry)
         missing = _missing(entry, result)
         if missing:
-            raise WeightsMissingError(_missing_message(entry, missing))
+            # No path: this message goes to clients.
+            raise WeightsMissingError(
+                f"The files of model '{entry.name}' are not on this machine ({', '.join(missing)}). "
+                f"{entry.install_hint}"
+            )
         return ModelSpec(
             name=entry.name,
             family=entry.family,
@@ -386,7 +377,10 @@ class Catalog:
                 pins = []  # a conversion that somebody put there
             checks += [check_file(directory, pin) for pin in pins]
             listed = {pin.path for pin in pins}
-            checks += [_check_unpinned(directory, file) for file in files if file not in listed]
+            unpinned = [file for file in files if file not in listed]
+            checks += [
+                FileCheck(each, "not pinned" if _is_whole(directory / each) else "malformed") for each in unpinned
+            ]
             if path is None and not pins and role not in entry.optional:
                 checks.append(FileCheck(chosen, "missing"))
         return Verification(entry.name, directory, tuple(dict.fromkeys(checks)))
@@ -410,12 +404,6 @@ class Catalog:
             role: next((directory / path for path in candidates if _exists(directory / path)), None)
             for role, candidates in entry.roles.items()
         }
-
-
-def _local_entries(folder: Path) -> dict[str, Entry]:
-    """Return the language models that lie in the folder of the models, and that `catalog.toml` does not name."""
-    files = (path.parent for path in sorted(folder.glob("*/config.json")) if not path.parent.name.startswith("."))
-    return {each.name: _local_entry(each.name) for each in files if _NAME.fullmatch(each.name)}
 
 
 def _local_entry(name: str) -> Entry:
@@ -487,10 +475,6 @@ def check_file(directory: Path, pin: PinnedFile) -> FileCheck:
     return FileCheck(pin.path, state)
 
 
-def _check_unpinned(directory: Path, relative: str) -> FileCheck:
-    return FileCheck(relative, "not pinned" if _is_whole(directory / relative) else "malformed")
-
-
 def _is_whole(path: Path) -> bool:
     """Whether a JSON file parses, or a safetensors file is as long as its header says. Others only have to exist."""
     try:
@@ -523,11 +507,6 @@ def _files_under(path: Path) -> Iterator[Path]:
 
 def _missing(entry: Entry, found: Mapping[str, Path | None]) -> list[str]:
     return [role for role, path in found.items() if path is None and role not in entry.optional]
-
-
-def _missing_message(entry: Entry, missing: list[str]) -> str:
-    # No path: this message goes to clients.
-    return f"The files of model '{entry.name}' are not on this machine ({', '.join(missing)}). {entry.install_hint}"
 
 
 def _family(name: str) -> Any:

@@ -33,6 +33,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from app import __version__
 from app.engine.catalog import Entry, PinnedFile, check_file, pulled_record, read_pulled
+from app.errors import ServiceError
 
 # Room to leave on the disk besides the files themselves.
 HEADROOM_BYTES = 16 << 20
@@ -46,7 +47,7 @@ MAX_UNPINNED = 64 << 20
 _USER_AGENT = f"nightingale/{__version__}"
 
 
-class HubError(Exception):
+class HubError(ServiceError):
     """A pull that cannot be done or finished; the message is one line."""
 
 
@@ -76,7 +77,10 @@ def pull(entry: Entry, directory: Path, *, endpoint: str | None = None, progress
     # The library's pieces of 10 MB would hold the bar still on a slow line, and be lost to an interruption.
     constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
-    _bound_answers()
+    # Answers in memory are bounded, and files where they are written. A packed answer could unpack to any size.
+    client = get_session()
+    client.headers["accept-encoding"] = "identity"
+    client.event_hooks = {**client.event_hooks, "response": [_bound_answer]}
 
     staging = directory.with_name(f"{directory.name}.partial")
     with _explained(base, entry, staging):
@@ -142,22 +146,11 @@ def _listed_sizes(entry: Entry, wanted: list[PinnedFile], base: str) -> dict[str
             raise HubError(f"{base} has no {pin.path} in {entry.repository} at revision {entry.revision}")
         size = pin.size if pin.size is not None else sibling.size
         digest = sibling.lfs.sha256 if sibling.lfs is not None else pin.sha256
-        if size is None or sibling.size not in (None, size) or digest != pin.sha256 or size > _most(pin):
+        most = MAX_UNPINNED if pin.size is None else pin.size
+        if size is None or sibling.size not in (None, size) or digest != pin.sha256 or size > most:
             raise HubError(f"{base} offers a {pin.path} that is not the pinned one; nothing was downloaded")
         sizes[pin.path] = size
     return sizes
-
-
-def _most(pin: PinnedFile) -> int:
-    return MAX_UNPINNED if pin.size is None else pin.size
-
-
-def _bound_answers() -> None:
-    """Bound the hub's answers in memory. Files are bounded where they are written."""
-    client = get_session()
-    # A packed answer could unpack to any size.
-    client.headers["accept-encoding"] = "identity"
-    client.event_hooks = {**client.event_hooks, "response": [_bound_answer]}
 
 
 def _bound_answer(response: httpx2.Response) -> None:

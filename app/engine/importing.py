@@ -14,6 +14,7 @@ from typing import Final
 
 from app.config import Settings
 from app.engine.catalog import Catalog, Entry, read_entries
+from app.errors import ServiceError
 from models.contract import WeightsError
 from models.files import copy_file
 from models.importing.sources import ModelSource, check_name, local_name, recognize, whisper_name
@@ -25,25 +26,16 @@ ACCEPTED: Final = (
 )
 
 
-class ImportModelError(Exception):
+class ImportModelError(ServiceError):
     """Files that cannot be installed as a model. One line: what is wrong, and what to do."""
 
 
 def import_model(path: Path, settings: Settings, name: str | None = None, *, replace: bool = False) -> ModelSource:
-    """Install the model whose file or folder is `path`.
+    """Install the model whose file or folder is `path`, and return what was installed.
 
-    Args:
-        path: Where its files are.
-        settings: They name the data directory.
-        name: Of the model, where the files do not tell; or an alias.
-        replace: Put it in the place of one that is installed.
-
-    Returns:
-        What was installed.
-
-    Raises:
-        ImportModelError: The files are no model of the catalog, are damaged, or one is installed already.
-        UnknownModelError: There is no model of that name.
+    `name`: of the model, where the files do not tell, or an alias. `replace`: put it in the place of one that is
+    installed. Raises UnknownModelError, and ImportModelError for files that are no model of the catalog or are damaged,
+    and where one is installed already.
     """
     known = Catalog(settings)
     if name is not None and name in known:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from app.engine.admission import Admission, key_name, slot
 from app.engine.backend import Hardware, active_memory, free_memory, hardware
@@ -47,6 +47,7 @@ from models.loading import steps
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Load = Callable[[str], Model]
 
 # Seconds between two looks whether a model is loaded, and between two whether there is room for it.
@@ -147,11 +148,6 @@ class ModelState:
             self.kind, self.synthesizer = "text-to-speech", model
 
     @property
-    def does(self) -> str:
-        """Verb for the task of a loaded model, such as "speaks"."""
-        return "is not loaded" if self.kind is None else _DOES[self.kind]
-
-    @property
     def under_way(self) -> bool:
         """Whether the model is being loaded or warmed."""
         return self.status in (ModelStatus.LOADING, ModelStatus.WARMING)
@@ -177,31 +173,26 @@ class ModelState:
 
     def ready_synthesizer(self) -> Synthesizer:
         """Return the warm model, which speaks. Raises as `ready_model` does, and WrongModelKindError."""
-        self.ready_model()
-        if self.synthesizer is None:
-            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not speak.")
-        return self.synthesizer
+        return self._ready(self.synthesizer, "speak")
 
     def ready_translator(self) -> Translator:
         """Return the warm model, which translates. Raises as `ready_model` does, and WrongModelKindError."""
-        self.ready_model()
-        if self.translator is None:
-            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not translate.")
-        return self.translator
+        return self._ready(self.translator, "translate")
 
     def ready_recognizer(self) -> Recognizer:
         """Return the warm model, which recognizes speech. Raises as `ready_model` does, and WrongModelKindError."""
-        self.ready_model()
-        if self.recognizer is None:
-            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not recognize speech.")
-        return self.recognizer
+        return self._ready(self.recognizer, "recognize speech")
 
     def ready_language_model(self) -> LanguageModel:
         """Return the warm model, which writes text. Raises as `ready_model` does, and WrongModelKindError."""
+        return self._ready(self.language_model, "write text")
+
+    def _ready(self, model: T | None, wanted: str) -> T:
         self.ready_model()
-        if self.language_model is None:
-            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not write text.")
-        return self.language_model
+        if model is None:
+            does = "is not loaded" if self.kind is None else _DOES[self.kind]
+            raise WrongModelKindError(f"Model '{self.name}' {does}; it does not {wanted}.")
+        return model
 
     def ready_cloner(self) -> VoiceCloner:
         """Return the warm model, which clones voices. Raises as `ready_model` does, and WrongModelKindError."""
@@ -399,16 +390,9 @@ class ModelLoads:
         """Return the state of a warm model, which the request of the caller holds until its slot ends.
 
         A model that is not loaded begins to load, and the caller waits for it: as long as the server allows, or as a
-        request over HTTP prefers (`Prefer: wait=5`).
-
-        Args:
-            name: canonical name of the model.
-            kind: task of the model.
-            progress: is called after each step of the load.
-            patient: wait as long as the server allows, whatever the request prefers.
-
-        Raises:
-            ServiceError: what `require` and `ModelState.ready_model` raise; DrainingError.
+        request over HTTP prefers (`Prefer: wait=5`). `progress` is called after each step of the load. `patient`: wait
+        as long as the server allows, whatever the request prefers. Raises ServiceError: what `require` and
+        `ModelState.ready_model` raise, and DrainingError.
         """
         state = self.require(name, kind)
         if not self._hold(state):
@@ -453,16 +437,8 @@ class ModelLoads:
         """Wait until the model of `state` is loaded and warm, or cannot be; call `progress` after each step.
 
         Returns at once if too many wait already, or half as many with the request's key. `ModelState.ready_model` tells
-        afterwards whether the model is ready.
-
-        Args:
-            state: model that is waited for.
-            progress: is called with `state` after each step.
-            seconds: longest wait; None: that of the server.
-            until: IDLE waits until the model is unloaded.
-
-        Raises:
-            DrainingError: the server shuts down.
+        afterwards whether the model is ready. `seconds`: longest wait; None: that of the server. `until`: IDLE waits
+        until the model is unloaded. Raises DrainingError.
         """
         key = key_name()
         full = key is not None and self._waiting[key] >= max(1, self._most // 2)

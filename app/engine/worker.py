@@ -59,13 +59,9 @@ class ModelWorker:
     ) -> None:
         """Prepare the thread.
 
-        Args:
-            load: loads the model of a name.
-            warmup: models are warmed before they are ready.
-            queue_size: jobs that may wait for their first turn.
-            queue_seconds: longest wait for it; None: any.
-            rules: tell which models are unloaded; None: none but on request.
-            size_of: returns the bytes of a model's files.
+        `load` loads the model of a name. `warmup`: models are warmed before they are ready. `queue_size`: jobs that may
+        wait for their first turn; `queue_seconds`: longest wait for it; None: any. `rules` tell which models are
+        unloaded; None: none but on request. `size_of` returns the bytes of a model's files.
         """
         self.loader = ModelLoader(load, warmup=warmup)
         self.rules = rules or UnloadRules()
@@ -258,7 +254,11 @@ class ModelWorker:
                 call_backend("give_back", rested=rested)
                 if rested:
                     worked = None
-        self._fail_waiting()
+        with self._changed:
+            jobs = [*self._queues.first_audio, *self._queues.continuations, *self._queues.background]
+            self._queues = Queues()
+        for job in jobs:
+            self._end(job, UnavailableError("The server stopped before this was done."))
         call_backend("release_thread")
 
     def _bring_up(self, state: ModelState) -> None:
@@ -354,32 +354,22 @@ class ModelWorker:
         elif jobs:
             self._advance(jobs[0])
 
-    def _fail_waiting(self) -> None:
-        with self._changed:
-            jobs = [*self._queues.first_audio, *self._queues.continuations, *self._queues.background]
-            self._queues = Queues()
-        for job in jobs:
-            self._end(job, UnavailableError("The server stopped before this was done."))
-
     def _between_shapes(self, state: ModelState) -> None:
         """Serve all jobs that wait, between two steps of the load of `state`.
 
         Raises Cancelled if the server stops, or nobody wants the model any more.
         """
         self._beat = time.perf_counter()
-        self._serve_waiting()
-        self._unload_due()
-        if self._stopping or state.unwanted:
-            raise Cancelled("stopping")
-
-    def _serve_waiting(self) -> None:
         while True:
             with self._changed:
                 jobs = self._take()
                 self._beat = time.perf_counter()
             if not jobs:
-                return
+                break
             self._work(jobs)
+        self._unload_due()
+        if self._stopping or state.unwanted:
+            raise Cancelled("stopping")
 
     def _advance(self, job: ModelJob[Any], *, again: bool = False) -> None:
         """Advance `job` to its next item, or by one turn of the model. `again`: its wait was noted before."""

@@ -32,21 +32,19 @@ def event(to: logging.Logger, level: int, message: str, **fields: object) -> Non
         to.log(level, message, extra={"fields": fields})
 
 
-class _Formatter(logging.Formatter):
-    @staticmethod
-    def fields(record: logging.LogRecord) -> dict[str, Any]:
-        """Return the fields that `event` was given."""
-        result = getattr(record, "fields", None)
-        return result if isinstance(result, dict) else {}
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields that `event` was given."""
+    result = getattr(record, "fields", None)
+    return result if isinstance(result, dict) else {}
 
 
-class LineFormatter(_Formatter):
+class LineFormatter(logging.Formatter):
     """Formatter of `INFO:     app.requests: request method=GET path=/livez status=200 [id]`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, and a traceback after it if there is one."""
         parts = [f"{record.levelname + ':':<9} {record.name}: {_one_line(record.getMessage())}"]
-        parts += [f"{key}={_value(value)}" for key, value in self.fields(record).items() if value is not None]
+        parts += [f"{key}={_value(value)}" for key, value in _fields(record).items() if value is not None]
         if (id_ := request_context.request_id.get()) is not None:
             parts.append(f"[{id_}]")
         line = " ".join(parts)
@@ -55,7 +53,7 @@ class LineFormatter(_Formatter):
         return line
 
 
-class JsonFormatter(_Formatter):
+class JsonFormatter(logging.Formatter):
     """Formatter of one JSON object a line: time (UTC), level, logger, message, request_id, the fields, exception."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -69,7 +67,7 @@ class JsonFormatter(_Formatter):
         }
         if (id_ := request_context.request_id.get()) is not None:
             entry["request_id"] = id_
-        entry.update(self.fields(record))
+        entry.update(_fields(record))
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
         return json.dumps(entry, default=str)
@@ -146,14 +144,9 @@ sinks: list[Sink] = []
 
 
 def note(timeline: Timeline, model: str, surface: str, streaming: bool, outcome: str) -> None:
-    """Remember and log a finished request, and pass it to the sinks.
+    """Remember and log a finished request, and pass it to the sinks. `model`: "none" if it was refused before one.
 
-    Args:
-        timeline: its times.
-        model: name of its model; "none" if it was refused before one was chosen.
-        surface: API that it came through.
-        streaming: whether it was answered while the answer was computed.
-        outcome: ok, cancelled, rejected or failed.
+    `streaming`: it was answered while the answer was computed. `outcome`: ok, cancelled, rejected or failed.
     """
     entry = Finished(
         request_id=request_context.request_id.get(),

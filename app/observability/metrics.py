@@ -303,29 +303,22 @@ def _exemplar() -> dict[str, str] | None:
 
 def _record_request(timeline: Timeline, labels: Labels, outcome: Outcome) -> bool:
     """Feed the metrics of every request. Return whether its other metrics count: not for a rejected one."""
-    values = labels.values()
-    timeline.finish()
-    requests.labels(*values, outcome).inc()
-    logs.note(timeline, labels.model, labels.surface, labels.streaming, outcome)
+    record_session(timeline, labels, outcome)
     if outcome == "rejected":
         return False
-    exemplar = _exemplar()
-    for stage, seconds in timeline.stages.items():
-        stage_duration.labels(*values, stage.value).observe(seconds, exemplar)
+    _record_stages(timeline, labels)
     if outcome == "ok":
-        request_duration.labels(*values).observe(timeline.total_seconds, exemplar)
+        request_duration.labels(*labels.values()).observe(timeline.total_seconds, _exemplar())
     return True
 
 
-def record_translation(timeline: Timeline, labels: Labels, outcome: Outcome, volume: Volume) -> None:
-    """Feed one finished translation request into the histograms. Call once per request.
+def _record_stages(timeline: Timeline, labels: Labels) -> None:
+    for stage, seconds in timeline.stages.items():
+        stage_duration.labels(*labels.values(), stage.value).observe(seconds, _exemplar())
 
-    Args:
-        timeline: its times.
-        labels: its series.
-        outcome: its end.
-        volume: what was translated.
-    """
+
+def record_translation(timeline: Timeline, labels: Labels, outcome: Outcome, volume: Volume) -> None:
+    """Feed one finished translation request, and what was translated, into the histograms. Call once per request."""
     if _record_request(timeline, labels, outcome):
         record_volume(timeline, labels, volume)
 
@@ -344,11 +337,7 @@ def record_volume(timeline: Timeline, labels: Labels, volume: Volume) -> None:
 def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playback) -> None:
     """Feed one finished speech request into the histograms. Call once per request.
 
-    Args:
-        timeline: its times.
-        labels: its series.
-        outcome: its end.
-        playback: gaps and underruns of a player that starts at the first byte.
+    `playback`: gaps and underruns of a player that starts at the first byte.
     """
     values = labels.values()
     if not _record_request(timeline, labels, outcome):
@@ -360,9 +349,7 @@ def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playb
         ttfa_audible.labels(*values).observe(timeline.first_audible - timeline.started, exemplar)
     for gap in playback.gaps:
         chunk_gap.labels(*values).observe(gap)
-    audio_seconds.labels(*values).inc(timeline.audio_seconds)
-    if timeline.tokens:
-        speech_tokens.labels(*values).inc(timeline.tokens)
+    record_background(timeline, labels)
     if timeline.drafted:
         draft_tokens.labels(*values, "accepted").inc(timeline.accepted)
         draft_tokens.labels(*values, "rejected").inc(max(0, timeline.drafted - timeline.accepted))
@@ -375,7 +362,7 @@ def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playb
 
 
 def record_background(timeline: Timeline, labels: Labels) -> None:
-    """Count the audio of a part of a job. Nobody waited for it, so that it is no request and has no latency."""
+    """Count the audio that was spoken. Of a part of a job that is all: nobody waited, so that it has no latency."""
     values = labels.values()
     audio_seconds.labels(*values).inc(timeline.audio_seconds)
     if timeline.tokens:
@@ -385,11 +372,7 @@ def record_background(timeline: Timeline, labels: Labels) -> None:
 def record_recognition(timeline: Timeline, labels: Labels, outcome: Outcome, seconds: float) -> None:
     """Feed one finished recognition request into the histograms. Call once per request.
 
-    Args:
-        timeline: its times.
-        labels: its series.
-        outcome: its end.
-        seconds: length of the recordings that were recognized to their end.
+    `seconds`: length of the recordings that were recognized to their end.
     """
     if _record_request(timeline, labels, outcome):
         recognized_seconds.labels(*labels.values()).inc(seconds)
@@ -400,12 +383,7 @@ def record_generation(
 ) -> None:
     """Feed one finished message of a language model into the metrics. Call once per message.
 
-    Args:
-        timeline: its times.
-        labels: its series.
-        outcome: its end.
-        prompt_tokens: tokens of its prompt that were read for it.
-        written_tokens: tokens that the model wrote.
+    `prompt_tokens`: those of its prompt that were read for it.
     """
     if _record_request(timeline, labels, outcome):
         generation_tokens.labels(*labels.values(), "prompt").inc(prompt_tokens)
@@ -420,20 +398,13 @@ def record_interpretation(surface: SurfaceName, ending: str, delay: float | None
 
 
 def record_utterance(timeline: Timeline, labels: Labels, seconds: float, waited: float) -> None:
-    """Feed one utterance of a live recognition into the histograms.
+    """Feed one utterance of a live recognition, of so many `seconds`, into the histograms.
 
-    Args:
-        timeline: times of its passes.
-        labels: its series.
-        seconds: its length.
-        waited: seconds from its end to its text.
+    `waited`: seconds from its end to its text.
     """
-    values = labels.values()
-    exemplar = _exemplar()
-    for stage, spent in timeline.stages.items():
-        stage_duration.labels(*values, stage.value).observe(spent, exemplar)
-    utterance_delay.labels(*values).observe(waited, exemplar)
-    recognized_seconds.labels(*values).inc(seconds)
+    _record_stages(timeline, labels)
+    utterance_delay.labels(*labels.values()).observe(waited, _exemplar())
+    recognized_seconds.labels(*labels.values()).inc(seconds)
 
 
 def record_session(timeline: Timeline, labels: Labels, outcome: Outcome) -> None:

@@ -9,24 +9,8 @@ from typing import Any
 
 from app.cli.command import USAGE_ERROR, CommandError
 from app.cli.interrupt import run_interruptible
-from app.cli.server_client import DEFAULT_URL, read_key, server_url
+from app.cli.server_client import read_key
 from app.config import Settings
-
-
-def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command to argparse."""
-    command = commands.add_parser(
-        "speech-dispatcher",
-        parents=[common],
-        help="speak for screen readers on Linux: --install tells speech-dispatcher of a running server",
-    )
-    command.add_argument("file", metavar="FILE", nargs="?", type=Path, help="its options; speech-dispatcher names it")
-    command.add_argument("--install", action="store_true", help="write the files that speech-dispatcher looks for")
-    command.add_argument("--default", action="store_true", help="with --install: make it the usual module")
-    command.add_argument("--url", type=server_url, help=f"with --install: address of the server ({DEFAULT_URL})")
-    command.add_argument("--key-file", metavar="FILE", type=Path, help="with --install: file with the server's API key")
-    command.add_argument("--voice", help="with --install: the usual voice")
-    command.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -12,8 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.cli.command import CommandError
-from app.cli.server_client import DEFAULT_URL
+from app.cli.command import DEFAULT_URL, CommandError
 
 NAME = "nightingale"
 _PROGRAM = f"sd_{NAME}"
@@ -66,10 +65,10 @@ def install(options: ModuleOptions, *, default: bool) -> list[str]:
         default: make it the daemon's usual module.
     """
     # The daemon goes through the folder of data, which has to exist, to the one beside it.
-    data = _data_home()
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     data.mkdir(parents=True, exist_ok=True)
     program = data.resolve().parent / "libexec" / "speech-dispatcher-modules" / _PROGRAM
-    folder = _config_home() / "speech-dispatcher"
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "speech-dispatcher"
     command = shlex.join([sys.executable, "-P", "-m", "app", "speech-dispatcher"])
     script = f'#!/bin/sh\n{_NOTE}\nexec {command} "$@"\n'
     said = [_write(program, script, 0o755)]
@@ -130,11 +129,3 @@ def _write(path: Path, text: str, mode: int = 0o644) -> str:
     partial.chmod(mode)
     partial.replace(path)
     return f"{path}: written"
-
-
-def _config_home() -> Path:
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-
-
-def _data_home() -> Path:
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")

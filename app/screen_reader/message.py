@@ -54,17 +54,12 @@ def _changed(part: str, spelling: bool, punctuation: str, capitals: bool) -> str
     text = unescape(part)
     if capitals:
         text = _CAPITAL.sub("capital ", text)
-    return escape("".join(_named(sign) if _is_named(sign, punctuation) else sign for sign in text))
+    return escape("".join(_named(sign, punctuation) for sign in text))
 
 
-def _is_named(sign: str, punctuation: str) -> bool:
-    if punctuation == "some":
-        return sign in _SOME
-    return punctuation == "all" or (punctuation == "most" and sign not in _QUIET)
-
-
-def _named(sign: str) -> str:
-    name = name_of_sign(sign, "en")
+def _named(sign: str, punctuation: str) -> str:
+    named = {"some": sign in _SOME, "most": sign not in _QUIET, "all": True}.get(punctuation, False)
+    name = name_of_sign(sign, "en") if named else None
     # The sign itself stays: it is the pause of its sentence.
     return f" {name}{sign if sign in _QUIET else ' '}" if name else sign
 

@@ -29,13 +29,9 @@ _MARKUP = frozenset({"invalid_markup", "unsupported_language", "unknown_voice", 
 
 
 class OutputModule:
-    """One module process.
+    """One module process, between the daemon's `channel` and the server at `url`, which may need the API key `key`.
 
-    Args:
-        channel: lines from and to the daemon.
-        url: address of the server.
-        key: its API key, if it needs one.
-        voice: name of the user's usual voice.
+    `voice`: name of the user's usual voice.
     """
 
     def __init__(self, channel: Channel, url: str, key: str | None, voice: str | None) -> None:
@@ -61,7 +57,10 @@ class OutputModule:
             "STOP": self._stop,
             "PAUSE": self._pause,
             "SET": lambda: self._take_settings("203", "", self._parameters.set, "203 OK SETTINGS RECEIVED"),
-            "AUDIO": lambda: self._take_settings("207", "AUDIO ", _is_audio, "203 OK AUDIO INITIALIZED"),
+            # The audio may go to the daemon, which then plays it itself.
+            "AUDIO": lambda: self._take_settings(
+                "207", "AUDIO ", lambda *given: given == ("audio_output_method", "server"), "203 OK AUDIO INITIALIZED"
+            ),
             "LOGLEVEL": lambda: self._take_settings("207", "LOGLEVEL ", lambda *_: True, "203 OK LOGLEVEL SET"),
         }
 
@@ -73,7 +72,7 @@ class OutputModule:
         # A server that is not up yet is no failure: the daemon would not try this module again.
         self._channel.send(protocol.LOADED)
         try:
-            async for line in protocol.lines_of(self._channel):
+            while (line := await self._channel.read_line()) is not None:
                 if line == "QUIT":
                     self._channel.send(protocol.QUIT)
                     return
@@ -157,17 +156,12 @@ class OutputModule:
                 raise
             log.warning("%s; the words are spoken without markup", error)
         try:
-            return await self._play(self._plain(start, ssml))
+            socket = await open_socket(self._url, self._key)
+            return await self._play(speak(socket, {**start, "input": "text"}, message.plain_text(ssml)))
         except ServerError as error:
             if error.code not in _SILENT:
                 raise
             return self._silence(ssml)
-
-    async def _plain(self, start: dict[str, Any], ssml: str) -> AsyncGenerator[tuple[bytes, int] | str, None]:
-        socket = await open_socket(self._url, self._key)
-        async with aclosing(speak(socket, {**start, "input": "text"}, message.plain_text(ssml))) as items:
-            async for item in items:
-                yield item
 
     async def _play(self, items: AsyncGenerator[tuple[bytes, int] | str, None]) -> bool:
         """Send audio and marks; return whether a pause ended them."""
@@ -177,7 +171,9 @@ class OutputModule:
                 self._begin()
                 if not isinstance(item, str):
                     pcm, rate = item
-                    await self._channel.send_audio(_scaled(pcm, gain), self._parameters.play_rate(rate))
+                    if gain != 1:
+                        pcm = (np.frombuffer(pcm, "<i2") * gain).astype("<i2").tobytes()
+                    await self._channel.send_audio(pcm, self._parameters.play_rate(rate))
                     continue
                 self._channel.send(protocol.mark(item))
                 if self._pausing and item.startswith(_PAUSE_MARK):
@@ -267,12 +263,3 @@ class OutputModule:
                 self._channel.send(protocol.BAD_SYNTAX)
                 return
         self._channel.send(f"200 OK DEBUGGING {words[0].strip()}")
-
-
-def _is_audio(name: str, value: str) -> bool:
-    """Return whether the audio may go to the daemon; it then plays it itself."""
-    return (name, value) == ("audio_output_method", "server")
-
-
-def _scaled(pcm: bytes, gain: float) -> bytes:
-    return pcm if gain == 1 else (np.frombuffer(pcm, "<i2") * gain).astype("<i2").tobytes()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 from app.cli.command import CommandError
 
@@ -38,17 +38,16 @@ def mark(name: str) -> str:
     return f"700-{name}\n700 INDEX MARK"
 
 
-def audio_events(pcm: bytes, sample_rate: int) -> list[bytes]:
-    """Return the events that carry `pcm`, samples of 16 bits, little-endian, one channel."""
-    return [_audio_event(pcm[start : start + _AUDIO], sample_rate) for start in range(0, len(pcm), _AUDIO)]
-
-
-def _audio_event(pcm: bytes, sample_rate: int) -> bytes:
-    form = {"bits": 16, "num_channels": 1, "sample_rate": sample_rate, "num_samples": len(pcm) // 2, "big_endian": 0}
-    head = "".join(f"705-{name}={value}\n" for name, value in form.items())
-    for plain, escaped in _ESCAPES:
-        pcm = pcm.replace(plain, escaped)
-    return head.encode() + b"705-AUDIO\0" + pcm + b"\n705 AUDIO\n"
+def audio_events(pcm: bytes, sample_rate: int) -> Iterator[bytes]:
+    """Yield the events that carry `pcm`, samples of 16 bits, little-endian, one channel."""
+    for start in range(0, len(pcm), _AUDIO):
+        part = pcm[start : start + _AUDIO]
+        form = {"bits": 16, "num_channels": 1, "sample_rate": sample_rate}
+        form |= {"num_samples": len(part) // 2, "big_endian": 0}
+        head = "".join(f"705-{name}={value}\n" for name, value in form.items())
+        for plain, escaped in _ESCAPES:
+            part = part.replace(plain, escaped)
+        yield head.encode() + b"705-AUDIO\0" + part + b"\n705 AUDIO\n"
 
 
 class Channel:
@@ -120,9 +119,3 @@ async def open_standard_channel() -> Channel:
             "speech-dispatcher starts this command with pipes as standard input and output; --install makes it do so"
         ) from None
     return Channel(reader, asyncio.StreamWriter(transport, protocol, None, loop))
-
-
-async def lines_of(channel: Channel) -> AsyncIterator[str]:
-    """Yield the daemon's lines until it has gone."""
-    while (line := await channel.read_line()) is not None:
-        yield line

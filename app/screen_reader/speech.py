@@ -52,12 +52,7 @@ async def speak(
 ) -> AsyncGenerator[tuple[bytes, int] | str, None]:
     """Yield samples (16 bits, little-endian, one channel) with their rate, and the names of marks between them.
 
-    Raises ServerError.
-
-    Args:
-        socket: a socket of `open_socket`, which this call ends.
-        start: first message to the server.
-        text: what to speak.
+    `socket`, of `open_socket`, is ended by this call. `start`: first message to the server. Raises ServerError.
     """
     feeding = asyncio.create_task(_feed(socket, start, text))
     stream = _Stream()
@@ -126,11 +121,6 @@ class _Stream:
                 items.append((data[: 2 * count], self._rate))
                 self._sent += count
                 data = data[2 * count :]
-            items += self._passed()
+            while self._marks and self._marks[0][0] <= self._sent:
+                items.append(self._marks.popleft()[1])
         return items
-
-    def _passed(self) -> list[str]:
-        names = []
-        while self._marks and self._marks[0][0] <= self._sent:
-            names.append(self._marks.popleft()[1])
-        return names

@@ -174,7 +174,13 @@ class _Disk:
 
     def write(self, key: str, spoken: Spoken) -> None:
         """Store a sentence, and drop the oldest that have no room. A disk that is full is logged."""
-        data = _packed(spoken, key)
+        # Samples, ends of phonemes, and how many of each a chunk has.
+        arrays = {
+            "pcm": np.concatenate([chunk.pcm for chunk in spoken]),
+            "ends": np.array([end for chunk in spoken for end in chunk.phoneme_ends], np.float64),
+            "counts": np.array([(chunk.pcm.size, len(chunk.phoneme_ends)) for chunk in spoken], np.int64),
+        }
+        data = save(arrays, {"key": key})
         if len(data) > self._most:
             return
         partial = self._folder / f"{key}.{secrets.token_hex(4)}"
@@ -260,16 +266,6 @@ def _frozen(chunk: AudioChunk) -> AudioChunk:
 
 def _bytes(spoken: Spoken) -> int:
     return sum(chunk.pcm.nbytes + 8 * len(chunk.phoneme_ends) for chunk in spoken)
-
-
-def _packed(spoken: Spoken, key: str) -> bytes:
-    """Return a sentence as a safetensors file: samples, ends of phonemes, and how many of each a chunk has."""
-    arrays = {
-        "pcm": np.concatenate([chunk.pcm for chunk in spoken]),
-        "ends": np.array([end for chunk in spoken for end in chunk.phoneme_ends], np.float64),
-        "counts": np.array([(chunk.pcm.size, len(chunk.phoneme_ends)) for chunk in spoken], np.int64),
-    }
-    return save(arrays, {"key": key})
 
 
 def _unpacked(data: bytes, key: str) -> Spoken:

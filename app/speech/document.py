@@ -101,13 +101,8 @@ async def read_document(
 ) -> SpeechDocument:
     """Return a text as a document. SSML is read on the text thread, in turns. Raises MarkupError, with line and column.
 
-    Args:
-        service: it has the text thread.
-        text: the text.
-        speech: options of the request. The words of SSML are in their language, or in that which is translated, unless
-            it says otherwise.
-        input_type: what the text is.
-        param: name of the text, for errors.
+    The words of SSML are in the language of `speech`, or in that which is translated, unless it says otherwise.
+    `param`: name of the text, for errors.
     """
     if input_type != "ssml" and (input_type != "auto" or is_ssml(text) is not True):
         shown = text if input_type == "text" else hide(text)
@@ -146,11 +141,7 @@ async def read_dialogue(
 ) -> SpeechDocument:
     """Read the lines of a dialogue; one that begins with `<speak>` is SSML. Raises MarkupError, with line and column.
 
-    Args:
-        service: it has the text thread.
-        lines: what is said, in order. Characters are counted through all of them.
-        speech: options of the request.
-        param: name of the lines, for errors.
+    Characters are counted through all of them. `param`: name of the lines, for errors.
     """
     parts: list[DocumentPart] = []
     ignored: list[str] = []

@@ -60,15 +60,9 @@ class SentencePlanner:
     ) -> None:
         """Plan nothing yet; `run` does.
 
-        Args:
-            service: the parts of the server that the stream uses.
-            speech: the checked options.
-            timeline: record of the stream's time.
-            cancelled: stops the model's work for the stream.
-            variants: voices of the text.
-            interpreter: translates the text first; None: it is spoken as it is.
-            admission: pays for the text as it is spoken; None: it is paid for.
-            priority: that of the first sentence.
+        `cancelled` stops the model's work for the stream. `interpreter` translates the text first; None: it is spoken
+        as it is. `admission` pays for the text as it is spoken; None: it is paid for. `priority`: that of the first
+        sentence.
         """
         # Whether the first sentence was spoken before. None: the cache was not asked.
         self.cached: Literal["hit", "miss"] | None = None

@@ -34,15 +34,7 @@ class Playout:
         timeline: Timeline,
         verifier: Verifier | None,
     ) -> None:
-        """Play nothing yet.
-
-        Args:
-            service: it has the watermark and the loudness.
-            speech: the checked options. Its sample rate is that of the stream.
-            planner: what is played.
-            timeline: record of the stream's time.
-            verifier: hears the sentences; None: they are not verified.
-        """
+        """Play nothing yet. The stream has the sample rate of `speech`. Without a `verifier` nothing is verified."""
         self._planner, self._timeline, self._verifier = planner, timeline, verifier
         self._leveller = service.leveller
         self._rate = speech.synthesizer.sample_rate

@@ -155,7 +155,8 @@ class SubmittedSentence:
             span = self._words.popleft()
             bounds = (self._boundary(span.phoneme_start), self._boundary(span.phoneme_end))
             start, end = (self.begin + min(max(least, each - cut), most) for each in bounds)
-            self._marks_before(span.char_start, start)
+            while self.bookmarks and self.bookmarks[0].position <= span.char_start:
+                self._marks.append(MarkTime(self.bookmarks.popleft().name, start))
             result.append(Word(span.text, start, end, *self._origin.span(span.char_start, span.char_end)))
         return tuple(result)
 
@@ -170,10 +171,6 @@ class SubmittedSentence:
     def _boundary(self, position: int) -> float:
         """Return the second of the place before phoneme `position`; a space there is halved."""
         return sum(self.phoneme_ends[each - 1] if each else 0.0 for each in self._beside(position)) / 2 - LATE
-
-    def _marks_before(self, position: int, time: float) -> None:
-        while self.bookmarks and self.bookmarks[0].position <= position:
-            self._marks.append(MarkTime(self.bookmarks.popleft().name, time))
 
     def take_marks(self, seconds: float, *, last: bool) -> tuple[MarkTime, ...]:
         """Return the marks whose times became known. `seconds` of the sentence are spoken; `last`: that is all of it.

@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 
 class SpeechService:
-    """Prepares speech requests, and holds the parts that their streams use."""
+    """Prepares speech requests, and holds the parts that their streams use, which it makes."""
 
     def __init__(
         self,
@@ -78,16 +78,6 @@ class SpeechService:
         translation: TranslationService,
         admission: Admission,
     ) -> None:
-        """Make the parts that streams use.
-
-        Args:
-            settings: the deployment's choices.
-            catalog: the models of this machine.
-            worker: the thread that computes.
-            loads: the models that requests name.
-            translation: the service that translates before speech.
-            admission: slots and quotas of the server.
-        """
         self.settings = settings
         self.catalog = catalog
         self.worker = worker
@@ -135,10 +125,6 @@ class SpeechService:
         self.voices.close()
         self.watermark.close()
         self.cache.close()
-
-    def forget_model(self, name: str) -> None:
-        """Drop what was made ready for a model that was unloaded."""
-        self.voices.forget_model(name)
 
     def _model_loaded(self, name: str, model: Model) -> None:
         # On the model thread: while the model is warmed, the watermarker of its speech is loaded beside it.
@@ -198,7 +184,9 @@ class SpeechService:
         check_speed(options.speed, model, synthesizer)
         route = await self._route(options, progress)
         lang = codes.tag(route.target) if options.lang is None and route is not None else options.lang
-        voice = resolve_alias(self._voice(options, lang, model, synthesizer), synthesizer, lang)
+        default = self.settings.default_voice if model == self.default_model else None
+        wanted = options.voice or voice_for(lang, synthesizer) or default or synthesizer.default_voice
+        voice = resolve_alias(wanted, synthesizer, lang)
         cloned = await self._cloned(voice, model, synthesizer)
         try:
             if cloned is None:
@@ -207,11 +195,19 @@ class SpeechService:
             language = language_to_speak(
                 lang, own, model, synthesizer, named=options.lang is not None, anything=options.any_language
             )
-            planner = await self._planner(language, synthesizer)
+            planner: TextPlanner | Phonemizer
+            if synthesizer.reads == "text":
+                planner = TextPlanner(language, name_emoji=self.settings.emoji == "named")
+            else:
+                planner = await self._phonemizer(language)
         except ModelRequestError as error:
             raise service_error(error) from error
         lexicons = await self.lexicons.resolve(options.lexicons, options.lexicon, language)
-        conditioning = None
+        conditioning = scope = None
+        if options.cache and self.cache.enabled:
+            # A cloned voice leaves nothing on the disk.
+            owner = None if self.settings.speech_cache_shared else key_name()
+            scope = Scope(self._revisions[model], owner, stored=cloned is None)
         if cloned is not None:
             # Making a voice ready may take the model's time: not for a stream that has no room.
             self.admission.check(model)
@@ -230,7 +226,7 @@ class SpeechService:
             marker=await self.watermark.marker() if synthesizer.watermarked else None,
             options=options,
             lexicons=lexicons,
-            scope=self._scope(model, cloned=cloned is not None) if options.cache and self.cache.enabled else None,
+            scope=scope,
         )
 
     async def vary(self, speech: PreparedSpeech, style: Style) -> PreparedSpeech:
@@ -270,11 +266,6 @@ class SpeechService:
                 ):
                     return info.name, name
         return speech.model, names[0]
-
-    def _scope(self, model: str, *, cloned: bool) -> Scope:
-        """Return the part of the cache for a request to `model`. A `cloned` voice leaves nothing on the disk."""
-        owner = None if self.settings.speech_cache_shared else key_name()
-        return Scope(self._revisions[model], owner, stored=not cloned)
 
     async def keep_phrases(self, path: Path) -> None:
         """Speak each line of a file in the default voice, after everybody else, and keep it for all.
@@ -359,11 +350,6 @@ class SpeechService:
 
         return partial(self.g2p.run, step)
 
-    def _voice(self, options: SpeechOptions, lang: str | None, model: str, synthesizer: Synthesizer) -> str:
-        """Return the voice asked for, or the default for the language."""
-        default = self.settings.default_voice if model == self.default_model else None
-        return options.voice or voice_for(lang, synthesizer) or default or synthesizer.default_voice
-
     async def _cloned(self, voice: str, model: str, synthesizer: Synthesizer) -> StoredVoice | None:
         """Return the cloned voice of that id; None for one of the model's own, or a name that no cloned voice can have.
 
@@ -395,12 +381,6 @@ class SpeechService:
         else:
             source = None
         return TranslationOptions(target=route.target, source=source, model=route.model, best_guess=True)
-
-    async def _planner(self, language: str, synthesizer: Synthesizer) -> TextPlanner | Phonemizer:
-        """Return the planner of a text in `language` for the model."""
-        if synthesizer.reads == "text":
-            return TextPlanner(language, name_emoji=self.settings.emoji == "named")
-        return await self._phonemizer(language)
 
     async def _phonemizer(self, language: str) -> Phonemizer:
         named = self.settings.emoji == "named"

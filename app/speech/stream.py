@@ -45,18 +45,12 @@ class SpeechStream:
         variants: Variants | None = None,
         priority: Priority = Priority.FIRST_AUDIO,
     ) -> None:
-        """Open a stream; call on the event loop.
+        """Open a stream of the checked options `speech`; call on the event loop.
 
-        Args:
-            service: the parts of the server that the stream uses.
-            speech: the checked options.
-            timeline: record of the stream's time.
-            labels: labels of its metrics; `streaming` may be set later.
-            admitted: admission of the stream, whose client pays for its text as it is spoken. None: the stream is
-                admitted here, or ends with the error, and the client paid for its text as it was received.
-            verifier: hears the sentences; None: they are not verified.
-            variants: voices of the text that are prepared already.
-            priority: that of the first sentence. BACKGROUND: nobody listens yet; no time of a listener is recorded.
+        `labels.streaming` may be set later. `admitted`: its client pays for the text as it is spoken; None: the stream
+        is admitted here, or ends with the error, and the client paid for its text as it was received. `verifier`: None:
+        the sentences are not verified. `variants`: voices of the text that are prepared already. `priority`: that of
+        the first sentence; BACKGROUND: nobody listens yet, and no time of a listener is recorded.
         """
         self.speech = speech
         self.timeline = timeline
@@ -104,14 +98,10 @@ class SpeechStream:
         script: Script | None = None,
         style: Style = PLAIN,
     ) -> None:
-        """Speak `text`.
+        """Speak `text`, which may be blank only with a script. It begins at character `offset` of the client's text.
 
-        Args:
-            text: the words to speak; it may be blank only with a script.
-            offset: character of the client's text at which it begins.
-            source: the client's own text, where `text` was made of it.
-            script: the manner in which markup has it spoken.
-            style: the manner of a text without a script.
+        `source`: the client's own text, where `text` was made of it. `script`: the manner in which markup has it
+        spoken. `style`: the manner of a text without a script.
         """
         self._planner.feed(text, Origin(offset, source, script, style))
 

@@ -9,9 +9,11 @@ voices.
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from app.text.languages import language_name, primary_language
@@ -32,56 +34,6 @@ class HasVoices(Protocol):
 GENDERS = ("female", "male")
 _PERSONS = {"female": "woman", "male": "man"}
 
-# The order decides which voice of that gender a name gets.
-_OPENAI = {
-    "female": "alloy nova shimmer coral sage marin",
-    "male": "echo onyx fable ash ballad verse cedar",
-}
-# OpenAI's and Deepgram's British voices, and the Irish and Australian ones, which are nearer to these than to American.
-_BRITISH = frozenset({"fable", "ballad", "pandora", "draco", "helios", "hyperion", "theia", "angus"})
-# ElevenLabs' premade voices, of old and of today: name, id. River has no gender.
-_ELEVENLABS = {
-    ("female", "en-us"): """
-        Rachel 21m00Tcm4TlvDq8ikWAM, Sarah EXAVITQu4vr4xnSDxMaL, Aria 9BWtsMINqrJLrRacOk9x, Bella hpp4J3VqNfWAUOO0d1Us,
-        Domi AZnzlk1XvdvUeBnXmlld, Laura FGY2WhTYpPnrIDTdsKH5, Emily LcfcDJNUP1GQjkzn1xUU, Elli MF3mGyEYCl7XYWbV9V6O,
-        Charlotte XB0fDUnXU5powFXDhCwa, Matilda XrExE9yKIg1WjnnlVkGX, Jessica cgSgspJ2msm6clMCkdW9,
-        Gigi jBpfuIE2acCO8z3wKNLl, Freya jsCqWAovK2LkecY7zXl4, Grace oWAxZDx7w5VEj9dCyTzz, Serena pMsXgVXv3BLzUgSXRplE,
-        Nicole piTKgcLEGmPE4e6mEKli, Glinda z9fAnlkpzviPz146aGWa, Mimi zrHiDhphv9ZnVXBqCLjz
-    """,
-    ("female", "en-gb"): """
-        Alice Xb7hH8MSUJpSbSDYk0k2, Lily pFZP5JQG7iQjIQuC4Bku, Dorothy ThT5KcBeYPX3keUQqHPh
-    """,
-    ("male", "en-us"): """
-        Adam pNInz6obpgDQGcFmaJgB, Antoni ErXwobaYiN019PkySvjV, Josh TxGEqnHWrfWFTfGW9XjX,
-        Sam yoZ06aMxZJJ28mfd3POQ, Arnold VR6AewLTigWG4xSOukaG, Drew 29vD33N1CtxCmqQRPOHJ,
-        Clyde 2EiwWnXFnvU5JabPnv8n, Paul 5Q0t7uMcjvnagumLfvZi, Roger CwhRBWXzGAHq8TQ4Fs17,
-        Fin D38z5RcWu1voky8WS1ja, Thomas GBv7mTt0atIp3Br8iCZE, Callum N2lVS1w4EtoT3dr4eOWO,
-        Patrick ODq5zmih8GrVes37Dizd, Harry SOYHLrjzK2X1ezoPC6cr, Liam TX3LPaxmHKxFdv7VOQHJ,
-        Charlie IKne3meq5aSn9XLyUdCD, James ZQe5CZNOzWyzPSCn5a3c, Will bIHbv24MWmeRgasZH58o,
-        Jeremy bVMeCyTHy58xNoL34h3p, Eric cjVigY5qzO86Huf0OWal, Michael flq6f7yk4E4fJM5XTYuZ,
-        Ethan g5CIjZEefAph4nQFvHAz, Chris iP95p4xoKVk53GoZ742B, Brian nPczCjzI2devNBz1zQrb,
-        Bill pqHfZKP75CvOlQylNhV4, Jessie t0jbNlBVZ17f02VDIeMI, Giovanni zcAOhNBS3c14rBihAFp1
-    """,
-    ("male", "en-gb"): """
-        George JBFqnCBsd6RMkjVDRZzb, Daniel onwK4e9ZLuTAKqWW03F9, Dave CYw3kZ02Hs0563khs1Fj, Joseph Zlb1dXrM653N07WRdFW3
-    """,
-    (None, "en-us"): "River SAz9YHcvj6GT2YYXdXww",
-}
-# Deepgram's Aura voices of both generations, without their language.
-_DEEPGRAM = {
-    "female": """
-        asteria luna stella athena hera thalia andromeda helena amalthea aurora callista cora cordelia delia electra
-        harmonia iris janus juno minerva ophelia pandora phoebe selene theia vesta
-        celeste estrella carina diana selena agustina antonia gloria olivia silvia agathe viktoria elara aurelia lara
-        kara rhea beatrix daphne cornelia hestia leda livia melia maia cinzia demetra izanami uzume ama
-    """,
-    "male": """
-        orion arcas perseus angus orpheus helios zeus apollo aries atlas draco hermes hyperion jupiter mars neptune
-        odysseus pluto saturn
-        nestor sirio alvaro aquila javier luciano valerio hector julius fabian sander lars roman dionisio elio flavio
-        cesare perseo fujin ebisu
-    """,
-}
 # `aura-2-thalia-en`: generation, name, language.
 _AURA = re.compile(r"aura(?:-\d+)?-([a-z]+)-([a-z]{2})", re.IGNORECASE)
 # Names that the bundled voices had until release 0.2. Releases 0.3 and 0.4 accept them.
@@ -102,24 +54,23 @@ class Alias:
     rank: int = 0
 
 
-def _aliases() -> Iterator[tuple[str, Alias]]:
-    for gender, names in _OPENAI.items():
-        for rank, name in enumerate(names.split()):
-            yield name, Alias(name, gender, _accent(name), rank)
-    for (person, language), listed in _ELEVENLABS.items():
-        for rank, entry in enumerate(listed.split(",")):
-            name, voice_id = entry.split()
-            alias = Alias(name.lower(), person, language, rank)
-            yield name.lower(), alias
-            yield voice_id, alias
+# `aliases.tsv`: voices of OpenAI; ElevenLabs' premade ones, of old and of today; Deepgram's Aura voices of both
+# generations, without their language. Irish and Australian voices count as British, to which they are nearer. `rank`
+# decides which voice of that gender a name gets.
+def _read_aliases() -> tuple[dict[str, Alias], dict[str, Alias]]:
+    """Return the voices of OpenAI and ElevenLabs by name and id, and those of Deepgram by name."""
+    known: dict[str, Alias] = {}
+    aura: dict[str, Alias] = {}
+    with Path(__file__).with_name("aliases.tsv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            alias = Alias(row["name"], row["gender"] or None, row["language"], int(row["rank"]))
+            (aura if row["service"] == "deepgram" else known)[alias.name] = alias
+            if row["id"]:
+                known[row["id"]] = alias
+    return known, aura
 
 
-def _accent(name: str) -> str:
-    return "en-gb" if name in _BRITISH else "en-us"
-
-
-_ALIASES = dict(_aliases())
-_AURA_VOICES = {name: (gender, rank) for gender, names in _DEEPGRAM.items() for rank, name in enumerate(names.split())}
+_ALIASES, _AURA_VOICES = _read_aliases()
 
 
 def find_aura(name: str) -> Alias | None:
@@ -128,12 +79,11 @@ def find_aura(name: str) -> Alias | None:
     if aura is None:
         return None
     called = aura[1].lower()
-    gender, rank = _AURA_VOICES.get(called, (None, 0))
-    language = aura[2].lower()
-    if language == "en":
-        # Athena is British in the first generation and American in the second.
-        language = "en-gb" if name.lower() == "aura-athena-en" else _accent(called)
-    return Alias(called, gender, language, rank)
+    alias = _AURA_VOICES.get(called, Alias(called, None, "en-us"))
+    if aura[2].lower() != "en":
+        return replace(alias, language=aura[2].lower())
+    # Athena is British in the first generation and American in the second.
+    return replace(alias, language="en-gb") if name.lower() == "aura-athena-en" else alias
 
 
 def find_alias(name: str) -> Alias | None:

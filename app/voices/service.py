@@ -87,15 +87,9 @@ class ConditioningCache:
             self._drop(next(iter(self._kept)))
         metrics.voice_cache.set(self.nbytes)
 
-    def forget(self, voice: str) -> None:
-        """Drop all conditionings of a voice."""
-        for key in [key for key in self._kept if key[0] == voice]:
-            self._drop(key)
-        metrics.voice_cache.set(self.nbytes)
-
-    def forget_model(self, model: str) -> None:
-        """Drop all conditionings for a model."""
-        for key in [key for key in self._kept if key[1] == model]:
+    def forget(self, part: str) -> None:
+        """Drop all conditionings of a voice, or all for a model."""
+        for key in [key for key in self._kept if part in key]:
             self._drop(key)
         metrics.voice_cache.set(self.nbytes)
 
@@ -174,7 +168,7 @@ class VoiceService:
 
     def forget_model(self, model: str) -> None:
         """Drop the conditionings for a model that was unloaded; those on the disk stay."""
-        self._cache.forget_model(model)
+        self._cache.forget(model)
 
     def cloners(self) -> list[str]:
         """Return the names of the models that can speak in the voice of a recording."""

@@ -130,19 +130,13 @@ class ToneCatalog:
         return Description.of(self.load(name))
 
     def load(self, name: str) -> Any:
-        if name == "ear":
-            return self.ear if self.load_ear is None else self.load_ear()
-        if name == "shout":
-            return self.shout
-        if name == "scribe":
-            return self.scribe
-        if name == "parrot":
-            return self.parrot
+        if name == "ear" and self.load_ear is not None:
+            return self.load_ear()
         if name.startswith("absent"):
             raise WeightsMissingError(f"The weights of model '{name}' are not on this machine.")
         if name == "corrupt":
             raise WeightsError("/srv/secret place/corrupt/a.safetensors: array 'a' has shape (1,), expected (2,)")
-        return self.tone if name == "tone" else self.second
+        return getattr(self, name, self.second)
 
 
 @dataclass

@@ -19,7 +19,6 @@ import pytest
 import soundfile
 
 import app
-from app import main
 from app.cli import models
 from app.config import Settings
 from app.engine import catalog
@@ -350,7 +349,7 @@ FILES = {"config.json": b"{}", "kokoro-v1_0.pth": bytes(range(256)) * 4000, "voi
 
 
 @pytest.fixture
-def tiny_kokoro(monkeypatch, tmp_path):
+def tiny_kokoro(monkeypatch):
     """The catalog's Kokoro with small pinned files, and a hub that has them."""
     entry = catalog.read_entries()["kokoro-82m"]
     pins = tuple(
@@ -363,50 +362,42 @@ def tiny_kokoro(monkeypatch, tmp_path):
         )
     }
     monkeypatch.setattr(catalog, "read_entries", lambda: entries)
-    monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path))
     with hub_server.serve(dict(FILES)) as hub:
         yield hub
 
 
-def test_pull_then_verify_then_default(tiny_kokoro, capsys, tmp_path):
-    assert main.main(["models", "pull", "kokoro", "--endpoint", tiny_kokoro.endpoint]) == 0
-    out, err = capsys.readouterr()
-    assert out.startswith("kokoro-82m: 3 files installed, 0 already in place")
-    assert "100%" in err
-    assert main.main(["models", "verify", "kokoro-82m"]) == 0
-    assert capsys.readouterr().out == "kokoro-82m: 3 files intact\n"
-    assert main.main(["models", "list"]) == 0
-    assert "* kokoro-82m" in capsys.readouterr().out
-    (tmp_path / "models" / "kokoro-82m" / "kokoro-v1_0.pth").write_bytes(b"damaged")
-    assert main.main(["models", "verify"]) == 1
-    assert "kokoro-82m: kokoro-v1_0.pth: wrong size" in capsys.readouterr().out
-    assert main.main(["models", "pull", "kokoro", "--quiet", "--endpoint", tiny_kokoro.endpoint]) == 0
-    out, err = capsys.readouterr()
-    assert "1 files installed, 2 already in place" in out
-    assert err == ""
+def test_pull_then_verify_then_default(tiny_kokoro, call, tmp_path):
+    done = call("models", "pull", "kokoro", "--endpoint", tiny_kokoro.endpoint)
+    assert done.stdout.startswith(b"kokoro-82m: 3 files installed, 0 already in place")
+    assert done.returncode == 0 and b"100%" in done.stderr
+    done = call("models", "verify", "kokoro-82m")
+    assert (done.returncode, done.stdout) == (0, b"kokoro-82m: 3 files intact\n")
+    assert b"* kokoro-82m" in call("models", "list").stdout
+    (tmp_path / "data" / "models" / "kokoro-82m" / "kokoro-v1_0.pth").write_bytes(b"damaged")
+    done = call("models", "verify")
+    assert done.returncode == 1 and b"kokoro-82m: kokoro-v1_0.pth: wrong size" in done.stdout
+    done = call("models", "pull", "kokoro", "--quiet", "--endpoint", tiny_kokoro.endpoint)
+    assert (done.returncode, done.stderr) == (0, b"") and b"1 files installed, 2 already in place" in done.stdout
 
 
-def test_a_community_checkpoint_is_named_and_left_alone(tiny_kokoro, capsys, tmp_path):
-    folder = tmp_path / "models" / "kokoro-82m"
+def test_a_community_checkpoint_is_named_and_left_alone(tiny_kokoro, call, tmp_path):
+    folder = tmp_path / "data" / "models" / "kokoro-82m"
     folder.mkdir(parents=True)
     own = {"config.json": FILES["config.json"], "kokoro-v1_0.pth": b"own"}
     for path, content in own.items():
         (folder / path).write_bytes(content)
-    assert main.main(["models", "verify", "kokoro-82m"]) == 1
-    said = "not the pinned files: a community checkpoint? 2 of 3 differ, such as kokoro-v1_0.pth (wrong size)"
-    assert capsys.readouterr().out == f"kokoro-82m: {said}\n"
-    assert main.main(["models", "pull", "kokoro-82m", "--endpoint", tiny_kokoro.endpoint]) == 1
-    assert "1 files in" in capsys.readouterr().err
+    done = call("models", "verify", "kokoro-82m")
+    said = b"not the pinned files: a community checkpoint? 2 of 3 differ, such as kokoro-v1_0.pth (wrong size)"
+    assert (done.returncode, done.stdout) == (1, b"kokoro-82m: " + said + b"\n")
+    assert "1 files in" in one_line(call("models", "pull", "kokoro-82m", "--endpoint", tiny_kokoro.endpoint), 1)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == own
 
 
-def test_pulling_a_translator_states_its_license_before_anything_is_fetched(monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path))
+def test_pulling_a_translator_states_its_license_before_anything_is_fetched(call):
     with hub_server.serve(dict(FILES)) as hub:
-        assert main.main(["models", "pull", "nllb", "--endpoint", hub.endpoint]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == "nllb-200-distilled-600m: license CC-BY-NC-4.0; no commercial use\n"
-    assert "has no facebook/nllb-200-distilled-600M at revision" in captured.err
+        done = call("models", "pull", "nllb", "--endpoint", hub.endpoint)
+    assert done.stdout == b"nllb-200-distilled-600m: license CC-BY-NC-4.0; no commercial use\n"
+    assert "has no facebook/nllb-200-distilled-600M at revision" in one_line(done, 1)
 
 
 def test_pull_honors_hf_endpoint(run):
@@ -450,24 +441,22 @@ def test_the_server_imports_no_parsers_of_documents(environment):
     assert done.stderr.strip() == "set()"
 
 
-def test_unexpected_failure_is_one_line_too(monkeypatch, capsys):
+def test_unexpected_failure_is_one_line_too(monkeypatch, call):
     def broken(*_: object) -> int:
         raise RuntimeError("a bug\nwith two lines")
 
     monkeypatch.setattr(models, "list_models", broken)
-    assert main.main(["models", "list"]) == 1
-    assert capsys.readouterr().err.count("\n") == 1
+    one_line(call("models", "list"), 1)
 
 
-def test_a_lexicon_is_checked(capsys, tmp_path):
+def test_a_lexicon_is_checked(call, tmp_path):
     path = tmp_path / "mine.tsv"
     path.write_text("Nguyen = /wˈɪn/\nW3C = World Wide Web\nhello = hello\nNguyen = /x/\n", encoding="utf-8")
-    assert main.main(["lexicon", "check", str(path), "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    done = call("lexicon", "check", str(path), "--json")
+    rows = json.loads(done.stdout)
     notes = {row["text"]: row["note"] for row in reversed(rows)}
     assert next(row for row in rows if row["text"] == "Nguyen's")["phonemes"] == "wˈɪnz"
     assert (notes["Nguyen"], notes["Nguyens"], notes["hello"]) == ("", "not covered", "changes nothing")
-    assert rows[-1]["note"] == "hidden by an earlier entry"
+    assert (done.returncode, rows[-1]["note"]) == (0, "hidden by an earlier entry")
     path.write_text("Nguyen\n")
-    assert main.main(["lexicon", "check", str(path)]) == 2
-    assert "mine.tsv: line 1" in capsys.readouterr().err
+    assert "mine.tsv: line 1" in one_line(call("lexicon", "check", str(path)), 2)

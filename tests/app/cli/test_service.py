@@ -35,8 +35,7 @@ class Machine:
     """Programs of a service manager that write down how they are called."""
 
     folder: Path
-    monkeypatch: pytest.MonkeyPatch
-    platform: str = "linux"
+    capsys: pytest.CaptureFixture[str]
 
     def programs(
         self, fails: str = "nothing", active: str = "active running", job: str = "running", absent: int = 0
@@ -49,6 +48,12 @@ class Machine:
             path.write_text(STAND_IN.format(calls=calls, fails=fails, active=active, job=job, absent=absent))
             path.chmod(0o755)
 
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Run the command; return its status and what it printed to standard output, or else to standard error."""
+        status = main.main(["service", *arguments])
+        printed = self.capsys.readouterr()
+        return status, printed.out or printed.err
+
     def calls(self) -> list[str]:
         """Return the calls since the last question."""
         path = self.folder / "calls"
@@ -58,9 +63,9 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Machine:
     """A machine that systemd runs, and whose programs lie outside of home folders."""
-    made = Machine(tmp_path, monkeypatch)
+    made = Machine(tmp_path, capsys)
     made.programs()
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -79,8 +84,9 @@ def unit(tmp_path: Path) -> Path:
     return tmp_path / "system" / "nightingale.service"
 
 
-def test_install_makes_the_account_and_starts_the_unit(machine, unit, capsys):
-    assert main.main(["service", "install"]) == 0
+def test_install_makes_the_account_and_starts_the_unit(machine, unit):
+    said = f"{unit}: installed; the service is started\nIts log: journalctl -u nightingale -f\n"
+    assert machine.run("install") == (0, said)
     assert machine.calls() == [
         'systemd-sysusers --inline u nightingale - "Nightingale" /var/lib/nightingale',
         "systemctl daemon-reload",
@@ -91,44 +97,35 @@ def test_install_makes_the_account_and_starts_the_unit(machine, unit, capsys):
     assert "\nUser=nightingale\n" in unit.read_text()
     assert unit.stat().st_mode & 0o777 == 0o644
     assert list(unit.parent.iterdir()) == [unit]
-    assert capsys.readouterr().out.splitlines() == [
-        f"{unit}: installed; the service is started",
-        "Its log: journalctl -u nightingale -f",
-    ]
 
 
-def test_a_second_install_does_not_end_the_running_service(machine, unit, capsys):
-    main.main(["service", "install"])
+def test_a_second_install_does_not_end_the_running_service_and_a_changed_one_does(machine, unit, tmp_path):
+    machine.run("install")
     before = unit.stat()
     machine.calls()
-    assert main.main(["service", "install"]) == 0
+    status, said = machine.run("install")
+    assert status == 0 and f"{unit}: unchanged" in said
     assert "systemctl start nightingale.service" in machine.calls()
     assert unit.stat().st_mtime_ns == before.st_mtime_ns
-    assert f"{unit}: unchanged" in capsys.readouterr().out
-
-
-def test_a_changed_definition_starts_the_service_again(machine, unit, tmp_path):
-    main.main(["service", "install"])
-    machine.calls()
     (tmp_path / "settings.toml").write_text("drain_seconds = 99.5\n")
-    assert main.main(["service", "install", "--config", str(tmp_path / "settings.toml")]) == 0
+    assert machine.run("install", "--config", str(tmp_path / "settings.toml"))[0] == 0
     assert "systemctl restart nightingale.service" in machine.calls()
     assert "\nTimeoutStopSec=110\n" in unit.read_text()
     assert f'"--config" "{tmp_path}/settings.toml"\n' in unit.read_text()
 
 
-def test_a_data_directory_of_the_settings_can_be_written(machine, tmp_path, capsys, monkeypatch):
+def test_a_data_directory_of_the_settings_can_be_written(machine, tmp_path, monkeypatch):
     monkeypatch.setenv("NIGHTINGALE_DATA_DIR", "/elsewhere")  # the service does not have this variable
-    assert main.main(["service", "install", "--print"]) == 0
-    assert "ReadWritePaths" not in capsys.readouterr().out
+    status, said = machine.run("install", "--print")
+    assert status == 0 and "ReadWritePaths" not in said
     (tmp_path / "settings.toml").write_text('data_dir = "/srv/100% my voices"\n')
-    assert main.main(["service", "install", "--print", "--config", str(tmp_path / "settings.toml")]) == 0
-    assert '\nReadWritePaths="/srv/100%% my voices"\n' in capsys.readouterr().out
+    status, said = machine.run("install", "--print", "--config", str(tmp_path / "settings.toml"))
+    assert status == 0 and '\nReadWritePaths="/srv/100%% my voices"\n' in said
     assert machine.calls() == []
 
 
-def test_user_service_is_the_users_own(machine, tmp_path, capsys):
-    assert main.main(["service", "install", "--user"]) == 0
+def test_user_service_is_the_users_own(machine, tmp_path):
+    assert machine.run("install", "--user")[0] == 0
     path = tmp_path / ".config" / "systemd" / "user" / "nightingale.service"
     assert "\nWantedBy=default.target\n" in path.read_text()
     assert "User=" not in path.read_text()
@@ -138,40 +135,36 @@ def test_user_service_is_the_users_own(machine, tmp_path, capsys):
         "systemctl --user enable nightingale.service",
         "systemctl --user restart nightingale.service",
     ]
-    assert main.main(["service", "status", "--user"]) == 0
-    assert capsys.readouterr().out.endswith(f"{path}: installed, active (running)\n")
+    assert machine.run("status", "--user") == (0, f"{path}: installed, active (running)\n")
 
 
-def test_uninstall_ends_the_service_and_can_be_repeated(machine, unit, capsys):
-    main.main(["service", "install"])
+def test_uninstall_ends_the_service_and_can_be_repeated(machine, unit):
+    machine.run("install")
     machine.calls()
-    assert main.main(["service", "uninstall"]) == 0
+    assert machine.run("uninstall")[0] == 0
     assert machine.calls() == [
         "systemctl disable --now nightingale.service",
         "systemctl daemon-reload",
         "systemctl reset-failed nightingale.service",
     ]
     assert not unit.exists()
-    assert main.main(["service", "uninstall"]) == 0
+    assert machine.run("uninstall") == (0, f"{unit}: not installed\n")
     assert machine.calls() == []
-    assert capsys.readouterr().out.endswith(f"{unit}: not installed\n")
 
 
 @pytest.mark.parametrize(
     ("active", "status", "words"), [("active running", 0, "active (running)"), ("failed failed", 1, "failed (failed)")]
 )
-def test_status(machine, unit, capsys, active, status, words):
-    assert main.main(["service", "status"]) == 1
-    assert capsys.readouterr().out == f"{unit}: not installed\n"
-    main.main(["service", "install"])
+def test_status(machine, unit, active, status, words):
+    assert machine.run("status") == (1, f"{unit}: not installed\n")
+    machine.run("install")
     machine.programs(active=active)
-    assert main.main(["service", "status"]) == status
-    assert capsys.readouterr().out.endswith(f"{unit}: installed, {words}\n")
+    assert machine.run("status") == (status, f"{unit}: installed, {words}\n")
 
 
 @pytest.mark.parametrize("action", ["install", "uninstall", "status"])
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
-def test_what_somebody_else_wrote_is_left_alone(machine, unit, capsys, action, kind):
+def test_what_somebody_else_wrote_is_left_alone(machine, unit, action, kind):
     unit.parent.mkdir()
     if kind == "file":
         unit.write_text("[Service]\nExecStart=/bin/true\n")
@@ -179,10 +172,9 @@ def test_what_somebody_else_wrote_is_left_alone(machine, unit, capsys, action, k
         unit.symlink_to("/dev/null")
     else:
         unit.mkdir()
-    assert main.main(["service", action]) == 1
-    error = capsys.readouterr().err
-    assert f"{unit} was not written by `nightingale service install`: move it away first\n" in error
-    assert machine.calls() == []
+    status, said = machine.run(action)
+    assert f"{unit} was not written by `nightingale service install`: move it away first\n" in said
+    assert (status, machine.calls()) == (1, [])
     assert unit.read_text().startswith("[Service]") if kind == "file" else unit.is_symlink() or unit.is_dir()
 
 
@@ -194,56 +186,56 @@ def test_what_somebody_else_wrote_is_left_alone(machine, unit, capsys, action, k
         (["--config", "/nowhere/settings.toml"], "_HIDDEN", (), "cannot read settings file /nowhere/settings.toml"),
     ],
 )
-def test_refusals_come_before_any_change(machine, unit, capsys, monkeypatch, arguments, name, value, message):
+def test_refusals_come_before_any_change(machine, unit, monkeypatch, arguments, name, value, message):
     monkeypatch.setattr(systemd, name, value)
-    assert main.main(["service", "install", *arguments]) in (1, 2)
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+    status, said = machine.run("install", *arguments)
+    assert status in (1, 2) and message in said and said.count("\n") == 1
     assert machine.calls() == []
     assert not unit.exists()
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 @pytest.mark.parametrize("action", ["install", "uninstall"])
-def test_only_root_changes_the_system(machine, capsys, monkeypatch, platform, action):
+def test_only_root_changes_the_system(machine, monkeypatch, platform, action):
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(launchd.pwd, "getpwuid", lambda user: launchd.pwd.getpwnam("nobody"))
-    assert main.main(["service", action]) == 1
-    assert "only root changes the system's services: call it by sudo, or give --user\n" in capsys.readouterr().err
+    status, said = machine.run(action)
+    assert status == 1 and "only root changes the system's services: call it by sudo, or give --user\n" in said
     assert machine.calls() == []
 
 
-def test_no_systemd_of_the_user(machine, capsys):
-    machine.programs(fails="*show-environment*")
-    assert main.main(["service", "install", "--user"]) == 1
-    assert "no systemd of this user can be reached" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("fails", "arguments", "says"),
+    [
+        ("*show-environment*", ["--user"], "no systemd of this user can be reached"),
+        ("restart*", [], "`systemctl restart nightingale.service` failed: it is broken\n"),
+    ],
+)
+def test_a_manager_that_fails(machine, fails, arguments, says):
+    machine.programs(fails=fails)
+    status, said = machine.run("install", *arguments)
+    assert status == 1 and says in said
 
 
-def test_the_words_of_a_failing_manager_are_shown(machine, capsys):
-    machine.programs(fails="restart*")
-    assert main.main(["service", "install"]) == 1
-    assert "`systemctl restart nightingale.service` failed: it is broken\n" in capsys.readouterr().err
-
-
-def test_missing_systemctl(machine, capsys, monkeypatch, tmp_path):
+def test_missing_systemctl(machine, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main.main(["service", "install"]) == 1
-    assert "'systemd-sysusers' is not on PATH" in capsys.readouterr().err
+    status, said = machine.run("install")
+    assert status == 1 and "'systemd-sysusers' is not on PATH" in said
 
 
-def test_another_platform(machine, capsys, monkeypatch):
+def test_another_platform(machine, monkeypatch):
     monkeypatch.setattr(sys, "platform", "freebsd14")
-    assert main.main(["service", "status"]) == 1
-    assert "services are known for Linux (systemd) and macOS (launchd), not for freebsd14" in capsys.readouterr().err
+    status, said = machine.run("status")
+    assert status == 1
+    assert "services are known for Linux (systemd) and macOS (launchd), not for freebsd14" in said
 
 
 @pytest.mark.parametrize("name", ["a\nExecStartPre=x", os.fsdecode(b"\xff"), "\x7f", "\x85"])
-def test_a_path_that_no_service_can_have_is_refused(machine, capsys, tmp_path, name):
+def test_a_path_that_no_service_can_have_is_refused(machine, tmp_path, name):
     (tmp_path / name).write_text("")
-    assert main.main(["service", "install", "--config", str(tmp_path / name)]) == 2
-    assert "has control characters or is not UTF-8" in capsys.readouterr().err
+    status, said = machine.run("install", "--config", str(tmp_path / name))
+    assert status == 2 and "has control characters or is not UTF-8" in said
     assert machine.calls() == []
 
 
@@ -275,15 +267,12 @@ def mac(machine, monkeypatch) -> Machine:
     return machine
 
 
-def test_agent_of_a_user_on_a_mac(mac, tmp_path, capsys):
-    assert main.main(["service", "install", "--user"]) == 0
+def test_agent_of_a_user_on_a_mac(mac, tmp_path):
+    assert mac.run("install", "--user")[0] == 0
     path = tmp_path / "Library" / "LaunchAgents" / "nightingale.server.plist"
     job = plistlib.loads(path.read_bytes())
-    assert job["Label"] == path.stem
-    assert job["ProgramArguments"] == [str(COMMAND), "serve"]
-    assert job["RunAtLoad"] is True
-    assert job["KeepAlive"] == {"SuccessfulExit": False}
-    assert job["ExitTimeOut"] == 30
+    wanted = {"Label": path.stem, "ProgramArguments": [str(COMMAND), "serve"], "RunAtLoad": True, "ExitTimeOut": 30}
+    assert job.items() >= (wanted | {"KeepAlive": {"SuccessfulExit": False}}).items()
     assert "UserName" not in job
     assert mac.calls() == [
         "launchctl print gui/0/nightingale.server",
@@ -291,36 +280,32 @@ def test_agent_of_a_user_on_a_mac(mac, tmp_path, capsys):
         f"launchctl bootstrap gui/0 {path}",
     ]
     mac.programs()
-    assert main.main(["service", "install", "--user"]) == 0
+    assert mac.run("install", "--user")[0] == 0
     assert mac.calls()[-1] == "launchctl kickstart gui/0/nightingale.server"
-    assert main.main(["service", "status", "--user"]) == 0
-    assert capsys.readouterr().out.endswith(f"{path}: installed, running\n")
+    assert mac.run("status", "--user") == (0, f"{path}: installed, running\n")
     mac.calls()
-    assert main.main(["service", "uninstall", "--user"]) == 0
+    assert mac.run("uninstall", "--user")[0] == 0
     assert mac.calls() == ["launchctl bootout gui/0/nightingale.server"]
     assert not path.exists()
 
 
 def test_a_changed_job_is_loaded_again(mac, tmp_path):
     mac.programs()
-    main.main(["service", "install", "--user"])
+    mac.run("install", "--user")
     (tmp_path / "ü & <s>.toml").write_text("drain_seconds = 1\n")
     mac.calls()
-    assert main.main(["service", "install", "--user", "--config", str(tmp_path / "ü & <s>.toml")]) == 0
+    assert mac.run("install", "--user", "--config", str(tmp_path / "ü & <s>.toml"))[0] == 0
     assert [call.split()[1] for call in mac.calls()] == ["print", "bootout", "enable", "bootstrap"]
     path = tmp_path / "Library" / "LaunchAgents" / "nightingale.server.plist"
     assert plistlib.loads(path.read_bytes())["ProgramArguments"][-1] == str(tmp_path / "ü & <s>.toml")
 
 
-def test_daemon_of_a_mac_runs_as_the_caller_of_sudo(mac, capsys, monkeypatch):
-    monkeypatch.setenv("SUDO_USER", "nobody")
-    assert main.main(["service", "install", "--print"]) == 0
-    job = plistlib.loads(capsys.readouterr().out.encode())
-    assert job["UserName"] == "nobody"
-    assert job["EnvironmentVariables"]["HOME"] == launchd.pwd.getpwnam("nobody").pw_dir
-
-
-def test_daemon_of_a_mac_does_not_run_as_root(mac, capsys):
-    assert main.main(["service", "install"]) == 1
-    assert "the server does not run as root" in capsys.readouterr().err
+def test_daemon_of_a_mac_runs_as_the_caller_of_sudo_and_never_as_root(mac, monkeypatch):
+    status, said = mac.run("install")
+    assert status == 1 and "the server does not run as root" in said
     assert mac.calls() == []
+    monkeypatch.setenv("SUDO_USER", "nobody")
+    status, said = mac.run("install", "--print")
+    job = plistlib.loads(said.encode())
+    assert (status, job["UserName"]) == (0, "nobody")
+    assert job["EnvironmentVariables"]["HOME"] == launchd.pwd.getpwnam("nobody").pw_dir

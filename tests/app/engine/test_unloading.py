@@ -42,12 +42,9 @@ def test_a_model_that_was_not_used_for_long_is_due() -> None:
     assert rules.due([kept, soon], NOW) == (soon, "idle")
 
 
-def test_nothing_is_due_without_limits() -> None:
-    assert UnloadRules().due([loaded("a")], NOW) is None
-
-
-def test_a_model_with_jobs_is_not_due() -> None:
-    assert UnloadRules(idle_seconds=1).due([loaded("a", jobs=1)], NOW) is None
+@pytest.mark.parametrize(("rules", "jobs"), [(UnloadRules(), 0), (UnloadRules(idle_seconds=1), 1)])
+def test_nothing_is_due_without_limits_or_while_jobs_use_it(rules: UnloadRules, jobs: int) -> None:
+    assert rules.due([loaded("a", jobs=jobs)], NOW) is None
 
 
 def test_models_beyond_the_budget_go_least_recently_used_first() -> None:

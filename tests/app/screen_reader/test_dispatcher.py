@@ -177,7 +177,7 @@ def test_a_long_document_in_parts():
 
 def test_audio_events_can_be_read_back():
     pcm = bytes(range(256)) * 200
-    events = audio_events(pcm, 24_000)
+    events = list(audio_events(pcm, 24_000))
     assert len(events) > 3
     heard = b""
     for event in events:

@@ -108,12 +108,6 @@ def test_a_model_that_has_such_a_name_keeps_it() -> None:
     assert (resolve_alias("slt", other), outdated_names("slt", other)) == ("slt", ())
 
 
-def test_no_two_services_quarrel_over_a_name() -> None:
-    for name in NAMES:
-        assert find_alias(name) is not None
-    assert find_alias("river").gender is None
-
-
 def test_the_language_decides_among_voices_of_a_gender() -> None:
     assert resolve_alias("aura-2-celeste-es", KOKORO) == "ef_dora"
     assert resolve_alias("aura-2-nestor-es", KOKORO) == "em_alex"
@@ -129,6 +123,7 @@ def test_a_man_s_name_is_a_woman_s_voice_where_only_women_speak_the_language() -
 
 
 def test_who_has_no_gender_is_the_default_voice_or_the_first_of_the_language() -> None:
+    assert find_alias("river").gender is None
     assert resolve_alias("SAz9YHcvj6GT2YYXdXww", KOKORO) == "af_heart"
     assert resolve_alias("aura-9-nobody-en", HOUSE) == "af_heart"
     assert resolve_alias("aura-9-nobody-es", KOKORO) == "ef_dora"

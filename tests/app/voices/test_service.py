@@ -65,7 +65,7 @@ def test_the_cache_drops_what_was_made_for_a_model_that_was_unloaded() -> None:
     cache = ConditioningCache(100)
     for model in ("gone", "stays"):
         cache.put(("a", model), made(30))
-    cache.forget_model("gone")
+    cache.forget("gone")
     assert (cache.get(("a", "gone")), cache.nbytes) == (None, 30)
     assert cache.get(("a", "stays")) is not None
 
