@@ -15,6 +15,7 @@ from typing import Final
 from app.text.markup import PICTURE
 from app.text.places import Places, SourceSpan
 from app.text.scripts import script_of
+from app.text.word_sets import read_rows
 
 Steps = Sequence[Places]
 """Maps from a normal text back to the original, the last one first."""
@@ -63,12 +64,11 @@ def _replaced(text: str, found: list[_Found]) -> tuple[str, Places]:
     return "".join(shown), Places(parts)
 
 
-_FILE: Final = Path(__file__).with_name("written") / "characters.tsv"
-_ROWS: Final = [line.split("\t") for line in _FILE.read_text(encoding="utf-8").splitlines()]
+_ROWS: Final = read_rows(Path(__file__).with_name("written") / "characters.tsv")
 
 
 def _words(name: str) -> frozenset[str]:
-    return frozenset(word for row in _ROWS if row[0] == name for word in row[1].split())
+    return frozenset(word for row in _ROWS[name] for word in row[0].split())
 
 
 # Single characters
@@ -126,7 +126,7 @@ _RAISED: Final = "⁰¹²³⁴-⁹"
 _SIGN: Final = r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _EXPONENT: Final = "ⁿˣʸᵏᵐⁱ"
 _LETTERS: Final = f"{_EXPONENT}ᵃᵈᵉᵍˡᵒʳˢᵗᵛ"
-_UNITS: Final = {row[1]: dict(zip(("zh", "ja", "hi"), row[2:], strict=True)) for row in _ROWS if row[0] == "unit"}
+_UNITS: Final = {unit: dict(zip(("zh", "ja", "hi"), names, strict=True)) for unit, *names in _ROWS["unit"]}
 _PART: Final = re.compile(
     rf"(?P<letters>(?<=[\w).])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
     r"|(?P<isotope>(?<![\w.,;:!?)])(?:[¹²³⁴-⁹][⁰¹²³⁴-⁹]{1,2}(?=[A-Z][a-z]?(?![^\W\d_]))|[²³⁴]H(?=e?(?![^\W\d_]))))"

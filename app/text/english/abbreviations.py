@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.english import dates, numbers, tables, units
+from app.text.english import dates, numbers, tables
 from app.text.english.names import FORMULA
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext
 from app.text.pieces import word
 from app.text.word_sets import word_set
 
@@ -136,12 +136,12 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
 
 def _unit_after_number(context: NormalizerContext, text: str, start: int) -> str:
     """Return the name of a unit after a number and a hyphen, or after a million, else ""."""
-    if len(text) < 2 or text not in units.UNITS or text == "in":
+    if len(text) < 2 or text not in tables.UNITS or text == "in":
         return ""
     before = context.before(start)
     if _NUMBER_BEFORE.search(before):
-        return units.ATTACHED.get(text, units.UNITS[text])[0]
-    return units.UNITS[text][1] if _SCALE_BEFORE.search(before) else ""
+        return tables.ATTACHED.get(text, tables.UNITS[text])[0]
+    return tables.UNITS[text][1] if _SCALE_BEFORE.search(before) else ""
 
 
 def _notation(text: str, *, charged: bool = False) -> list[str]:
@@ -222,8 +222,8 @@ def _beside_number(context: NormalizerContext, name: str, start: int, end: int) 
     lower = name.lower()
     if lower in tables.BIBLE_BOOKS and _VERSE_AFTER.match(context.text, end):
         return tables.BIBLE_BOOKS[lower]
-    if len(name) > 1 and name in units.UNITS and _NUMBER_BEFORE.search(context.before(start)):
-        return context.accented(units.UNITS[name][0])
+    if len(name) > 1 and name in tables.UNITS and _NUMBER_BEFORE.search(context.before(start)):
+        return context.accented(tables.UNITS[name][0])
     if name in _LIVED and _YEAR_AFTER.match(context.text, end):
         return _LIVED[name]
     if lower in _AFTER_ORDINAL and _ORDINAL_BEFORE.search(context.before(start)):
@@ -315,14 +315,3 @@ def read_compass(context: NormalizerContext, text: str, start: int, end: int) ->
 
 def _is_not_end(context: NormalizerContext, end: int) -> bool:
     return bool(context.text[end:].strip().strip("\"')]}"))
-
-
-READERS: Final[dict[str, Reader]] = {
-    "roman": read_roman,
-    "plain": read_plain,
-    "word": read_word,
-    "initials": read_initials,
-    "latin": read_latin,
-    "abbreviation": read_abbreviation,
-    "compass": read_compass,
-}

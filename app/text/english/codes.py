@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from app.text.english import numbers, tables
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext
 from app.text.english.patterns import PLURAL
 
 
@@ -172,14 +172,3 @@ def _called(context: NormalizerContext, text: str, start: int, end: int, asked: 
 
 def _one_by_one(digits: str, *, british: bool) -> list[str]:
     return numbers.one_by_one(digits)
-
-
-READERS: Final[dict[str, Reader]] = {
-    "phone": read_phone,
-    "code": read_code,
-    "zip": read_zip,
-    "clause": read_clause,
-    "ip": read_ip,
-    "ipv6": read_ipv6,
-    "hex": read_hex,
-}

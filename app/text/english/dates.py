@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from app.text.english import numbers, tables
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext
 from app.text.english.patterns import CALENDAR, MERIDIEM
 
 _CLOCK: Final = re.compile(rf"(\d+)[:.](\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}|[ap](?!\w)))?")
@@ -294,20 +294,3 @@ def read_day_before_month(context: NormalizerContext, days: list[str], start: in
         spoken += numbers.ordinal(day.lstrip("0"), british=context.british)
     context.say([*spoken, "of"], start, end)
     return True
-
-
-READERS: Final[dict[str, Reader]] = {
-    "clock": read_clock,
-    "arc": read_arc,
-    "month_year": read_month_year,
-    "short_year": read_short_year,
-    "minutes": read_minutes,
-    "hour": read_hour,
-    "duration": read_duration,
-    "iso_date": read_iso_date,
-    "slash_date": read_slash_date,
-    "named_date": read_named_date,
-    "season": read_season,
-    "day_span": read_day_span,
-    "calendar": read_calendar,
-}

@@ -10,11 +10,12 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from app.text.english import abbreviations, codes, dates, measures, names, plurals, quantities, signs
+from app.text.english import abbreviations, codes, dates, measures, names, normalize, plurals, quantities, signs
 from app.text.english.inflection import add_s
 from app.text.english.lexicon import CONSONANTS, NOTHING_FOLLOWS, Following, get_lexicon
-from app.text.english.normalize import PUNCTUATION_READERS, Reader, normalize
+from app.text.english.normalize import Reader
 from app.text.english.other_scripts import runs
+from app.text.english.patterns import KINDS
 from app.text.english.tagger import Tagger, has_sense, sound_by_sense
 from app.text.espeak import get_espeak
 from app.text.pieces import KOKORO_SYMBOLS, PUNCTUATION, VOWELS, Piece, PieceKind, Source, restress, restrict
@@ -39,17 +40,9 @@ _BOTH: Final = (
 _AMERICAN: Final = ((f"o{_TIE}ʊ", "O"), ("ɜːɹ", "ɜɹ"), ("ɜː", "ɜɹ"), ("ɪə", "iə"), ("ː", ""))
 _BRITISH: Final = ((f"e{_TIE}ə", "ɛː"), ("iə", "ɪə"), (f"ə{_TIE}ʊ", "Q"))
 
-READERS: Final[dict[str, Reader]] = {
-    **abbreviations.READERS,
-    **codes.READERS,
-    **dates.READERS,
-    **measures.READERS,
-    **names.READERS,
-    **plurals.READERS,
-    **PUNCTUATION_READERS,
-    **quantities.READERS,
-    **signs.READERS,
-}
+_MODULES: Final = (abbreviations, codes, dates, measures, names, normalize, plurals, quantities, signs)
+_FUNCTIONS: Final = {name: value for module in _MODULES for name, value in vars(module).items()}
+READERS: Final[dict[str, Reader]] = {kind: _FUNCTIONS[f"read_{kind}"] for kind in KINDS}
 """Reader of each kind of token, by the name of its group in `patterns.FINDER`."""
 
 
@@ -67,7 +60,7 @@ class EnglishG2P:
 
     def normalize(self, text: str, offset: int) -> list[Piece]:
         """Return the words and marks that speak `text`, which begins at character `offset` of the request."""
-        return normalize(text, offset, READERS, british=self._british)
+        return normalize.normalize(text, offset, READERS, british=self._british)
 
     def pronounce(self, pieces: Sequence[Piece]) -> None:
         """Fill in `phonemes` of every word of one sentence, from its end: a sound depends on the next one."""

@@ -192,11 +192,3 @@ def read_bracket(context: NormalizerContext, text: str, start: int, end: int) ->
     """Read a bracket as a pause: `a (b) c`."""
     if text == "(" or (text == ")" and re.match(r"\s+[^\W_]", context.text[end : end + 8])):
         context.pause(",", start, end)
-
-
-PUNCTUATION_READERS: Final[dict[str, Reader]] = {
-    "ellipsis": read_ellipsis,
-    "dash": read_dash,
-    "mark": read_mark,
-    "bracket": read_bracket,
-}

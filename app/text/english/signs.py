@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.text.english import measures, tables
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext
 from app.text.english.patterns import SIGN
 
 _LETTER_BEFORE: Final = re.compile(r"(?:^|[^\w</])\w$")
@@ -187,14 +187,3 @@ _SYMBOL_RULES: Final[dict[str, Callable[[NormalizerContext, _Neighbors, str, int
     "=": _equals,
 }
 """Rules that return the words for a symbol, "" for none. Other symbols have one reading, in `tables.SPOKEN_SYMBOLS`."""
-
-
-READERS: Final[dict[str, Reader]] = {
-    "operator": read_operator,
-    "sharp": read_sharp,
-    "grade": read_grade,
-    "function": read_function,
-    "flag": read_flag,
-    "ten_power": read_ten_power,
-    "symbol": read_symbol,
-}
