@@ -10,6 +10,7 @@ from app.text.english.names import FORMULA
 from app.text.english.normalize import NormalizerContext
 from app.text.pieces import word
 from app.text.word_sets import word_set
+from app.text.written.numbers import roman
 
 _NUMBER_AFTER: Final = re.compile(r"\s*[#($£€]?\d|\s+(?:-\d|(?:[IVXLC]{2,}|[VX])\b|[A-Z]{1,3}-?\d)")
 _LETTERED: Final = word_set("bldg rm apt ste fig sec ext para art eq ex")  # "Bldg. C"
@@ -63,7 +64,7 @@ _GREEK_LETTER: Final = re.compile(r"[\u0370-\u03ff]")
 
 def read_roman(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a Roman numeral: `Louis XIV`."""
-    value = numbers.roman(text)
+    value = roman(text)
     before = context.previous_word(start)
     named = before[:1].isupper()
     if value is None:
@@ -167,7 +168,7 @@ def _named(context: NormalizerContext, text: str, lower: str, start: int, end: i
         if not any(len(other) > 1 and _GREEK_LETTER.match(other) for other in beside):
             return tables.GREEK[lower]
     elif len(lower) <= 4 and not lower.strip("ivxl") and context.previous_word(start).lower() in tables.NUMBERED_THINGS:
-        value = numbers.roman(text.upper())
+        value = roman(text.upper())
         if value is not None and lower != "i":
             return context.cardinal(str(value))[0] if value < 21 else text
     return text

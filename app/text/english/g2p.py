@@ -19,10 +19,10 @@ from app.text.english.patterns import KINDS
 from app.text.english.tagger import Tagger, has_sense, sound_by_sense
 from app.text.espeak import get_espeak
 from app.text.pieces import KOKORO_SYMBOLS, PUNCTUATION, VOWELS, Piece, PieceKind, Source, restress, restrict
+from app.text.sounds import TIE, to_kokoro
 from app.text.word_sets import word_set
 
 _LOG = logging.getLogger(__name__)
-_TIE: Final = "\u0361"
 _INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # A word in capitals that can be read: consonants between vowels, at least two syllables.
 _SYLLABLES: Final = re.compile(
@@ -30,15 +30,6 @@ _SYLLABLES: Final = re.compile(
     r"(?:[BCDFGHJKLMNPQRSTVWXZ]{1,2}[AEIOUY]{1,2})+[BCDFGHJKLMNPQRSTVWXZ]?"
 )
 _SYLLABIC: Final = "\u0329"
-
-# espeak-ng's IPA to misaki's alphabet, longest first; then what differs between the accents.
-_BOTH: Final = (
-    ("ʔˌn" + _SYLLABIC, "ʔn"), ("ʔn" + _SYLLABIC, "ʔn"), (f"a{_TIE}ɪ", "I"), (f"a{_TIE}ʊ", "W"), (f"d{_TIE}ʒ", "ʤ"),
-    (f"e{_TIE}ɪ", "A"), (f"t{_TIE}ʃ", "ʧ"), (f"ɔ{_TIE}ɪ", "Y"), (f"ə{_TIE}l", "ᵊl"), ("ʲo", "jo"), ("ʲə", "jə"),
-    ("e", "A"), ("ʲ", ""), ("ɚ", "əɹ"), ("r", "ɹ"), ("x", "k"), ("ç", "k"), ("ɐ", "ə"), ("ɬ", "l"), ("\u0303", ""),
-)  # fmt: skip
-_AMERICAN: Final = ((f"o{_TIE}ʊ", "O"), ("ɜːɹ", "ɜɹ"), ("ɜː", "ɜɹ"), ("ɪə", "iə"), ("ː", ""))
-_BRITISH: Final = ((f"e{_TIE}ə", "ɛː"), ("iə", "ɪə"), (f"ə{_TIE}ʊ", "Q"))
 
 _MODULES: Final = (abbreviations, codes, dates, measures, names, normalize, plurals, quantities, signs)
 _FUNCTIONS: Final = {name: value for module in _MODULES for name, value in vars(module).items()}
@@ -141,9 +132,8 @@ class EnglishG2P:
         return (listed, "lexicon") if listed else (self._spell_out(plain), "letters")
 
     def _from_espeak(self, ipa: str) -> str:
-        for old, new in (*_BOTH, *(_BRITISH if self._british else _AMERICAN)):
-            ipa = ipa.replace(old, new)
-        ipa = re.sub(rf"(\S){_SYLLABIC}", r"ᵊ\1", ipa).replace("o", "ɔ").replace(_TIE, "")
+        ipa = to_kokoro(ipa, "english", "british" if self._british else "american")
+        ipa = re.sub(rf"(\S){_SYLLABIC}", r"ᵊ\1", ipa).replace("o", "ɔ").replace(TIE, "")
         return restrict(ipa, KOKORO_SYMBOLS).strip()
 
     def _spell_out(self, text: str) -> str:
