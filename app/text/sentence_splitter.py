@@ -71,7 +71,8 @@ def _sentences(text: str, start: int, end: int, language: str) -> list[Span]:
 def _plain_sentences(text: str, start: int, end: int, language: str) -> list[Span]:
     if start >= end:
         return []
-    view = _ascii_view(canonical(text[start:end]))
+    # ASCII text of equal length: sentencex 1.0 slices bytes and can panic on other characters.
+    view = "".join(each if each < "\x80" else _stand_in(each) for each in canonical(text[start:end]))
     language = language.split("-", maxsplit=1)[0]
     cuts = {start + match.end() for match in _WIDE_STOP.finditer(text[start:end])}
     if language == "el":
@@ -100,13 +101,6 @@ def _plain_sentences(text: str, start: int, end: int, language: str) -> list[Spa
 
 def _speaks(text: str) -> bool:
     return any(character.isalnum() for character in text)
-
-
-def _ascii_view(text: str) -> str:
-    """Return ASCII text of equal length: sentencex 1.0 slices bytes and can panic on other characters."""
-    if text.isascii():
-        return text
-    return "".join(character if character < "\x80" else _stand_in(character) for character in text)
 
 
 @lru_cache(maxsize=8192)

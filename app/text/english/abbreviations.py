@@ -93,11 +93,6 @@ def read_roman(context: NormalizerContext, text: str, start: int, end: int) -> N
         context.say([text], start, end, tag="PRP" if text == "I" else None)
 
 
-def read_plain(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read a plain word in small letters."""
-    read_word(context, text, start, end)
-
-
 def read_word(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a word: an abbreviation without a full stop, a title, a street, a state, or itself."""
     lower = text.lower()
@@ -121,7 +116,7 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
         context.say(context.accented(unit), start, end)
     elif lower in ("noon", "midnight"):
         context.add(text, start, end, None)
-        dates.join_hour(context, end)
+        context.join_range(end, dates.TO_TIME)
     elif notation := _notation(text, charged=_ION_AFTER.match(context.text, end) is not None):
         context.say(notation, start, end)
     elif lower == "tel" and _TELEPHONE_AFTER.match(context.text, end):
@@ -172,6 +167,9 @@ def _named(context: NormalizerContext, text: str, lower: str, start: int, end: i
         if value is not None and lower != "i":
             return context.cardinal(str(value))[0] if value < 21 else text
     return text
+
+
+read_plain = read_word
 
 
 def read_initials(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -267,7 +265,7 @@ def _listed(context: NormalizerContext, name: str, end: int) -> str:
     lower = name.lower()
     if name not in (lower, lower.capitalize(), lower.upper()):  # "HRs." are no hours
         return ""
-    if lower in tables.ONLY_CAPITALIZED | tables.ONLY_INSIDE and not _is_not_end(context, end):
+    if lower in tables.ONLY_CAPITALIZED | tables.ONLY_INSIDE and context.is_last(end):
         return ""
     if lower in tables.ONLY_CAPITALIZED and not name[0].isupper():
         return ""
@@ -312,7 +310,3 @@ def read_compass(context: NormalizerContext, text: str, start: int, end: int) ->
         read_abbreviation(context, text + ".", start, end + 1)
     else:
         read_word(context, text, start, end)
-
-
-def _is_not_end(context: NormalizerContext, end: int) -> bool:
-    return bool(context.text[end:].strip().strip("\"')]}"))

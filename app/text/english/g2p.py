@@ -55,7 +55,7 @@ class EnglishG2P:
 
     def pronounce(self, pieces: Sequence[Piece]) -> None:
         """Fill in `phonemes` of every word of one sentence, from its end: a sound depends on the next one."""
-        tagger = Tagger([_for_tagging(piece) for piece in pieces])
+        tagger = Tagger(["" if piece.is_mark else piece.text for piece in pieces])
         following = NOTHING_FOLLOWS
         for i in range(len(pieces) - 1, -1, -1):
             piece = pieces[i]
@@ -80,7 +80,9 @@ class EnglishG2P:
                 if said is not None:
                     ending = text.lower().endswith("'s")
                     return (add_s(said, british=self._british) or said if ending else said), "lexicon"
-            tag = piece.tag or (tagger.tag(i) if self._needs_tag(text) else "NN")
+            lower = text.lower()
+            tagged = lower in _CONTEXTUAL or text.isupper() or self._lexicon.has_choice(lower)
+            tag = piece.tag or (tagger.tag(i) if tagged else "NN")
             phonemes = self._lexicon.pronounce(text, tag, following)
             unlisted = self._lexicon.silver(text.lower()) is None
             if phonemes and not _is_shouted_name(text, unlisted, shouting=tagger.shouting):
@@ -90,10 +92,6 @@ class EnglishG2P:
             if len(parts) > 1:
                 return self._compound(parts, following)
         return self._unlisted(text)
-
-    def _needs_tag(self, text: str) -> bool:
-        lower = text.lower()
-        return lower in _CONTEXTUAL or text.isupper() or self._lexicon.has_choice(lower)
 
     def _compound(self, parts: list[str], following: Following) -> tuple[str, Source]:
         """Return the phonemes of "well-known" or "GitHub" as one word. Only the first part keeps its stress."""
@@ -118,7 +116,7 @@ class EnglishG2P:
             if any(character in VOWELS for character in other):
                 return other, "espeak"
         text = unicodedata.normalize("NFC", text)
-        plain = _strip_accents(text)
+        plain = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
         listed = self._lexicon.pronounce(plain, "NN") if plain != text and plain.isascii() and plain else None
         if listed and "\u0308" in unicodedata.normalize("NFKD", text):  # "naïve": two dots change no sound
             return listed, "lexicon"
@@ -160,10 +158,6 @@ class EnglishG2P:
 _CONTEXTUAL: Final = word_set("a an the to in am i used that by")
 
 
-def _for_tagging(piece: Piece) -> str:
-    return "" if piece.is_mark else piece.text
-
-
 def _is_shouted_name(text: str, unlisted: bool, *, shouting: bool) -> bool:
     """Return whether a capitalized word that the lexicon would spell is none: "KUBERNETES", or "JOSE" in a headline."""
     named = len(text) > 6 or (shouting and _SYLLABLES.fullmatch(text) is not None)
@@ -198,8 +192,3 @@ def _parts(text: str) -> list[str]:
         elif part:
             parts.append(part)
     return parts
-
-
-def _strip_accents(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(character for character in decomposed if not unicodedata.combining(character))

@@ -26,6 +26,7 @@ _TIMES: Final = word_set("day week month year hour minute second person hr wk mo
 _PER_PERSON: Final = re.compile(r"\s?(?:pp|p\.p\.)(?!\w)")
 _BILLS: Final = re.compile(r"[125]0{0,2}|1,?000")
 _PLURAL_AFTER: Final = re.compile(r"s(?!\w)")
+_PLACES: Final = tables.PAIRED | tables.LETTERED
 _PER: Final = re.compile(r"/([A-Za-zµμ²³]+)")
 
 
@@ -149,7 +150,8 @@ def read_quantity(context: NormalizerContext, text: str, start: int, end: int) -
     if match is None:
         raise AssertionError(text)
     digits, space, unit = match.group(1), match.group(2), match.group(3).replace("μ", "µ").rstrip(".")
-    if len(unit) == 1 and unit.isupper() and not space and digits.isdecimal() and _is_place(context, start):
+    named = context.previous_word(start).lower() in _PLACES  # "seat 12A"
+    if len(unit) == 1 and unit.isupper() and not space and digits.isdecimal() and named:
         context.say([*context.digits_in_name(digits), unit], start, end)
         return
     if unit == "m" and not space and quantities.is_million(context, start, end):
@@ -160,12 +162,6 @@ def read_quantity(context: NormalizerContext, text: str, start: int, end: int) -
     _measure(context, digits, "pp." if pages else unit, start, start + len(digits) if space else end, end)
     if pages:
         context.full_stop_if_last(end)
-
-
-def _is_place(context: NormalizerContext, start: int) -> bool:
-    """Return whether a number and a letter name a place, as in "seat 12A"."""
-    before = context.previous_word(start).lower()
-    return before in tables.PAIRED or before in tables.LETTERED
 
 
 def _measure(context: NormalizerContext, digits: str, unit: str, start: int, number_end: int, end: int) -> None:

@@ -42,7 +42,7 @@ def hexadecimal(text: str) -> list[str]:
     return [one_by_one(sign)[0] if sign.isdecimal() else sign.upper() for sign in text]
 
 
-def telephone(digits: str, *, british: bool) -> list[str]:
+def telephone(digits: str) -> list[str]:
     """Return digits as a telephone number is read, zero as "oh"."""
     return ["oh" if int(digit) == 0 else _spoken(int(digit), "cardinal") for digit in digits if digit.isdecimal()]
 

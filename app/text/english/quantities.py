@@ -274,14 +274,11 @@ def read_range(context: NormalizerContext, text: str, start: int, end: int) -> N
         context.say([*context.cardinal(left), *context.cardinal(right)], start, end)
         return
     if years:
-        spoken = [numbers.year(left, british=context.british), _year_or_tail(context, right)]
+        last = numbers.year(right, british=context.british) if len(right) == 4 else context.cardinal(right)
+        spoken = [numbers.year(left, british=context.british), last]
     else:
         spoken = [context.number_words(left), context.number_words(right)]
     context.say([*spoken[0], "to", *spoken[1]], start, end)
-
-
-def _year_or_tail(context: NormalizerContext, digits: str) -> list[str]:
-    return numbers.year(digits, british=context.british) if len(digits) == 4 else context.cardinal(digits)
 
 
 def read_number(context: NormalizerContext, text: str, start: int, end: int) -> None:

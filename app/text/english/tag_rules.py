@@ -217,15 +217,6 @@ class _Rule(NamedTuple):
     inflected: str
 
 
-def _is_after_singular(c: WordContext) -> bool:
-    """Return whether the word is the verb of a singular noun and has an object: "The band records it"."""
-    return c.is_inflected and not _ends_in_s(c.previous) and (c.starts_object or c.next == "to")
-
-
-def _is_after_plural(c: WordContext) -> bool:
-    return not c.is_inflected and _ends_in_s(c.previous) and (c.starts_object or c.next == "to")
-
-
 def _is_verb_of_plural(c: WordContext) -> bool:
     """Return whether the word is the verb of a plural noun: "Prices increase", "The reports conflict with it"."""
     if c.is_inflected or not c.follows_plural:
@@ -256,8 +247,13 @@ _RULES: Final = (
     _Rule(lambda c: c.starts_clause and c.lower == "bow" and c.next in ("to", "down", "before"), "VB", "VB"),
     _Rule(lambda c: c.starts_clause and c.is_modifier, "JJ", "JJ"),
     _Rule(lambda c: c.starts_clause, "NN", "NNS"),
-    _Rule(_is_after_singular, "VBZ", "VBZ"),
-    _Rule(_is_after_plural, "VBP", "VBP"),
+    # The verb of a singular or plural noun, with an object: "The band records it".
+    _Rule(
+        lambda c: c.is_inflected and not _ends_in_s(c.previous) and (c.starts_object or c.next == "to"), "VBZ", "VBZ"
+    ),
+    _Rule(
+        lambda c: not c.is_inflected and _ends_in_s(c.previous) and (c.starts_object or c.next == "to"), "VBP", "VBP"
+    ),
     _Rule(_is_verb_of_plural, "VBP", "VBP"),
     _Rule(lambda c: c.previous.endswith("ly") and c.at(-2) in tables.DETERMINERS, "NN", "NNS"),  # "an early estimate"
     _Rule(lambda c: c.previous.endswith("ly") or c.previous in ("who", "that", "which"), "VBP", "VBZ"),
