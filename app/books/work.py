@@ -167,7 +167,7 @@ class _ChapterWork:
             text = first_part(passage[begin : begin + 2 * PART], speech.language)
             spoken, failure = await self._tried(speech, text, write, journal.rewind)
             offset = journal.length / speech.synthesizer.sample_rate
-            shown = [Cue(cue.start + offset, cue.end + offset, cue.text) for cue in cues(spoken)]
+            shown = [cue.later(offset) for cue in cues(spoken)]
             more = begin + len(text) < len(passage)
             await JOBS.run(journal.finish, len(text), shown, failed=failure is not None, more=more)
             await self._note(journal, speech, failure)
