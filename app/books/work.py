@@ -135,7 +135,10 @@ class _ChapterWork:
                 return
             totals = self._totals(journal, rate)
             silence = await JOBS.run(self._silence_at_end, journal, rate)
-            await self._charge(self._job.bytes + journal.bytes + silence)
+            # Bytes are counted before they are written.
+            needed = job.bytes + journal.bytes + silence
+            await self._update(lambda each: replace(each, bytes=needed))
+            await self._check_quota()
         finally:
             await JOBS.run(opened.close)
         pause = max(self._jobs.speech.settings.pauses.values()) / job.options.speed
@@ -333,11 +336,6 @@ class _ChapterWork:
         if failure is not None and self._failed_in_a_row >= _FAILED_IN_A_ROW:
             reason = f"{_FAILED_IN_A_ROW} passages in a row could not be spoken. The last one: {failure.message}"
             raise JobFailedError(replace(failure, message=reason))
-        await self._check_quota()
-
-    async def _charge(self, size: int) -> None:
-        """Count bytes before they are written. Raises JobFailedError where the key may not have them."""
-        await self._update(lambda each: replace(each, bytes=size))
         await self._check_quota()
 
     async def _check_quota(self) -> None:

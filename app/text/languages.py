@@ -12,20 +12,16 @@ from app.text.word_sets import read_rows
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One language by its BCP-47 tag. `extra_needed` names the optional dependency group that it needs, if any."""
+    """One language by its BCP-47 tag."""
 
     tag: str
     name: str
     aliases: tuple[str, ...]
-    extra_needed: str | None = None
 
 
 FILE: Final = Path(__file__).with_name("languages.tsv")
 _ROWS: Final = read_rows(FILE)
-LANGUAGES: Final = tuple(
-    Language(tag, name, tuple(aliases.split()), None if extra == "-" else extra)
-    for tag, name, extra, aliases in _ROWS["spoken"]
-)
+LANGUAGES: Final = tuple(Language(tag, name, tuple(aliases.split())) for tag, name, aliases in _ROWS["spoken"])
 
 _BY_NAME = {name: language for language in LANGUAGES for name in (language.tag, *language.aliases)}
 

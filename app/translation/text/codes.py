@@ -21,7 +21,6 @@ _LANGUAGES: Final = (*FLORES_LANGUAGES, *MORE_LANGUAGES)
 _MAX_NAME_CHARACTERS: Final = 60
 _COMMON: Final = frozenset(("eng_Latn", "spa_Latn", "fra_Latn", "deu_Latn", "zho_Hans", "arb_Arab"))
 _BY_CODE: Final[dict[str, FloresLanguage]] = {row.code: row for row in _LANGUAGES}
-_RIGHT_TO_LEFT: Final = frozenset(("Arab", "Hebr", "Nkoo", "Syrc", "Thaa"))
 _WITHOUT_WORD_SPACES: Final = frozenset(("Hans", "Hant", "Jpan", "Khmr", "Laoo", "Mymr", "Thai", "Tibt"))
 _WITHOUT_SENTENCE_SPACES: Final = frozenset(("Hans", "Hant", "Jpan"))
 _SUBTAG: Final = re.compile(r"[a-z0-9]{1,8}", re.ASCII)
@@ -74,11 +73,6 @@ def known(flores: str) -> bool:
     return flores in _BY_CODE
 
 
-def right_to_left(flores: str) -> bool:
-    """Return whether the language is written from right to left."""
-    return script(flores) in _RIGHT_TO_LEFT
-
-
 def spaces_words(flores: str) -> bool:
     """Return whether the script sets spaces between words."""
     return script(flores) not in _WITHOUT_WORD_SPACES
@@ -117,16 +111,12 @@ def _lookup(key: str) -> tuple[str, ...]:
         return ()
     language, *rest = subtags
     script = next((subtag for subtag in rest if len(subtag) == 4 and subtag.isalpha()), "")
-    region = next((subtag for subtag in rest if _is_region(subtag)), "")
+    region = next((subtag for subtag in rest if re.fullmatch("[a-z]{2}|[0-9]{3}", subtag)), "")
     if not (script or region):
         return ()
     if script:  # a script decides more than a region: zh-Hans-TW is simplified
         return _ACCEPTED.get(f"{language}-{script}", ())
     return _ACCEPTED.get(f"{language}-{region}") or _ACCEPTED.get(language, ())
-
-
-def _is_region(subtag: str) -> bool:
-    return (len(subtag) == 2 and subtag.isalpha()) or (len(subtag) == 3 and subtag.isdecimal())
 
 
 def _complaint(asked: str, key: str, codes: tuple[str, ...], available: Collection[str]) -> str:

@@ -99,18 +99,15 @@ def _everyday(sample: str) -> list[str]:
     return [language for language, known in _EVERYDAY_WORDS.items() if known.issuperset(words)]
 
 
-def _may_be_written(language: str, script: str) -> bool:
-    own = language.partition("_")[2]
-    return own == script or script not in _SCRIPTS or (language == "srp_Cyrl" and script == "Latn")
-
-
 @lru_cache(maxsize=1 << 12)
 def _reading(label: str, script: str) -> tuple[float, str | None]:
     """Return the prior of a label, and its language if FLORES-200 has it and `script` may write it."""
     language = _flores(label)
     if language is None:
         return _PRIOR_OF_OTHERS, None
-    return _PRIOR.get(language, 1.0), language if _may_be_written(language, script) else None
+    own = language.partition("_")[2]
+    written = own == script or script not in _SCRIPTS or (language == "srp_Cyrl" and script == "Latn")
+    return _PRIOR.get(language, 1.0), language if written else None
 
 
 def _flores(label: str) -> str | None:
