@@ -63,12 +63,6 @@ class Tagger:
         return tag_open_class(c)
 
 
-def tags(words: Sequence[str]) -> list[str]:
-    """Return the tags of all words of one sentence."""
-    tagger = Tagger(words)
-    return [tagger.tag(i) for i in range(len(words))]
-
-
 class Sense(NamedTuple):
     """Sound of a word in one of its senses: American and British phonemes.
 

@@ -2,6 +2,10 @@
 
 A FLORES-200 code is an ISO 639-3 language and an ISO 15924 script, as `fra_Latn`. If an ISO 639-1 code names a
 macrolanguage, FLORES-200 names one member of it (`sq` is als_Latn, `az` azj_Latn).
+
+A line of `flores.txt`, which is in the order of NLLB-200's language ids, and of `flores_more.txt`: code, preferred
+BCP-47 tag, English name, and other accepted names (older and ISO 639-2 codes, macrolanguages that mean this member by
+default, regions that mean it, other English names).
 """
 
 from __future__ import annotations
@@ -9,15 +13,33 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from app.errors import UnsupportedLanguageError
-from app.translation.text.flores import FLORES_LANGUAGES, MORE_LANGUAGES, FloresLanguage
 
-FLORES: Final[tuple[str, ...]] = tuple(row.code for row in FLORES_LANGUAGES)
+
+class FloresLanguage(NamedTuple):
+    """One language: FLORES-200 `code`, BCP-47 `tag`, English `name`, and other accepted names in lower case."""
+
+    code: str
+    tag: str
+    name: str
+    others: tuple[str, ...]
+
+
+def _languages(file: str) -> tuple[FloresLanguage, ...]:
+    lines = Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
+    rows = (line.split("|") for line in lines)
+    return tuple(
+        FloresLanguage(code, tag, name, tuple(filter(None, others.split(", ")))) for code, tag, name, others in rows
+    )
+
+
+FLORES: Final[tuple[str, ...]] = tuple(row.code for row in _languages("flores.txt"))
 """The 202 codes in the order of NLLB's language ids, 256001 to 256202."""
 
-_LANGUAGES: Final = (*FLORES_LANGUAGES, *MORE_LANGUAGES)
+_LANGUAGES: Final = (*_languages("flores.txt"), *_languages("flores_more.txt"))
 _MAX_NAME_CHARACTERS: Final = 60
 _COMMON: Final = frozenset(("eng_Latn", "spa_Latn", "fra_Latn", "deu_Latn", "zho_Hans", "arb_Arab"))
 _BY_CODE: Final[dict[str, FloresLanguage]] = {row.code: row for row in _LANGUAGES}
