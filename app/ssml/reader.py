@@ -437,5 +437,6 @@ _OPENERS: Final[dict[str, _Opener]] = {
     "sentence": SsmlReader._open_paragraph, "break": SsmlReader._open_break, "emphasis": SsmlReader._open_emphasis,
     "prosody": SsmlReader._open_prosody, "say-as": SsmlReader._open_say_as, "sub": SsmlReader._open_sub,
     "phoneme": SsmlReader._open_phoneme, "voice": SsmlReader._open_voice, "lang": SsmlReader._open_language,
-    "mark": SsmlReader._open_mark, "audio": SsmlReader._open_audio, **dict.fromkeys(("token", "w", "sup"), lambda reader, element, attributes: element),
+    "mark": SsmlReader._open_mark, "audio": SsmlReader._open_audio,
+    **dict.fromkeys(("token", "w", "sup"), lambda reader, element, attributes: element),
 }  # fmt: skip
