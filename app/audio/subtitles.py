@@ -74,6 +74,10 @@ class Cue:
     end: float
     text: str
 
+    def later(self, seconds: float) -> Cue:
+        """Return the cue so many seconds later."""
+        return Cue(self.start + seconds, self.end + seconds, self.text)
+
 
 def cues(pieces: Iterable[TimedText]) -> list[Cue]:
     """Return the cues of a whole speech, in order; they do not overlap."""

@@ -9,7 +9,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Sequence
-from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -76,15 +76,14 @@ def finish_chapter(folder: Path, job: Job, document: Document, rate: int, pause:
                 shown += record.cues
             else:
                 if not more:
-                    writer.begin_passage("")
+                    writer.begin_passage()
                 moved = writer.seconds - record.start / rate
-                shown += [_moved(cue, moved) for cue in record.cues]
+                shown += [cue.later(moved) for cue in record.cues]
             more = record.more
             for pcm in read_samples(folder, number, record.start, record.end):
                 writer.add(pcm)
         writer.silence(track_end(document.chapters[number]) - writer.seconds)
-        made = writer.close()
-    replace(made, cues=tuple(shown)).save()
+        writer.close(shown)
     samples_path(folder, number).unlink(missing_ok=True)
 
 
@@ -100,10 +99,6 @@ def _chapter_format(options: JobOptions) -> ChapterFormat:
 def chapter_path(folder: Path, number: int, kind: ChapterFormat) -> Path:
     """Return the place of the file of a chapter."""
     return folder / f"{number:05}.{kind}"
-
-
-def _moved(cue: Cue, seconds: float) -> Cue:
-    return replace(cue, start=cue.start + seconds, end=cue.end + seconds)
 
 
 def write(folder: Path, place: Path, job: Job, document: Document) -> tuple[JobFile, ...]:
@@ -126,7 +121,8 @@ def write(folder: Path, place: Path, job: Job, document: Document) -> tuple[JobF
     if options.format == "chapters":
         book, media_type = place / f"{name}.zip", _ZIP_TYPE
         _zip(book, made)
-        shown = _cues(made)
+        starts = accumulate((each.seconds for each in made), initial=0.0)
+        shown = tuple(cue.later(start) for each, start in zip(made, starts, strict=False) for cue in each.cues)
     else:
         book, media_type = place / f"{name}.{options.format}", MEDIA_TYPES[options.format]
         shown = join(made, book, options.format, tags(job, document)).cues
@@ -165,16 +161,6 @@ def _zip(path: Path, made: Sequence[ChapterFile]) -> None:
                 while data := audio.read(_CHUNK_BYTES):
                     check_stopped()
                     part.write(data)
-
-
-def _cues(made: Sequence[ChapterFile]) -> tuple[Cue, ...]:
-    """Return the subtitles of chapters that are played one after the other."""
-    result: list[Cue] = []
-    begin = 0.0
-    for each in made:
-        result += [_moved(cue, begin) for cue in each.cues]
-        begin += each.seconds
-    return tuple(result)
 
 
 def _file(path: Path, media_type: str) -> JobFile:

@@ -226,7 +226,9 @@ class JobService:
 
     async def cancel(self, job: str) -> Job:
         """Stop a job; one that has ended stays as it is. Raises NotFoundError, PermissionDeniedError."""
-        result = await self._own(job)
+        result = await self.get(job)
+        if result.owner != key_name() and not _is_admin():
+            raise errors.PermissionDeniedError(f"Job '{job}' was made without a key.")
         if not result.ended:
             result = await self.change(job, _cancelled) or result
             self.on_cancel(job)
@@ -258,12 +260,6 @@ class JobService:
                 return path, file
         has = ", ".join(file.name for file in found.files) or "none"
         raise errors.NotFoundError(f"Job '{job}' has no file '{name[:100]}'; it has {has}.")
-
-    async def _own(self, job: str) -> Job:
-        result = await self.get(job)
-        if result.owner != key_name() and not _is_admin():
-            raise errors.PermissionDeniedError(f"Job '{job}' was made without a key.")
-        return result
 
     # Places.
 
@@ -393,9 +389,6 @@ class JobService:
                 metrics.jobs_finished.labels("expired").inc()
             else:
                 await self.forget(job.id)
-        await self._count()
-
-    async def _count(self) -> None:
         counts = await REQUESTS.run(self.store.counts)
         for status in STATUSES:
             metrics.jobs.labels(status).set(counts.get(status, 0))

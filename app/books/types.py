@@ -35,10 +35,6 @@ def _unicode(text: str) -> str:
     return text
 
 
-def _distinct(names: tuple[SubtitleFormat, ...]) -> tuple[SubtitleFormat, ...]:
-    return tuple(dict.fromkeys(names))
-
-
 Text = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_unicode)]
 MetadataValue = Annotated[str, Field(max_length=512), AfterValidator(_unicode)]
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_unicode)]
@@ -70,7 +66,7 @@ class JobOptions(BaseModel):
     chapter_format: Annotated[ChapterFormat, Field(description="of the files in the archive of `chapters`")] = "mp3"
     subtitles: Annotated[
         tuple[SubtitleFormat, ...],
-        AfterValidator(_distinct),
+        AfterValidator(lambda names: tuple(dict.fromkeys(names))),
         Field(max_length=8, description="subtitles to write beside the audio"),
     ] = ()
     title: Annotated[Text | None, Field(description="in place of the document's own")] = None

@@ -135,7 +135,10 @@ class _ChapterWork:
                 return
             totals = self._totals(journal, rate)
             silence = await JOBS.run(self._silence_at_end, journal, rate)
-            await self._charge(self._job.bytes + journal.bytes + silence)
+            # Bytes are counted before they are written.
+            needed = job.bytes + journal.bytes + silence
+            await self._update(lambda each: replace(each, bytes=needed))
+            await self._check_quota()
         finally:
             await JOBS.run(opened.close)
         pause = max(self._jobs.speech.settings.pauses.values()) / job.options.speed
@@ -167,7 +170,7 @@ class _ChapterWork:
             text = first_part(passage[begin : begin + 2 * PART], speech.language)
             spoken, failure = await self._tried(speech, text, write, journal.rewind)
             offset = journal.length / speech.synthesizer.sample_rate
-            shown = [Cue(cue.start + offset, cue.end + offset, cue.text) for cue in cues(spoken)]
+            shown = [cue.later(offset) for cue in cues(spoken)]
             more = begin + len(text) < len(passage)
             await JOBS.run(journal.finish, len(text), shown, failed=failure is not None, more=more)
             await self._note(journal, speech, failure)
@@ -333,11 +336,6 @@ class _ChapterWork:
         if failure is not None and self._failed_in_a_row >= _FAILED_IN_A_ROW:
             reason = f"{_FAILED_IN_A_ROW} passages in a row could not be spoken. The last one: {failure.message}"
             raise JobFailedError(replace(failure, message=reason))
-        await self._check_quota()
-
-    async def _charge(self, size: int) -> None:
-        """Count bytes before they are written. Raises JobFailedError where the key may not have them."""
-        await self._update(lambda each: replace(each, bytes=size))
         await self._check_quota()
 
     async def _check_quota(self) -> None:

@@ -417,9 +417,6 @@ class SsmlReader:
             "<audio> is not accepted: this server fetches nothing and mixes no recordings; leave the element out"
         )
 
-    def _open_plain(self, element: _Element, attributes: _Attributes) -> _Element:
-        return element
-
     def _nearest(self, language: str) -> str | None:
         return nearest_language(language, self._language)
 
@@ -440,6 +437,6 @@ _OPENERS: Final[dict[str, _Opener]] = {
     "sentence": SsmlReader._open_paragraph, "break": SsmlReader._open_break, "emphasis": SsmlReader._open_emphasis,
     "prosody": SsmlReader._open_prosody, "say-as": SsmlReader._open_say_as, "sub": SsmlReader._open_sub,
     "phoneme": SsmlReader._open_phoneme, "voice": SsmlReader._open_voice, "lang": SsmlReader._open_language,
-    "mark": SsmlReader._open_mark, "audio": SsmlReader._open_audio, "token": SsmlReader._open_plain,
-    "w": SsmlReader._open_plain, "sup": SsmlReader._open_plain,
+    "mark": SsmlReader._open_mark, "audio": SsmlReader._open_audio,
+    **dict.fromkeys(("token", "w", "sup"), lambda reader, element, attributes: element),
 }  # fmt: skip

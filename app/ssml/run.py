@@ -111,7 +111,9 @@ class Run:
 
     def sentences(self) -> list[SsmlPassage]:
         """Return the sentences that the text completes."""
-        hidden = self._hidden()
+        # Square brackets are text, which the buffer must not take for marks.
+        marked: list[Mark] = list(self._readings)
+        hidden = hide(self._text, marked).replace("[", "(").replace("]", ")").replace("<", " ").replace("\\", " ")
         fragment, self._fed = hidden[self._fed :], len(hidden)
         return self._cut([len(sentence) for sentence in self._buffer.feed(fragment)])
 
@@ -131,11 +133,6 @@ class Run:
             passages.append(SsmlPassage("", Script(Places(), self.style, self.pause), self._end, self._end))
         self.pause = 0.0
         return passages
-
-    def _hidden(self) -> str:
-        marks: list[Mark] = list(self._readings)
-        # Square brackets are text, which the buffer must not take for marks.
-        return hide(self._text, marks).replace("[", "(").replace("]", ")").replace("<", " ").replace("\\", " ")
 
     def _cut(self, lengths: list[int]) -> list[SsmlPassage]:
         passages: list[SsmlPassage] = []

@@ -11,6 +11,7 @@ from typing import Final
 
 from app.errors import MarkupError
 from app.text.pieces import KOKORO_SYMBOLS
+from app.text.sounds import ROWS, sounds
 
 MAX_PHONEMES: Final = 200
 """Most phoneme characters of one pronunciation."""
@@ -24,30 +25,11 @@ ALPHABETS: Final = {
 }  # fmt: skip
 """Accepted names of alphabets, in small letters, and the alphabet that each means."""
 
-_SYMBOLS: Final = (
-    ("\u0361", ""), ("eɪ", "A"), ("aɪ", "I"), ("aʊ", "W"), ("ɔɪ", "Y"), ("oʊ", "O"), ("əʊ", "Q"), ("tʃ", "ʧ"),
-    ("dʒ", "ʤ"), ("ɝ", "ɜɹ"), ("g", "ɡ"), ("'", "ˈ"), ("ɫ", "l"), ("ɾ", "T"), ("ʔ", "t"), (".", ""),
-)  # fmt: skip
 _ENGLISH_ONLY: Final = frozenset(("ɾ", "ʔ"))
-
-_X_SAMPA: Final = dict(
-    pair.split(":")
-    for pair in (  # noqa: SIM905  (a table of sounds)
-        "A:ɑ {:æ @:ə V:ʌ E:ɛ I:ɪ O:ɔ U:ʊ Q:ɒ 3:ɜ 6:ɐ 1:ɨ }:ʉ M:ɯ 2:ø 9:œ Y:ʏ 7:ɤ 8:ɵ &:ɶ @`:ɚ 3`:ɝ r\\:ɹ R:ʁ 4:ɾ "
-        "T:θ D:ð S:ʃ Z:ʒ N:ŋ J:ɲ L:ʎ H:ɥ G:ɣ B:β C:ç X:χ P:ʋ F:ɱ K:ɬ W:ʍ g:ɡ h\\:ɦ j\\:ʝ s\\:ɕ z\\:ʑ s`:ʂ z`:ʐ t`:ʈ "
-        "d`:ɖ n`:ɳ l`:ɭ r`:ɽ ?:ʔ \":ˈ %:ˌ -: ~:\u0303 _~:\u0303 =:\u0329 _=:\u0329 _h:ʰ _j:ʲ ':ʲ _^: ^: I\\:ᵻ"
-    ).split(" ")
-) | {":": "ː", ":\\": "ˑ"}  # fmt: skip
+_X_SAMPA: Final = {written: "" if said == "-" else said for written, said in ROWS["x-sampa"]}
 _X_SAMPA_FINDER: Final = re.compile("|".join(map(re.escape, sorted(_X_SAMPA, key=len, reverse=True))))
-
-_ARPABET: Final = dict(
-    pair.split(":")
-    for pair in (  # noqa: SIM905  (a table of sounds)
-        "AA:ɑ AE:æ AH:ʌ AO:ɔ AW:W AY:I B:b CH:ʧ D:d DH:ð EH:ɛ ER:ɜɹ EY:A F:f G:ɡ HH:h IH:ɪ IY:i JH:ʤ K:k L:l M:m N:n "
-        "NG:ŋ OW:O OY:Y P:p R:ɹ S:s SH:ʃ T:t TH:θ UH:ʊ UW:u V:v W:w Y:j Z:z ZH:ʒ"
-    ).split()
-)  # fmt: skip
-_UNSTRESSED: Final = {"AH0": "ə", "ER0": "əɹ", "AX": "ə", "AXR": "əɹ", "DX": "T"}
+_ARPABET: Final = dict(sounds("arpabet"))
+_UNSTRESSED: Final = dict(sounds("unstressed"))
 _STRESS: Final = {"0": "", "1": "ˈ", "2": "ˌ", "": ""}
 _SOUND: Final = re.compile(r"([A-Z]{1,3})([012]?)")
 
@@ -72,7 +54,7 @@ def to_symbols(phonemes: str, word: str, *, alphabet: str = IPA, english: bool =
         written = _from_arpabet(written, word)
     elif known == X_SAMPA:
         written = _X_SAMPA_FINDER.sub(lambda found: _X_SAMPA[found.group()], written)
-    for old, new in _SYMBOLS:
+    for old, new in sounds("symbol"):
         if english or old not in _ENGLISH_ONLY:
             written = written.replace(old, new)
     written = " ".join(written.split())

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from app.text.markup import PICTURE
 from app.text.places import Places, SourceSpan
 from app.text.scripts import script_of
+from app.text.word_sets import expand, read_rows, read_rules
 
 Steps = Sequence[Places]
 """Maps from a normal text back to the original, the last one first."""
@@ -29,7 +30,7 @@ def normalize(text: str, language: str) -> tuple[str, Steps]:
     """
     language = language.partition("-")[0]
     steps: list[Places] = []
-    for pattern in (_CHARACTER, _PART):
+    for pattern in _STEPS:
         found: list[_Found] = []
         for match in pattern.finditer(text):
             found += _READERS[match.lastgroup or ""](match, language)
@@ -63,27 +64,35 @@ def _replaced(text: str, found: list[_Found]) -> tuple[str, Places]:
     return "".join(shown), Places(parts)
 
 
-_FILE: Final = Path(__file__).with_name("written") / "characters.tsv"
-_ROWS: Final = [line.split("\t") for line in _FILE.read_text(encoding="utf-8").splitlines()]
+_ROWS: Final = read_rows(Path(__file__).with_name("written") / "characters.tsv")
 
 
 def _words(name: str) -> frozenset[str]:
-    return frozenset(word for row in _ROWS if row[0] == name for word in row[1].split())
+    return frozenset(word for row in _ROWS[name] for word in row[0].split())
 
 
 # Single characters
 
 _JOINERS: Final = "\u200c\u200d"
 _GAP: Final = "\u00a0\u2007\u2009\u202f"  # spaces that group digits
-_AFTER_NUMBER: Final = rf"(?:(?<=\d)|(?<=\d[ {_GAP}]))"
-_SCALE: Final = r"(?=\s?[CFK](?!\w))"
-_CHARACTER: Final = re.compile(
-    r"(?P<invisible>(?:\u00ad[^\S\n]*+\n[^\S\n]*+(?=[^\W\d_])|[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    r"\u2060-\u2064\u2066-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\ufff9-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3"
-    r"\U0001d173-\U0001d17a\U000e0000-\U000e007f\U000e0100-\U000e01ef])++)"
-    r"|(?P<unit>[\u2103\u2109\u2113\u32cc-\u32cf\u3300-\u33ff])"
-    rf"|{_AFTER_NUMBER}(?:(?P<degree>˚|(?:(?<=\d)|{_SCALE})[∘◦]|[⁰ᵒ]{_SCALE}|º(?:{_SCALE}|(?<=\d\dº)(?=\s[NS](?!\w))))|(?P<ordinal>º))"
-)
+_RAISED: Final = "⁰¹²³⁴-⁹"
+_EXPONENT: Final = "ⁿˣʸᵏᵐⁱ"
+_UNITS: Final = {unit: dict(zip(("zh", "ja", "hi"), names, strict=True)) for unit, *names in _ROWS["unit"]}
+_PARTS: Final = {
+    "after_number": rf"(?:(?<=\d)|(?<=\d[ {_GAP}]))",
+    "exponent": _EXPONENT,
+    "gap": _GAP,
+    "letters": f"{_EXPONENT}ᵃᵈᵉᵍˡᵒʳˢᵗᵛ",
+    "raised": _RAISED,
+    "scale": r"(?=\s?[CFK](?!\w))",
+    "sign": r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]",
+    "units": "|".join(map(re.escape, sorted(_UNITS, key=len, reverse=True))),
+}
+_RULES: Final = read_rules(Path(__file__).with_name("written") / "character_rules.tsv")
+_STEPS: Final = [
+    re.compile("|".join(f"(?P<{name}>{expand(pattern, _PARTS)})" for name, each, _, pattern in _RULES if each == step))
+    for step in ("character", "part")
+]
 _APART: Final = frozenset(("Thai", "Laoo", "Khmr", "Mymr", "Hani", "Kana"))
 """Scripts without spaces, in which a space of no width ends a word."""
 _NOT_JOINED: Final = frozenset(("", "Latn", "Grek", "Cyrl", "Armn", "Geor", "Hani", "Kana", "Hang"))
@@ -121,37 +130,6 @@ def _degree(match: re.Match[str], language: str) -> Iterator[_Found]:
 
 
 # Parts of a text
-
-_RAISED: Final = "⁰¹²³⁴-⁹"
-_SIGN: Final = r"[^\w\s.,;:!?…'\"“”‘’„«»()\[\]{}。、，！？\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
-_EXPONENT: Final = "ⁿˣʸᵏᵐⁱ"
-_LETTERS: Final = f"{_EXPONENT}ᵃᵈᵉᵍˡᵒʳˢᵗᵛ"
-_UNITS: Final = {row[1]: dict(zip(("zh", "ja", "hi"), row[2:], strict=True)) for row in _ROWS if row[0] == "unit"}
-_PART: Final = re.compile(
-    rf"(?P<letters>(?<=[\w).])[⁺⁻]?[{_RAISED}]{{0,3}}[{_LETTERS}](?:[⁺⁻]?[{_LETTERS}{_RAISED}]){{0,7}})"
-    r"|(?P<isotope>(?<![\w.,;:!?)])(?:[¹²³⁴-⁹][⁰¹²³⁴-⁹]{1,2}(?=[A-Z][a-z]?(?![^\W\d_]))|[²³⁴]H(?=e?(?![^\W\d_]))))"
-    rf"|(?P<note>[{_RAISED}]++(?:(?:[,⁻–-] ?| )[{_RAISED}]++)*+)"
-    rf"|(?P<grouped>(?<![\w.,+])(?<!\w-)(?<![0-9][{_GAP}'’])[1-9][0-9]{{0,2}}"
-    rf"(?:(?:[{_GAP}][0-9]{{3}})++(?![{_GAP}]?[0-9])|(?:['’][0-9]{{3}})++(?!['’]?\w)))"
-    rf"|(?P<gap>(?<=[^\W\d_]\.)[{_GAP}](?=[^\W\d_]{{1,4}}\.)"
-    rf"|(?<=[0-9])[{_GAP}](?=[^\W\d_]|[°%‰€$£])|(?<=[^\W\d_])[{_GAP}]/[{_GAP}](?=[^\W\d_])"
-    rf"|(?<![\w)\]])(?<![\w)\]][\s{_GAP}])−[{_GAP}](?=[0-9])"
-    r"|(?<![\w)\]–])(?<![0-9%°CF]\s)–(?=[0-9][0-9.,]{0,9}(?:\s(?:to|and)\s–?[0-9]{1,4})?\s?[°%‰])|(?<=[=<>≤≥×]\s)–(?=[0-9]))"
-    r"|(?P<padded>(?:(?<![\w.,:/+])|(?<=[^\W\d][_.])|(?<=[^\W\d_]))0[0-9]{1,3}"
-    r"(?!\w|[.,:/]\w|[-–][0-9]+[-–./]\w| [0-9]{3}))"
-    r"|(?P<share>(?<=[^\W\d_]{2} )0{0,2}[1-9][0-9]{0,2}/0{0,2}[1-9][0-9]{0,2}(?![\w/]|[.,:-]\w))"
-    r"|(?P<product>(?:(?<==)\s?|(?<![\w·])(?<![0-9]\s)(?=[^\s=]{1,40}\s?=))[\w(]{1,12}(?:\)?·[\w(√]{1,12})++)"
-    r"|(?P<divided>(?<![^\W\d_])(?P<first>[^\W\d_]{1,40}+(?:-[^\W\d_]{1,40}+)?)[-‐][^\S\n]*+\n[^\S\n]*+"
-    r"(?P<second>[^\W_]{1,40})(?P<more>-?))"
-    # A line that has only signs, some of which would be read; signs around a part of a line, and around all of it.
-    r"|(?P<signs>(?:\A|(?<=\n))(?=[^\w\n]*?[^-\s*~_#/\\^\u2010-\u2015\u2500-\u25ff•·])"
-    rf"[^\S\n]*+(?:{_SIGN}[^\S\n]*+){{3,}}+(?=\n|\Z)"
-    r"|(?<=\s)(?P<run>[+%@&|§])(?P=run){2,}+(?=\s|\Z)|(?<=\s)={3,}+(?=[^\S\n]*+(?:\n|\Z)))"
-    r"|(?P<marked>(?<![\w=])==(?=(?P<inner>[^\s=](?:[^=\n]{0,199}[^=\s])?)==(?![\w=])))"
-    r"|(?P<heading>(?:\A|(?<=\n))[^\S\n]*+(?P<sign>[=+%@&|§])(?P=sign)++)"
-    rf"|(?P<measure>(?<=[0-9])\s?(?:{'|'.join(map(re.escape, sorted(_UNITS, key=len, reverse=True)))})(?![A-Za-z/²³]))"
-    r"|(?P<minutes>(?<=[0-9])m(?![\w²³/'’]|\sof\b))"
-)
 
 
 def _blank(match: re.Match[str], language: str) -> Iterator[_Found]:
@@ -369,10 +347,4 @@ def _minutes(match: re.Match[str], language: str) -> Iterator[_Found]:
         yield *match.span(), "min"
 
 
-_READERS: Final[dict[str, Callable[[re.Match[str], str], Iterator[_Found]]]] = {
-    "invisible": _invisible, "unit": _unit, "degree": _degree,
-    "ordinal": _degree, "letters": _letters, "isotope": _isotope,
-    "note": _note, "grouped": _grouped, "gap": _gap, "padded": _padded, "share": _share, "product": _product,
-    "divided": _divided, "signs": _blank, "marked": _marked, "heading": _heading, "measure": _measure,
-    "minutes": _minutes,
-}  # fmt: skip
+_READERS: Final = {name: globals()[f"_{reader}"] for name, _, reader, _ in _RULES}

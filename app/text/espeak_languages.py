@@ -14,17 +14,9 @@ from typing import Final
 from app.errors import UnavailableError
 from app.text.espeak import get_espeak
 from app.text.pieces import COMBINING, KOKORO_SYMBOLS, STRESS, Piece, PieceKind, append_mark, canonical, restrict, word
+from app.text.sounds import ROWS, TIE, to_kokoro
 from app.text.written.forms import get_forms
 
-_TIE: Final = "\u0361"
-# espeak-ng's IPA to the single characters of Kokoro's alphabet, as in misaki's table.
-_IPA: Final = tuple(
-    (f"{first}{_TIE}{second}", symbol)
-    for first, second, symbol in (
-        ("a", "ɪ", "I"), ("a", "ʊ", "W"), ("d", "z", "ʣ"), ("d", "ʒ", "ʤ"), ("e", "ɪ", "A"), ("o", "ʊ", "O"),
-        ("ə", "ʊ", "Q"), ("s", "s", "S"), ("t", "s", "ʦ"), ("t", "ʃ", "ʧ"), ("ɔ", "ɪ", "Y"),
-    )
-)  # fmt: skip
 _FINDER: Final = re.compile(
     r"(?P<money>[$€£¥₹]\s?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*\s?[$€£¥₹])"
     r"|(?P<percent>\d+(?:[.,]\d+)*\s?%)"
@@ -34,21 +26,7 @@ _FINDER: Final = re.compile(
     r"|(?P<ellipsis>\.{2,}|…)|(?P<dash>\s+[-–]+\s|-{2,}|[–—])|(?P<mark>[.!?]+|[,;:](?!\w))|(?P<bracket>[()\[\]{}])"
     r"|(?P<other>[^\W_])|(?P<symbol>[&@%+=°×÷]|(?<=\d)(?<!/\d)(?<!/\d\d)/(?=\d{1,2}(?![\d/])))"
 )
-# Names of signs: dollar, euro, pound, yen, rupee; percent; and, at, plus, equals, degrees.
-_SIGN_NAMES: Final[dict[str, dict[str, str]]] = {
-    "de": {"$": "Dollar", "€": "Euro", "£": "Pfund", "¥": "Yen", "₹": "Rupien", "%": "Prozent", "&": "und", "@": "ät",
-           "+": "plus", "=": "gleich", "°": "Grad"},
-    "es": {"$": "dólares", "€": "euros", "£": "libras", "¥": "yenes", "₹": "rupias", "%": "por ciento", "&": "y",
-           "@": "arroba", "+": "más", "=": "igual a", "°": "grados"},
-    "fr-fr": {"$": "dollars", "€": "euros", "£": "livres", "¥": "yens", "₹": "roupies", "%": "pour cent", "&": "et",
-              "@": "arobase", "+": "plus", "=": "égale", "°": "degrés"},
-    "hi": {"$": "डॉलर", "€": "यूरो", "£": "पाउंड", "¥": "येन", "₹": "रुपये", "%": "प्रतिशत", "&": "और", "@": "ऐट",
-           "+": "धन", "=": "बराबर", "°": "डिग्री", "×": "गुणा", "÷": "भाग", "/": "बटा"},
-    "it": {"$": "dollari", "€": "euro", "£": "sterline", "¥": "yen", "₹": "rupie", "%": "per cento", "&": "e",
-           "@": "chiocciola", "+": "più", "=": "uguale a", "°": "gradi"},
-    "pt-br": {"$": "dólares", "€": "euros", "£": "libras", "¥": "ienes", "₹": "rúpias", "%": "por cento", "&": "e",
-              "@": "arroba", "+": "mais", "=": "igual a", "°": "graus"},
-}  # fmt: skip
+_SIGN_NAMES: Final = {tag: dict(zip("$€£¥₹%&@+=°×÷/", names, strict=False)) for tag, *names in ROWS["signs"]}
 
 
 class EspeakLanguage:
@@ -134,10 +112,8 @@ class EspeakLanguage:
         self._pronounce_clause(pieces[middle:])
 
     def _convert(self, text: str) -> str:
-        ipa = self._espeak.phonemes(text)
-        for old, new in _IPA:
-            ipa = ipa.replace(old, new)
-        return " ".join(restrict(ipa.replace(_TIE, "").replace("-", ""), KOKORO_SYMBOLS).split())
+        ipa = to_kokoro(self._espeak.phonemes(text), "espeak").replace(TIE, "").replace("-", "")
+        return " ".join(restrict(ipa, KOKORO_SYMBOLS).split())
 
 
 def _has_sound(phonemes: str) -> bool:

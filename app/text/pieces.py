@@ -119,7 +119,7 @@ def make_utterances(
         return
     start, end = _strip(text, start, end)
     groups = list(_groups(words, max_phonemes))
-    starts = [start, *(_first_word(group).start for group in groups[1:])]
+    starts = [start, *(next(word for word in group if not word.is_mark).start for group in groups[1:])]
     for i, group in enumerate(groups):
         stop = starts[i + 1] if i + 1 < len(groups) else max(end, group[-1].end)
         quoted = _utterance(text, starts[i], stop, group, quotes=symbols.issuperset("“”"))
@@ -250,10 +250,6 @@ def _quotes_between(text: str, start: int, end: int) -> tuple[str, str]:
     return closing, opening
 
 
-def _first_word(group: list[Piece]) -> Piece:
-    return next(word for word in group if not word.is_mark)
-
-
 def _strip(text: str, start: int, end: int) -> tuple[int, int]:
     while start < end and text[start].isspace():
         start += 1
@@ -355,14 +351,9 @@ def restress(phonemes: str, stress: float | None) -> str:
     if not has_primary and SECONDARY not in phonemes:
         if stress < 0:
             return phonemes
-        return _stress_first_vowel(phonemes, PRIMARY if stress > 1 else SECONDARY)
+        first = next((i for i, character in enumerate(phonemes) if character in VOWELS), -1)
+        mark = PRIMARY if stress > 1 else SECONDARY
+        return phonemes if first < 0 else phonemes[:first] + mark + phonemes[first:]
     if stress >= 1 and not has_primary:
         return phonemes.replace(SECONDARY, PRIMARY)
-    return phonemes
-
-
-def _stress_first_vowel(phonemes: str, mark: str) -> str:
-    for i, character in enumerate(phonemes):
-        if character in VOWELS:
-            return phonemes[:i] + mark + phonemes[i:]
     return phonemes

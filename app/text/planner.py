@@ -20,7 +20,7 @@ from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, append_mark, make_
 from app.text.pronouncers import make_pronouncer
 from app.text.sentence_splitter import MAX_SENTENCE_CHARACTERS, paragraphs, sentences, shorten
 from app.text.tokens import make_tokens
-from app.text.types import Pause, PhonemizedSentence, Reading, Script, SpeechSegment, TextSpan, Token
+from app.text.types import Pause, PhonemizedSentence, Reading, Script, SpeechSegment, Token
 
 _NOTHING: Final = "the text has nothing to speak: it needs at least one letter or digit"
 # A pause of no length is reported after so many sentences without an utterance.
@@ -279,7 +279,9 @@ class Phonemizer:
             position = max(position, last)
             self._pronouncer.pronounce(pieces)
             for span in marked.spans:
-                _stress(pieces, span)
+                for piece in pieces if span.stress is not None else ():
+                    if not piece.is_mark and span.start <= piece.start and piece.end <= span.end:
+                        piece.phonemes = restress(piece.phonemes, span.stress)
             bounds = first, position
             if marked.steps:
                 _place(pieces, marked.steps)
@@ -369,14 +371,6 @@ def _place(pieces: list[Piece], steps: characters.Steps) -> None:
         piece.start, piece.end = place
 
 
-def _stress(pieces: list[Piece], span: TextSpan) -> None:
-    if span.stress is None:
-        return
-    for piece in pieces:
-        if not piece.is_mark and span.start <= piece.start and piece.end <= span.end:
-            piece.phonemes = restress(piece.phonemes, span.stress)
-
-
 _lock = threading.Lock()
 _made: dict[tuple[str, bool], Phonemizer] = {}
 
@@ -442,14 +436,10 @@ class TextPlanner:
         visible = markup.visible_text(read, language=self._language, name_emoji=self._name_emoji)
         read, _ = characters.normalize(read if visible is None else visible.text, self._language)
         read = " ".join(read.split())
+        start += len(text[start:end]) - len(text[start:end].lstrip())
+        original = text[start:end].strip()
         # Longer than the limit only if a cut fell into a reading, whose word is read whole.
         for cut in shorten(read, 0, len(read), limit):
             if any(map(str.isalnum, read[slice(*cut)])):
-                yield _text_utterance(text, start, end, read[slice(*cut)].strip())
-
-
-def _text_utterance(text: str, start: int, end: int, read: str) -> PhonemizedSentence:
-    original = text[start:end]
-    start += len(original) - len(original.lstrip())
-    original = original.strip()
-    return PhonemizedSentence(original, start, start + len(original), read, ())
+                said = read[slice(*cut)].strip()
+                yield PhonemizedSentence(original, start, start + len(original), said, ())

@@ -212,11 +212,7 @@ def _currency(text: str, form: str, language: str) -> str | None:
     return f"{code} {text}" if language == "en" and re.fullmatch("[A-Z]{3}", code) and text[:1].isdigit() else None
 
 
-def _as_it_stands(text: str, form: str, language: str) -> None:
-    return None
-
-
 _RULES: Final[dict[str, Callable[[str, str, str], str | None]]] = {
     "digits": _digits, "telephone": _telephone, "cardinal": _cardinal, "ordinal": _ordinal, "date": _date,
-    "time": _time, "currency": _currency, "duration": _duration, "unit": _as_it_stands,
+    "time": _time, "currency": _currency, "duration": _duration,
 }  # fmt: skip

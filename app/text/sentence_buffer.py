@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -140,11 +139,3 @@ def _outside(inside: frozenset[int], cut: int) -> int:
     while cut in inside:
         cut += 1
     return cut
-
-
-def split_stream(fragments: Iterable[str], language: str = "en-us") -> Iterator[str]:
-    """Yield sentences as soon as the fragments complete them."""
-    buffer = SentenceBuffer(language)
-    for fragment in fragments:
-        yield from buffer.feed(fragment)
-    yield from buffer.flush()

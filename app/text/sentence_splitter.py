@@ -12,9 +12,8 @@ from typing import Final
 
 import sentencex  # type: ignore[import-untyped]
 
-from app.text.english.tables import BIBLE_BOOKS
+from app.text.english.tables import BIBLE_BOOKS, SETS
 from app.text.pieces import canonical
-from app.text.word_sets import word_set
 from app.text.written.abbreviations import continues_sentence as abbreviated
 
 Span = tuple[int, int]
@@ -72,7 +71,8 @@ def _sentences(text: str, start: int, end: int, language: str) -> list[Span]:
 def _plain_sentences(text: str, start: int, end: int, language: str) -> list[Span]:
     if start >= end:
         return []
-    view = _ascii_view(canonical(text[start:end]))
+    # ASCII text of equal length: sentencex 1.0 slices bytes and can panic on other characters.
+    view = "".join(each if each < "\x80" else _stand_in(each) for each in canonical(text[start:end]))
     language = language.split("-", maxsplit=1)[0]
     cuts = {start + match.end() for match in _WIDE_STOP.finditer(text[start:end])}
     if language == "el":
@@ -101,13 +101,6 @@ def _plain_sentences(text: str, start: int, end: int, language: str) -> list[Spa
 
 def _speaks(text: str) -> bool:
     return any(character.isalnum() for character in text)
-
-
-def _ascii_view(text: str) -> str:
-    """Return ASCII text of equal length: sentencex 1.0 slices bytes and can panic on other characters."""
-    if text.isascii():
-        return text
-    return "".join(character if character < "\x80" else _stand_in(character) for character in text)
 
 
 @lru_cache(maxsize=8192)
@@ -150,23 +143,12 @@ def best_cut(text: str, start: int, stop: int, target: int) -> int:
     return start + len(window) if len(window) > earliest else stop
 
 
-# English abbreviations whose full stop ends no sentence: before a number, before a word in small letters, before any
-# word.
-_NUMBERED: Final = word_set(
-    "vol vols fig figs ch chs ex pg pgs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max "
-    "ep eps temp qty bldg cat pop mk fl para precip ed op str lat wt ht exp "
-    "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
-)
-_INSIDE: Final = word_set(
-    "sq cu tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept "
-    "mtg misc incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol "
-    "vols doz fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon "
-    "tue tues wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
-)
-_ANY: Final = word_set("wm chas thos attn atty mr mrs ms messrs prof")
-_STREETS: Final = word_set("st ave rd blvd ln dr ct sq pkwy hwy")
-_SMALL_ONLY: Final = word_set("ed")  # with a capital it is a name
-_WORDS_TOO: Final = word_set("sat sun mar cat pop")  # abbreviations only with a capital
+_NUMBERED: Final = SETS["stop_numbered"]
+_INSIDE: Final = SETS["stop_inside"]
+_ANY: Final = SETS["stop_any"]
+_STREETS: Final = SETS["stop_streets"]
+_SMALL_ONLY: Final = SETS["stop_small_only"]
+_WORDS_TOO: Final = SETS["stop_words_too"]
 ABBREVIATIONS: Final = _NUMBERED | _INSIDE | _ANY | _STREETS
 
 # "Dr." after the name of a street, "Elm Dr."; elsewhere it is a title.

@@ -99,7 +99,10 @@ class Interpreter:
         for the text. It counts where the options name none and the model translates from it.
         Raises ServiceError as TranslationService.prepare does, and for text that the model refuses.
         """
-        await self._stop_speculating()
+        task, self._speculated = self._speculating, ""
+        if task is not None:  # the model thread is for a whole sentence now
+            task.cancel()
+            await asyncio.wait({task})
         language = await self._translatable(named)
         for stretch, seconds in _stretches(text) if marked else [(text, 0.0)]:
             async for interpreted in self._translate(stretch, language):
@@ -192,13 +195,6 @@ class Interpreter:
                 self._draft = _Draft(partial, translation.best.tokens)
         finally:
             running.close()
-
-    async def _stop_speculating(self) -> None:
-        """Free the model thread for a whole sentence."""
-        task, self._speculated = self._speculating, ""
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task})
 
     def close(self) -> None:
         """Stop everything."""

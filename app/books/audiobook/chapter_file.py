@@ -22,7 +22,7 @@ from av.audio.stream import AudioStream
 
 from app.audio.pcm import to_int16
 from app.audio.resample import Resampler
-from app.audio.subtitles import Cue, TimedText, cues
+from app.audio.subtitles import Cue
 from app.books.audiobook.container import (
     ChapterFormat,
     Coding,
@@ -87,16 +87,7 @@ class ChapterFile:
 
     def save(self) -> None:
         """Write the JSON. Raises OSError."""
-        value = {
-            "title": self.title,
-            "format": self.format,
-            "rate": self.rate,
-            "samples": self.samples,
-            "encoded": self.encoded,
-            "frame": self.frame,
-            "bytes": self.path.stat().st_size,
-            "cues": [asdict(cue) for cue in self.cues],
-        }
+        value = asdict(self) | {"path": self.path.name, "bytes": self.path.stat().st_size}
         part = _sidecar(self.path).with_suffix(".json.part")
         part.write_text(json.dumps(value), "utf-8")
         sync(part)
@@ -110,17 +101,6 @@ class ChapterFile:
 
 def _sidecar(path: Path) -> Path:
     return path.with_name(path.name + ".json")
-
-
-@dataclass(frozen=True, slots=True)
-class _Spoken:
-    """Text without the times of its words."""
-
-    text: str
-    start: float
-    duration: float
-    char_start: int = 0
-    words: Sequence[object] = ()
 
 
 class ChapterWriter:
@@ -137,7 +117,6 @@ class ChapterWriter:
         tags: Tags of the book.
         number: Number of the chapter, from 1.
         gaps: Silence between paragraphs and at the end.
-        bit_rate: bit/s; None: the usual of the format.
     """
 
     def __init__(
@@ -150,16 +129,12 @@ class ChapterWriter:
         tags: Tags,
         number: int = 1,
         gaps: Gaps = Gaps(),
-        bit_rate: int | None = None,
     ) -> None:
         self._path, self._kind, self._title = path, kind, title
         self._rate, self._gaps = sample_rate, gaps
         self._samples = 0
-        self._cues: list[Cue] = []
-        self._passage: tuple[str, int] | None = None
-        self._pieces: list[TimedText] = []
         self._done: ChapterFile | None = None
-        self._coding = coding(kind, sample_rate, bit_rate)
+        self._coding = coding(kind, sample_rate)
         # Those of an earlier chapter in this file say nothing of the new one.
         _sidecar(path).unlink(missing_ok=True)
         with ExitStack() as stack:
@@ -186,17 +161,13 @@ class ChapterWriter:
             with suppress(_UnfinishedError):
                 self._stack.__exit__(type(unfinished), unfinished, trace)
 
-    def begin_passage(self, text: str) -> None:
-        """Begin a paragraph, after the silence between two. `text` is what the subtitles show of it."""
-        self._end_passage()
+    def begin_passage(self) -> None:
+        """Begin a paragraph, after the silence between two."""
         if self._samples:
             self.silence(self._gaps.passage)
-        self._passage = text, self._samples
 
-    def add(self, pcm: Float32, piece: TimedText | None = None) -> None:
-        """Add float32 samples [n] of the paragraph, and their piece of speech, whose times count from the paragraph."""
-        if piece is not None:
-            self._pieces.append(piece)
+    def add(self, pcm: Float32) -> None:
+        """Add float32 samples [n] of the paragraph."""
         self._samples += pcm.size
         for start in range(0, pcm.size, _FRAME):
             self._encoder.encode(pcm[start : start + _FRAME])
@@ -210,10 +181,9 @@ class ChapterWriter:
             self._encoder.encode(np.zeros(count, np.float32))
             left -= count
 
-    def close(self) -> ChapterFile:
-        """End the chapter after its silence, and return it. Raises OSError."""
+    def close(self, cues: Sequence[Cue] = ()) -> ChapterFile:
+        """End the chapter after its silence, and return it with its subtitles. Raises OSError."""
         if self._done is None:
-            self._end_passage()
             self.silence(self._gaps.chapter)
             self._encoder.finish()
             self._stack.close()
@@ -226,21 +196,10 @@ class ChapterWriter:
                 encoder.position,
                 encoder.encoded,
                 encoder.frame,
-                tuple(self._cues),
+                tuple(cues),
             )
             self._done.save()
         return self._done
-
-    def _end_passage(self) -> None:
-        if self._passage is None:
-            return
-        text, start = self._passage
-        pieces: list[TimedText] = self._pieces
-        if not pieces and self._samples > start and text.strip():
-            pieces = [_Spoken(text, 0.0, (self._samples - start) / self._rate)]  # type: ignore[list-item]
-        begin = start / self._rate
-        self._cues += [Cue(begin + cue.start, begin + cue.end, cue.text) for cue in cues(pieces)]
-        self._passage, self._pieces = None, []
 
 
 class _UnfinishedError(Exception):

@@ -21,7 +21,6 @@ from app.books.cover import picture_size
 ChapterFormat = Literal["m4a", "mp3", "opus", "flac", "wav"]
 CHAPTER_FORMATS: Final[tuple[ChapterFormat, ...]] = get_args(ChapterFormat)
 BookFormat = Literal["m4b", "mp3"]
-BOOK_FORMATS: Final[tuple[BookFormat, ...]] = get_args(BookFormat)
 # Chapters of a book are joined without another encoding: their format for each format of a book.
 JOINED: Final[dict[BookFormat, ChapterFormat]] = {"m4b": "m4a", "mp3": "mp3"}
 MEDIA_TYPES: Final[dict[str, str]] = {
@@ -69,7 +68,7 @@ class Coding:
     bit_rate: int
 
 
-def coding(name: ChapterFormat, sample_rate: int, bit_rate: int | None = None) -> Coding:
+def coding(name: ChapterFormat, sample_rate: int) -> Coding:
     """Return the coding of format `name` for a model's rate: that rate, or the next one above that the codec has."""
     info = INFO[_ENCODED_AS[name]]
     rates = info.rates or (sample_rate,)
@@ -77,7 +76,7 @@ def coding(name: ChapterFormat, sample_rate: int, bit_rate: int | None = None) -
     if name == "wav":
         return Coding("wav", "pcm_s16le", "s16", rate, 0)
     container = "mp4" if name == "m4a" else info.container
-    return Coding(container, info.codec, info.sample_format, rate, bit_rate or info.bit_rate)
+    return Coding(container, info.codec, info.sample_format, rate, info.bit_rate)
 
 
 def clean(text: str) -> str:

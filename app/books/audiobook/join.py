@@ -5,7 +5,7 @@ The packets of the chapters are copied, not encoded again. Each chapter begins w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # only in PyAV's annotations
     from av.container.core import Chapter
 
 _MILLISECONDS: Final = Fraction(1, 1000)
-_PROGRESS_PACKETS: Final = 1_000
+_PACKETS_OF_A_TURN: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,7 @@ class Book:
     cues: tuple[Cue, ...]
 
 
-def join(
-    chapters: Sequence[ChapterFile],
-    path: Path,
-    kind: BookFormat,
-    tags: Tags,
-    progress: Callable[[float], None] = lambda share: None,
-) -> Book:
+def join(chapters: Sequence[ChapterFile], path: Path, kind: BookFormat, tags: Tags) -> Book:
     """Join chapters to one file. Blocks: call it on a thread.
 
     Args:
@@ -60,7 +54,6 @@ def join(
         path: File of the book, which is whole or absent.
         kind: Its format.
         tags: Its tags and cover.
-        progress: Gets the share that is done, in [0, 1], now and then. An error that it raises ends the work.
 
     Returns:
         The book.
@@ -68,6 +61,7 @@ def join(
     Raises:
         ValueError: There are no chapters, or they have different formats or rates.
         OSError: A chapter cannot be read, or the disk is full.
+        WorkStoppedError: Nobody waits for the book any more.
     """
     _check(chapters, kind)
     chosen = coding(JOINED[kind], chapters[0].rate)
@@ -93,16 +87,10 @@ def join(
             packet.duration = frame
             position += frame
             output.mux_one(packet)
-            if count % _PROGRESS_PACKETS == 0:
+            if count % _PACKETS_OF_A_TURN == 0:
                 check_stopped()
-                progress(max(0.0, min(1.0, position / total)))
-    progress(1.0)
-    cues = [
-        Cue(start + cue.start, start + cue.end, cue.text)
-        for chapter, start in zip(chapters, starts, strict=True)
-        for cue in chapter.cues
-    ]
-    return Book(path, seconds, tuple(starts), tuple(cues))
+    cues = tuple(cue.later(start) for chapter, start in zip(chapters, starts, strict=True) for cue in chapter.cues)
+    return Book(path, seconds, tuple(starts), cues)
 
 
 def _check(chapters: Sequence[ChapterFile], kind: BookFormat) -> None:

@@ -310,7 +310,7 @@ def _unrolled(cues: list[_Cue]) -> list[_Cue]:
     signs = [
         count
         for count, cue in zip(repeated, cues, strict=False)
-        if count and (count < _words(cue) or cue.end - cue.start <= _ROLLING_GAP)
+        if count and (count < len(" ".join(cue.lines).split(" ")) or cue.end - cue.start <= _ROLLING_GAP)
     ]
     if 3 * len(signs) < len(cues) - 1 or sum(signs) < _ROLLING_WORDS or not signs:
         return cues
@@ -319,10 +319,6 @@ def _unrolled(cues: list[_Cue]) -> list[_Cue]:
         for count, cue in zip(repeated, cues, strict=False)
     ]
     return [cue for cue in left if any(map(str.isalnum, cue.lines[0]))]
-
-
-def _words(cue: _Cue) -> int:
-    return len(" ".join(cue.lines).split(" "))
 
 
 def _repeated(before: _Cue, cue: _Cue) -> int:

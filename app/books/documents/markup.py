@@ -138,7 +138,8 @@ def parse_page_text(text: str, name: str) -> Element:
     if strict:
         # HTML's rules for an element without a content, such as <title/>, differ.
         try:
-            return etree.fromstring(_REFERENCE.sub(_character, text).encode(), _xml_parser())
+            named = _REFERENCE.sub(lambda found: found[0] if found[1] in _XML_OWN else html5.get(found[1], ""), text)
+            return etree.fromstring(named.encode(), _xml_parser())
         except etree.XMLSyntaxError:
             pass
     if not text.strip():
@@ -173,11 +174,6 @@ def _without_entities(text: str, name: str) -> str:
     begins = _DOCTYPE_BEGINS.search(text, 0, 65_536)
     doctype = _DOCTYPE.match(text, begins.start(), 65_536) if begins else None
     return text[: doctype.start()] + text[doctype.end() :] if doctype else text
-
-
-def _character(reference: re.Match[str]) -> str:
-    name = reference[1]
-    return reference[0] if name in _XML_OWN else html5.get(name, "")
 
 
 def local_name(element: Element) -> str:

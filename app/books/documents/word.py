@@ -97,7 +97,8 @@ def _blocks(document: WordDocument) -> Iterator[Block]:
             count += 1
             if count > MAX_BLOCKS:
                 raise DocumentError(f"The DOCX file has more than {MAX_BLOCKS} paragraphs, which is the limit.")
-            level = _level(element, styles)
+            outline = element.find(f"{_W}pPr/{_W}outlineLvl")
+            level = _paragraph_style(element, styles).level if outline is None else _outline(outline)
             text = _text(element, styles, initial)
             frame = element.find(f"{_W}pPr/{_W}framePr")
             # The first letter of the next paragraph, over several lines.
@@ -112,7 +113,13 @@ def _styles(document: WordDocument) -> dict[str, _Style]:
         found = document.styles.element
     except OSError:  # python-docx opens its own file of styles where a document has none
         return {}
-    own = {style.get(f"{_W}styleId", ""): _own_style(style) for style in found.iter(f"{_W}style")}
+    own = {  # what a style itself says, and the id of the one that it is based on
+        style.get(f"{_W}styleId", ""): (
+            replace(_run_style(style, {}), level=_own_level(style)),
+            _value(style, "basedOn"),
+        )
+        for style in found.iter(f"{_W}style")
+    }
     return {key: _style(key, own) for key in own}
 
 
@@ -125,11 +132,6 @@ def _style(key: str, own: dict[str, tuple[_Style, str]]) -> _Style:
         more, base = own[base]
         result = replace(more.with_runs(result), level=more.level if result.level == _UNSET else result.level)
     return replace(result, level=0) if result.level == _UNSET else result
-
-
-def _own_style(style: Element) -> tuple[_Style, str]:
-    """Return what a style itself says, and the id of the one that it is based on."""
-    return replace(_run_style(style, {}), level=_own_level(style)), _value(style, "basedOn")
 
 
 def _own_level(style: Element) -> int | None:
@@ -153,11 +155,6 @@ def _run_style(element: Element, styles: dict[str, _Style]) -> _Style:
     hidden = None if hides is None else hides.get(f"{_W}val", "1") not in _OFF
     named = styles.get(_value(properties, "rStyle"), _PLAIN)
     return named.with_runs(_Style(0, hidden, height == "superscript" if height else None))
-
-
-def _level(paragraph: Element, styles: dict[str, _Style]) -> int | None:
-    outline = paragraph.find(f"{_W}pPr/{_W}outlineLvl")
-    return _paragraph_style(paragraph, styles).level if outline is None else _outline(outline)
 
 
 def _paragraph_style(paragraph: Element, styles: dict[str, _Style]) -> _Style:

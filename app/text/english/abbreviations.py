@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.english import dates, numbers, tables, units
+from app.text.english import dates, numbers, tables
 from app.text.english.names import FORMULA
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext
 from app.text.pieces import word
 from app.text.word_sets import word_set
+from app.text.written.numbers import roman
 
 _NUMBER_AFTER: Final = re.compile(r"\s*[#($£€]?\d|\s+(?:-\d|(?:[IVXLC]{2,}|[VX])\b|[A-Z]{1,3}-?\d)")
 _LETTERED: Final = word_set("bldg rm apt ste fig sec ext para art eq ex")  # "Bldg. C"
@@ -63,7 +64,7 @@ _GREEK_LETTER: Final = re.compile(r"[\u0370-\u03ff]")
 
 def read_roman(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a Roman numeral: `Louis XIV`."""
-    value = numbers.roman(text)
+    value = roman(text)
     before = context.previous_word(start)
     named = before[:1].isupper()
     if value is None:
@@ -92,11 +93,6 @@ def read_roman(context: NormalizerContext, text: str, start: int, end: int) -> N
         context.say([text], start, end, tag="PRP" if text == "I" else None)
 
 
-def read_plain(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read a plain word in small letters."""
-    read_word(context, text, start, end)
-
-
 def read_word(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a word: an abbreviation without a full stop, a title, a street, a state, or itself."""
     lower = text.lower()
@@ -120,7 +116,7 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
         context.say(context.accented(unit), start, end)
     elif lower in ("noon", "midnight"):
         context.add(text, start, end, None)
-        dates.join_hour(context, end)
+        context.join_range(end, dates.TO_TIME)
     elif notation := _notation(text, charged=_ION_AFTER.match(context.text, end) is not None):
         context.say(notation, start, end)
     elif lower == "tel" and _TELEPHONE_AFTER.match(context.text, end):
@@ -136,12 +132,12 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
 
 def _unit_after_number(context: NormalizerContext, text: str, start: int) -> str:
     """Return the name of a unit after a number and a hyphen, or after a million, else ""."""
-    if len(text) < 2 or text not in units.UNITS or text == "in":
+    if len(text) < 2 or text not in tables.UNITS or text == "in":
         return ""
     before = context.before(start)
     if _NUMBER_BEFORE.search(before):
-        return units.ATTACHED.get(text, units.UNITS[text])[0]
-    return units.UNITS[text][1] if _SCALE_BEFORE.search(before) else ""
+        return tables.ATTACHED.get(text, tables.UNITS[text])[0]
+    return tables.UNITS[text][1] if _SCALE_BEFORE.search(before) else ""
 
 
 def _notation(text: str, *, charged: bool = False) -> list[str]:
@@ -167,10 +163,13 @@ def _named(context: NormalizerContext, text: str, lower: str, start: int, end: i
         if not any(len(other) > 1 and _GREEK_LETTER.match(other) for other in beside):
             return tables.GREEK[lower]
     elif len(lower) <= 4 and not lower.strip("ivxl") and context.previous_word(start).lower() in tables.NUMBERED_THINGS:
-        value = numbers.roman(text.upper())
+        value = roman(text.upper())
         if value is not None and lower != "i":
             return context.cardinal(str(value))[0] if value < 21 else text
     return text
+
+
+read_plain = read_word
 
 
 def read_initials(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -222,8 +221,8 @@ def _beside_number(context: NormalizerContext, name: str, start: int, end: int) 
     lower = name.lower()
     if lower in tables.BIBLE_BOOKS and _VERSE_AFTER.match(context.text, end):
         return tables.BIBLE_BOOKS[lower]
-    if len(name) > 1 and name in units.UNITS and _NUMBER_BEFORE.search(context.before(start)):
-        return context.accented(units.UNITS[name][0])
+    if len(name) > 1 and name in tables.UNITS and _NUMBER_BEFORE.search(context.before(start)):
+        return context.accented(tables.UNITS[name][0])
     if name in _LIVED and _YEAR_AFTER.match(context.text, end):
         return _LIVED[name]
     if lower in _AFTER_ORDINAL and _ORDINAL_BEFORE.search(context.before(start)):
@@ -266,7 +265,7 @@ def _listed(context: NormalizerContext, name: str, end: int) -> str:
     lower = name.lower()
     if name not in (lower, lower.capitalize(), lower.upper()):  # "HRs." are no hours
         return ""
-    if lower in tables.ONLY_CAPITALIZED | tables.ONLY_INSIDE and not _is_not_end(context, end):
+    if lower in tables.ONLY_CAPITALIZED | tables.ONLY_INSIDE and context.is_last(end):
         return ""
     if lower in tables.ONLY_CAPITALIZED and not name[0].isupper():
         return ""
@@ -311,18 +310,3 @@ def read_compass(context: NormalizerContext, text: str, start: int, end: int) ->
         read_abbreviation(context, text + ".", start, end + 1)
     else:
         read_word(context, text, start, end)
-
-
-def _is_not_end(context: NormalizerContext, end: int) -> bool:
-    return bool(context.text[end:].strip().strip("\"')]}"))
-
-
-READERS: Final[dict[str, Reader]] = {
-    "roman": read_roman,
-    "plain": read_plain,
-    "word": read_word,
-    "initials": read_initials,
-    "latin": read_latin,
-    "abbreviation": read_abbreviation,
-    "compass": read_compass,
-}

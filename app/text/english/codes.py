@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from app.text.english import numbers, tables
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext
 from app.text.english.patterns import PLURAL
 
 
@@ -49,7 +49,7 @@ def read_phone(context: NormalizerContext, text: str, start: int, end: int) -> N
         elif spoken[:1] == ["one"] and re.fullmatch(r"8\d\d", group):
             spoken += numbers.cardinal(group, british=False)
         else:
-            spoken += numbers.telephone(group, british=context.british)
+            spoken += numbers.telephone(group)
     context.say(spoken, start, end)
 
 
@@ -72,7 +72,7 @@ def read_zip(context: NormalizerContext, text: str, start: int, end: int) -> Non
     if number is None:
         raise AssertionError(text)
     context.say(tables.STATES[text[:2]].split(), start, start + 2)
-    context.say(numbers.telephone(number.group(), british=False), start + number.start(), end)
+    context.say(numbers.telephone(number.group()), start + number.start(), end)
 
 
 def read_ip(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -115,23 +115,25 @@ def read_named_number(context: NormalizerContext, text: str, start: int, end: in
     if not text.isdecimal():
         return False
     if _is_postcode(context, text, start, end):
-        context.say(numbers.telephone(text, british=context.british), start, end)
+        context.say(numbers.telephone(text), start, end)
         return True
     if len(text) in (5, 6) and _SHORT_CODE.search(context.before(start)):
         kind = "spelled"
     if kind != "spelled" and len(text) <= 4 and _ENDING.search(context.before(start)):
         kind = "spelled"
     if kind == "spelled" and len(text) >= 3:
-        say = numbers.telephone if asked is not None and "zip" in asked.group().lower() else _one_by_one
-        context.say(say(text, british=context.british), start, end)
+        zip_code = asked is not None and "zip" in asked.group().lower()
+        context.say(numbers.telephone(text) if zip_code else numbers.one_by_one(text), start, end)
         return True
-    if kind == "id" and len(text) >= 5 and not _COUNTED.match(context.text, end):
+    counted = _COUNTED.match(context.text, end) is not None
+    if kind == "id" and len(text) >= 5 and not counted:
         context.say(numbers.one_by_one(text), start, end)
         return True
     paired = 3 <= len(text) <= 4 and (
         kind == "paired"
         or _AIRLINE.search(context.before(start)) is not None
-        or (_AIRLINER.fullmatch(text) is not None and _is_airliner(context, start, end))
+        # "a 737 landed", but not "the 737 people"
+        or (_AIRLINER.fullmatch(text) and _MODEL_BEFORE.search(context.before(start)) and not counted)
         or (text[0] in "45" and len(text) == 3 and _ERROR_AFTER.match(context.text, end) is not None)
     )
     house = 3 <= len(text) <= 5 and _STREET.match(context.text[end : end + 60]) is not None
@@ -139,11 +141,6 @@ def read_named_number(context: NormalizerContext, text: str, start: int, end: in
         context.say(context.digits_in_name(text), start, end)
         return True
     return False
-
-
-def _is_airliner(context: NormalizerContext, start: int, end: int) -> bool:
-    """Return whether "737" is one: "a 737 landed", but not "the 737 people"."""
-    return _MODEL_BEFORE.search(context.before(start)) is not None and _COUNTED.match(context.text, end) is None
 
 
 def _is_postcode(context: NormalizerContext, text: str, start: int, end: int) -> bool:
@@ -166,20 +163,5 @@ def _called(context: NormalizerContext, text: str, start: int, end: int, asked: 
     elif context.previous_word(start).lower() == "porsche":
         context.say(context.digits_in_name(text), start, end)
         return True
-    context.say(numbers.telephone(text, british=context.british), start, end)
+    context.say(numbers.telephone(text), start, end)
     return True
-
-
-def _one_by_one(digits: str, *, british: bool) -> list[str]:
-    return numbers.one_by_one(digits)
-
-
-READERS: Final[dict[str, Reader]] = {
-    "phone": read_phone,
-    "code": read_code,
-    "zip": read_zip,
-    "clause": read_clause,
-    "ip": read_ip,
-    "ipv6": read_ipv6,
-    "hex": read_hex,
-}

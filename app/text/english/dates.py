@@ -6,12 +6,12 @@ import re
 from typing import Final
 
 from app.text.english import numbers, tables
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext
 from app.text.english.patterns import CALENDAR, MERIDIEM
 
 _CLOCK: Final = re.compile(rf"(\d+)[:.](\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}|[ap](?!\w)))?")
 _HOUR: Final = re.compile(r"(\d+)\s?(.*)")
-_TO_TIME: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?=\d{{1,2}}(?::\d\d|\s?{MERIDIEM})|noon\b|midnight\b)")
+TO_TIME: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?=\d{{1,2}}(?::\d\d|\s?{MERIDIEM})|noon\b|midnight\b)")
 _TO_DAY: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?={CALENDAR}(?!\w))")
 _SLASH_DAY: Final = re.compile(rf"/(?={CALENDAR}(?!\w))")
 _DAY: Final = re.compile(r"0?[1-9]|[12]\d|3[01]")
@@ -73,7 +73,7 @@ def read_clock(context: NormalizerContext, text: str, start: int, end: int) -> N
     elif _ZULU.match(context.text, end):
         context.say(["U", "T", "C"], end, end + 1)
         end = context.end = end + 1
-    context.join_range(end, _TO_TIME)
+    context.join_range(end, TO_TIME)
 
 
 def read_minutes(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -91,11 +91,6 @@ def _lasting(context: NormalizerContext, parts: tuple[str, str, str], start: int
         if value:
             spoken += [*context.cardinal(str(value)), name if value == 1 else f"{name}s"]
     context.say(spoken or ["zero", "seconds"], start, end)
-
-
-def join_hour(context: NormalizerContext, end: int) -> None:
-    """Read the dash after "noon" or "midnight" if a time follows."""
-    context.join_range(end, _TO_TIME)
 
 
 def _is_proportion(context: NormalizerContext, start: int, end: int) -> bool:
@@ -131,7 +126,7 @@ def read_hour(context: NormalizerContext, text: str, start: int, end: int) -> No
         raise AssertionError(text)
     context.say(context.cardinal(str(int(match.group(1)))), start, start + match.end(1))
     _meridiem(context, match.group(2), start + match.start(2), end)
-    context.join_range(end, _TO_TIME)
+    context.join_range(end, TO_TIME)
 
 
 def _meridiem(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -294,20 +289,3 @@ def read_day_before_month(context: NormalizerContext, days: list[str], start: in
         spoken += numbers.ordinal(day.lstrip("0"), british=context.british)
     context.say([*spoken, "of"], start, end)
     return True
-
-
-READERS: Final[dict[str, Reader]] = {
-    "clock": read_clock,
-    "arc": read_arc,
-    "month_year": read_month_year,
-    "short_year": read_short_year,
-    "minutes": read_minutes,
-    "hour": read_hour,
-    "duration": read_duration,
-    "iso_date": read_iso_date,
-    "slash_date": read_slash_date,
-    "named_date": read_named_date,
-    "season": read_season,
-    "day_span": read_day_span,
-    "calendar": read_calendar,
-}

@@ -10,18 +10,19 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from app.text.english import abbreviations, codes, dates, measures, names, plurals, quantities, signs
+from app.text.english import abbreviations, codes, dates, measures, names, normalize, plurals, quantities, signs
 from app.text.english.inflection import add_s
 from app.text.english.lexicon import CONSONANTS, NOTHING_FOLLOWS, Following, get_lexicon
-from app.text.english.normalize import PUNCTUATION_READERS, Reader, normalize
+from app.text.english.normalize import Reader
 from app.text.english.other_scripts import runs
+from app.text.english.patterns import KINDS
 from app.text.english.tagger import Tagger, has_sense, sound_by_sense
 from app.text.espeak import get_espeak
 from app.text.pieces import KOKORO_SYMBOLS, PUNCTUATION, VOWELS, Piece, PieceKind, Source, restress, restrict
+from app.text.sounds import TIE, to_kokoro
 from app.text.word_sets import word_set
 
 _LOG = logging.getLogger(__name__)
-_TIE: Final = "\u0361"
 _INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # A word in capitals that can be read: consonants between vowels, at least two syllables.
 _SYLLABLES: Final = re.compile(
@@ -30,26 +31,9 @@ _SYLLABLES: Final = re.compile(
 )
 _SYLLABIC: Final = "\u0329"
 
-# espeak-ng's IPA to misaki's alphabet, longest first; then what differs between the accents.
-_BOTH: Final = (
-    ("ʔˌn" + _SYLLABIC, "ʔn"), ("ʔn" + _SYLLABIC, "ʔn"), (f"a{_TIE}ɪ", "I"), (f"a{_TIE}ʊ", "W"), (f"d{_TIE}ʒ", "ʤ"),
-    (f"e{_TIE}ɪ", "A"), (f"t{_TIE}ʃ", "ʧ"), (f"ɔ{_TIE}ɪ", "Y"), (f"ə{_TIE}l", "ᵊl"), ("ʲo", "jo"), ("ʲə", "jə"),
-    ("e", "A"), ("ʲ", ""), ("ɚ", "əɹ"), ("r", "ɹ"), ("x", "k"), ("ç", "k"), ("ɐ", "ə"), ("ɬ", "l"), ("\u0303", ""),
-)  # fmt: skip
-_AMERICAN: Final = ((f"o{_TIE}ʊ", "O"), ("ɜːɹ", "ɜɹ"), ("ɜː", "ɜɹ"), ("ɪə", "iə"), ("ː", ""))
-_BRITISH: Final = ((f"e{_TIE}ə", "ɛː"), ("iə", "ɪə"), (f"ə{_TIE}ʊ", "Q"))
-
-READERS: Final[dict[str, Reader]] = {
-    **abbreviations.READERS,
-    **codes.READERS,
-    **dates.READERS,
-    **measures.READERS,
-    **names.READERS,
-    **plurals.READERS,
-    **PUNCTUATION_READERS,
-    **quantities.READERS,
-    **signs.READERS,
-}
+_MODULES: Final = (abbreviations, codes, dates, measures, names, normalize, plurals, quantities, signs)
+_FUNCTIONS: Final = {name: value for module in _MODULES for name, value in vars(module).items()}
+READERS: Final[dict[str, Reader]] = {kind: _FUNCTIONS[f"read_{kind}"] for kind in KINDS}
 """Reader of each kind of token, by the name of its group in `patterns.FINDER`."""
 
 
@@ -67,11 +51,11 @@ class EnglishG2P:
 
     def normalize(self, text: str, offset: int) -> list[Piece]:
         """Return the words and marks that speak `text`, which begins at character `offset` of the request."""
-        return normalize(text, offset, READERS, british=self._british)
+        return normalize.normalize(text, offset, READERS, british=self._british)
 
     def pronounce(self, pieces: Sequence[Piece]) -> None:
         """Fill in `phonemes` of every word of one sentence, from its end: a sound depends on the next one."""
-        tagger = Tagger([_for_tagging(piece) for piece in pieces])
+        tagger = Tagger(["" if piece.is_mark else piece.text for piece in pieces])
         following = NOTHING_FOLLOWS
         for i in range(len(pieces) - 1, -1, -1):
             piece = pieces[i]
@@ -96,7 +80,9 @@ class EnglishG2P:
                 if said is not None:
                     ending = text.lower().endswith("'s")
                     return (add_s(said, british=self._british) or said if ending else said), "lexicon"
-            tag = piece.tag or (tagger.tag(i) if self._needs_tag(text) else "NN")
+            lower = text.lower()
+            tagged = lower in _CONTEXTUAL or text.isupper() or self._lexicon.has_choice(lower)
+            tag = piece.tag or (tagger.tag(i) if tagged else "NN")
             phonemes = self._lexicon.pronounce(text, tag, following)
             unlisted = self._lexicon.silver(text.lower()) is None
             if phonemes and not _is_shouted_name(text, unlisted, shouting=tagger.shouting):
@@ -106,10 +92,6 @@ class EnglishG2P:
             if len(parts) > 1:
                 return self._compound(parts, following)
         return self._unlisted(text)
-
-    def _needs_tag(self, text: str) -> bool:
-        lower = text.lower()
-        return lower in _CONTEXTUAL or text.isupper() or self._lexicon.has_choice(lower)
 
     def _compound(self, parts: list[str], following: Following) -> tuple[str, Source]:
         """Return the phonemes of "well-known" or "GitHub" as one word. Only the first part keeps its stress."""
@@ -134,7 +116,7 @@ class EnglishG2P:
             if any(character in VOWELS for character in other):
                 return other, "espeak"
         text = unicodedata.normalize("NFC", text)
-        plain = _strip_accents(text)
+        plain = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
         listed = self._lexicon.pronounce(plain, "NN") if plain != text and plain.isascii() and plain else None
         if listed and "\u0308" in unicodedata.normalize("NFKD", text):  # "naïve": two dots change no sound
             return listed, "lexicon"
@@ -148,9 +130,8 @@ class EnglishG2P:
         return (listed, "lexicon") if listed else (self._spell_out(plain), "letters")
 
     def _from_espeak(self, ipa: str) -> str:
-        for old, new in (*_BOTH, *(_BRITISH if self._british else _AMERICAN)):
-            ipa = ipa.replace(old, new)
-        ipa = re.sub(rf"(\S){_SYLLABIC}", r"ᵊ\1", ipa).replace("o", "ɔ").replace(_TIE, "")
+        ipa = to_kokoro(ipa, "english", "british" if self._british else "american")
+        ipa = re.sub(rf"(\S){_SYLLABIC}", r"ᵊ\1", ipa).replace("o", "ɔ").replace(TIE, "")
         return restrict(ipa, KOKORO_SYMBOLS).strip()
 
     def _spell_out(self, text: str) -> str:
@@ -175,10 +156,6 @@ class EnglishG2P:
 
 
 _CONTEXTUAL: Final = word_set("a an the to in am i used that by")
-
-
-def _for_tagging(piece: Piece) -> str:
-    return "" if piece.is_mark else piece.text
 
 
 def _is_shouted_name(text: str, unlisted: bool, *, shouting: bool) -> bool:
@@ -215,8 +192,3 @@ def _parts(text: str) -> list[str]:
         elif part:
             parts.append(part)
     return parts
-
-
-def _strip_accents(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(character for character in decomposed if not unicodedata.combining(character))

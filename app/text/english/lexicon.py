@@ -172,9 +172,6 @@ class EnglishLexicon:
             return True
         return self._inflected(lower, tag, stress, following) is not None
 
-    def _a(self, use: _Use) -> str | None:
-        return "ɐ" if use.tag == "DT" else "ˈA"
-
     def _am(self, use: _Use) -> str | None:
         if use.is_noun:
             return self.spell(use.word)
@@ -183,31 +180,12 @@ class EnglishLexicon:
             return self._plain("am")
         return "ɐm"
 
-    def _an(self, use: _Use) -> str | None:
-        return self.spell(use.word) if use.word == "AN" and use.is_noun else "ɐn"
-
-    def _i(self, use: _Use) -> str | None:
-        return SECONDARY + "I" if use.word == "I" and use.tag == "PRP" else None
-
-    def _by(self, use: _Use) -> str | None:
-        return "bˈI" if parent_tag(use.tag) == "ADV" else None
-
     def _to(self, use: _Use) -> str | None:
         if use.word == "TO" and use.tag not in ("TO", "IN"):
             return None
         if use.following.vowel is None:
             return self._plain("to")
         return "tʊ" if use.following.vowel else "tə"
-
-    def _in(self, use: _Use) -> str | None:
-        if use.word == "IN" and use.tag == "NNP":
-            return None
-        return (PRIMARY if use.following.vowel is None or use.tag != "IN" else "") + "ɪn"
-
-    def _the(self, use: _Use) -> str | None:
-        if use.word == "THE" and use.tag != "DT":
-            return None
-        return "ði" if use.following.vowel else "ðə"
 
     def _used(self, use: _Use) -> str | None:
         entry = self.gold("used")
@@ -235,14 +213,20 @@ class EnglishLexicon:
 
 
 _FUNCTION_WORDS: Final[dict[str, Callable[[EnglishLexicon, _Use], str | None]]] = {
-    "a": EnglishLexicon._a,
+    "a": lambda lexicon, use: "ɐ" if use.tag == "DT" else "ˈA",
     "am": EnglishLexicon._am,
-    "an": EnglishLexicon._an,
-    "i": EnglishLexicon._i,
-    "by": EnglishLexicon._by,
+    "an": lambda lexicon, use: lexicon.spell(use.word) if use.word == "AN" and use.is_noun else "ɐn",
+    "i": lambda lexicon, use: SECONDARY + "I" if use.word == "I" and use.tag == "PRP" else None,
+    "by": lambda lexicon, use: "bˈI" if parent_tag(use.tag) == "ADV" else None,
     "to": EnglishLexicon._to,
-    "in": EnglishLexicon._in,
-    "the": EnglishLexicon._the,
+    "in": lambda lexicon, use: (
+        None
+        if use.word == "IN" and use.tag == "NNP"
+        else (PRIMARY if use.following.vowel is None or use.tag != "IN" else "") + "ɪn"
+    ),
+    "the": lambda lexicon, use: (
+        None if use.word == "THE" and use.tag != "DT" else "ði" if use.following.vowel else "ðə"
+    ),
     "used": EnglishLexicon._used,
 }
 """Rules of words whose sound depends on their neighbors. A rule returns phonemes, or None if the lexicon decides."""

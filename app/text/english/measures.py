@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.english import numbers, quantities, tables, units
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english import numbers, quantities, tables
+from app.text.english.normalize import NormalizerContext
 from app.text.english.patterns import NUM, SCALE_WORD, SIGN
 from app.text.word_sets import word_set
 
@@ -26,6 +26,7 @@ _TIMES: Final = word_set("day week month year hour minute second person hr wk mo
 _PER_PERSON: Final = re.compile(r"\s?(?:pp|p\.p\.)(?!\w)")
 _BILLS: Final = re.compile(r"[125]0{0,2}|1,?000")
 _PLURAL_AFTER: Final = re.compile(r"s(?!\w)")
+_PLACES: Final = tables.PAIRED | tables.LETTERED
 _PER: Final = re.compile(r"/([A-Za-zµμ²³]+)")
 
 
@@ -43,7 +44,7 @@ def read_money(context: NormalizerContext, text: str, start: int, end: int) -> N
         return
     second = _SECOND_AMOUNT.match(context.text, end)
     if second is not None and (not scale or second.group(3) or second.group(4)):
-        first = [*context.number_words(sign + match.group(5)), *units.SCALES.get(scale.lower(), "").split()]
+        first = [*context.number_words(sign + match.group(5)), *tables.SCALES.get(scale.lower(), "").split()]
         _two_amounts(context, first, unit, second, start, end)
         return
     stop = number_end if scale and match.group(6) else end
@@ -76,7 +77,7 @@ def read_money_code(context: NormalizerContext, text: str, start: int, end: int)
 def read_money_after(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read an amount before its sign or code: `20 €`."""
     if text.endswith("p"):
-        one, many = units.CURRENCIES["£"][2:]
+        one, many = tables.CURRENCIES["£"][2:]
         context.say([*context.cardinal(text[:-1]), one if text == "1p" else many], start, end)
         return
     match = _MONEY_AFTER.match(text)
@@ -93,7 +94,7 @@ def read_money_after(context: NormalizerContext, text: str, start: int, end: int
 def _amount(
     context: NormalizerContext, digits: str, unit: str, scale: str, *, start: int, number_end: int, end: int
 ) -> None:
-    one, many, cent, cents = units.CURRENCIES[unit]
+    one, many, cent, cents = tables.CURRENCIES[unit]
     if re.fullmatch(r"-?[\d.]+,\d\d?", digits):
         digits = digits.replace(".", "").replace(",", ".")
     if context.describes_noun(start, end):
@@ -101,7 +102,7 @@ def _amount(
     rest = context.text[number_end:end]
     rest_start = start if not rest.strip() else end - len(rest.lstrip())
     number_end = end if rest_start == start else number_end
-    scale_word = units.SCALES.get(scale.lower(), "")
+    scale_word = tables.SCALES.get(scale.lower(), "")
     whole, point, fraction = digits.partition(".")
     if scale_word or (point and len(fraction) != 2) or not cent:
         context.say(context.number_words(digits), start, number_end)
@@ -149,7 +150,8 @@ def read_quantity(context: NormalizerContext, text: str, start: int, end: int) -
     if match is None:
         raise AssertionError(text)
     digits, space, unit = match.group(1), match.group(2), match.group(3).replace("μ", "µ").rstrip(".")
-    if len(unit) == 1 and unit.isupper() and not space and digits.isdecimal() and _is_place(context, start):
+    named = context.previous_word(start).lower() in _PLACES  # "seat 12A"
+    if len(unit) == 1 and unit.isupper() and not space and digits.isdecimal() and named:
         context.say([*context.digits_in_name(digits), unit], start, end)
         return
     if unit == "m" and not space and quantities.is_million(context, start, end):
@@ -162,21 +164,15 @@ def read_quantity(context: NormalizerContext, text: str, start: int, end: int) -
         context.full_stop_if_last(end)
 
 
-def _is_place(context: NormalizerContext, start: int) -> bool:
-    """Return whether a number and a letter name a place, as in "seat 12A"."""
-    before = context.previous_word(start).lower()
-    return before in tables.PAIRED or before in tables.LETTERED
-
-
 def _measure(context: NormalizerContext, digits: str, unit: str, start: int, number_end: int, end: int) -> None:
     spaced = number_end < end
     context.end = quantities.unit_end(context, end)
-    attached = units.ATTACHED.get(unit) if not spaced else None
-    top, _, bottom = unit.partition("/") if attached is None and unit not in units.UNITS else (unit, "", "")
-    one, many = attached or units.UNITS[top]
+    attached = tables.ATTACHED.get(unit) if not spaced else None
+    top, _, bottom = unit.partition("/") if attached is None and unit not in tables.UNITS else (unit, "", "")
+    one, many = attached or tables.UNITS[top]
     name = one if digits == "1" or context.describes_noun(start, context.end) else many
     if bottom:
-        name += f" per {units.UNITS[bottom][0]}"
+        name += f" per {tables.UNITS[bottom][0]}"
     context.say(context.number_words(digits), start, number_end)
     context.say(context.accented(name), number_end + 1 if spaced else start, end)
     context.join_range(context.end, _TO_AMOUNT)
@@ -202,7 +198,7 @@ def read_feet_inches(context: NormalizerContext, text: str, start: int, end: int
 def read_rate(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a unit of a rate without a number: `in km/h`."""
     top, bottom = text.replace("μ", "µ").split("/")
-    context.say(context.accented(f"{units.UNITS[top][1]} per {units.UNITS[bottom][0]}"), start, end)
+    context.say(context.accented(f"{tables.UNITS[top][1]} per {tables.UNITS[bottom][0]}"), start, end)
 
 
 def read_per(context: NormalizerContext, start: int) -> bool:
@@ -214,27 +210,13 @@ def read_per(context: NormalizerContext, start: int) -> bool:
     if last not in _MEASURES and not (match.group(1) in _TIMES and _RATE.search(context.before(start))):
         return False
     context.say("per", start, start + 1)
-    unit = units.UNITS.get(match.group(1).replace("μ", "µ"))
+    unit = tables.UNITS.get(match.group(1).replace("μ", "µ"))
     if (unit is not None and len(match.group(1)) > 1) or match.group(1) in ("h", "s", "m", "g", "L", "l"):
-        context.say(context.accented(units.UNITS[match.group(1).replace("μ", "µ")][0]), start + 1, match.end())
+        context.say(context.accented(tables.UNITS[match.group(1).replace("μ", "µ")][0]), start + 1, match.end())
         context.end = match.end()
     return True
 
 
 _MEASURES: Final = frozenset(
-    name.split()[-1] for names in (*units.UNITS.values(), *units.CURRENCIES.values()) for name in names if name
+    name.split()[-1] for names in (*tables.UNITS.values(), *tables.CURRENCIES.values()) for name in names if name
 ) | {"million", "billion"}
-
-
-READERS: Final[dict[str, Reader]] = {
-    "money": read_money,
-    "money_code": read_money_code,
-    "money_after": read_money_after,
-    "height": read_height,
-    "inches": read_inches,
-    "feet": read_feet,
-    "quantity": read_quantity,
-    "rate": read_rate,
-    "relay": read_relay,
-    "feet_inches": read_feet_inches,
-}

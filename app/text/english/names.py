@@ -7,7 +7,7 @@ import unicodedata
 from typing import Final
 
 from app.text.english import numbers, tables
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext
 
 _CAMEL: Final = re.compile(r"\d+|[A-Z]{2,}(?![a-z])|[A-Z]?[^\W\d_A-Z]+|[^\W\d_]+")
 _PLACE: Final = re.compile(r"\d{1,4}[A-Za-z]")
@@ -150,15 +150,3 @@ def _is_spelled(part: str) -> bool:
     if lower in tables.SPELLED_NAMES:
         return True
     return len(part) <= 3 and lower not in tables.SPOKEN_DOMAINS and is_unspeakable(part)
-
-
-READERS: Final[dict[str, Reader]] = {
-    "url": read_url,
-    "path": read_path,
-    "dot_name": read_dot_name,
-    "email": read_email,
-    "mixed": read_mixed,
-    "version": read_version,
-    "hashtag": read_hashtag,
-    "handle": read_handle,
-}

@@ -64,9 +64,13 @@ class NormalizerContext:
         """Add a punctuation mark. See `append_mark`."""
         append_mark(self.pieces, mark, self.offset + start, self.offset + end)
 
+    def is_last(self, end: int) -> bool:
+        """Return whether only spaces and closing marks follow."""
+        return not self.text[end:].strip().strip("\"')]}")
+
     def full_stop_if_last(self, end: int) -> None:
         """Add the full stop of an abbreviation if it also ends the sentence."""
-        if not self.text[end:].strip().strip("\"')]}"):
+        if self.is_last(end):
             self.pause(".", end - 1, end)
 
     def cardinal(self, digits: str) -> list[str]:
@@ -165,17 +169,13 @@ def read_ellipsis(context: NormalizerContext, text: str, start: int, end: int) -
 
 def read_dash(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a dash: `yes – no`."""
-    if text == "–" and _is_span(context, start, end):
+    # Between two amounts, times or letters: "$20-$30", "7 p.m.–9 p.m.", "A–Z".
+    letters = _LETTER_BEFORE.search(context.before(start)) and _LETTER_AFTER.match(context.text, end)
+    amounts = context.text[start - 1 : start] not in ("", " ") and _SPAN_AFTER.match(context.text, end)
+    if text == "–" and (letters or amounts):
         context.say("to", start, end)
     else:
         context.pause("—", start, end)
-
-
-def _is_span(context: NormalizerContext, start: int, end: int) -> bool:
-    """Return whether a dash stands between two amounts, times or letters: "$20-$30", "7 p.m.–9 p.m.", "A–Z"."""
-    if _LETTER_BEFORE.search(context.before(start)) and _LETTER_AFTER.match(context.text, end):
-        return True
-    return context.text[start - 1 : start] not in ("", " ") and _SPAN_AFTER.match(context.text, end) is not None
 
 
 def read_mark(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -192,11 +192,3 @@ def read_bracket(context: NormalizerContext, text: str, start: int, end: int) ->
     """Read a bracket as a pause: `a (b) c`."""
     if text == "(" or (text == ")" and re.match(r"\s+[^\W_]", context.text[end : end + 8])):
         context.pause(",", start, end)
-
-
-PUNCTUATION_READERS: Final[dict[str, Reader]] = {
-    "ellipsis": read_ellipsis,
-    "dash": read_dash,
-    "mark": read_mark,
-    "bracket": read_bracket,
-}

@@ -42,7 +42,7 @@ def hexadecimal(text: str) -> list[str]:
     return [one_by_one(sign)[0] if sign.isdecimal() else sign.upper() for sign in text]
 
 
-def telephone(digits: str, *, british: bool) -> list[str]:
+def telephone(digits: str) -> list[str]:
     """Return digits as a telephone number is read, zero as "oh"."""
     return ["oh" if int(digit) == 0 else _spoken(int(digit), "cardinal") for digit in digits if digit.isdecimal()]
 
@@ -86,16 +86,3 @@ def fraction(numerator: str, denominator: str, *, british: bool) -> list[str]:
         return [*head, "over", *cardinal(denominator, british=british)]
     tail = ordinal(denominator, british=british)
     return [*head, *(tail if top == 1 else plural(tail))]
-
-
-_ROMAN: Final = re.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
-_ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-
-
-def roman(numeral: str) -> int | None:
-    """Return the value of a well-formed Roman numeral, or None."""
-    if not numeral or not _ROMAN.fullmatch(numeral):
-        return None
-    values = [_ROMAN_VALUES[letter] for letter in numeral]
-    following = [*values[1:], 0]
-    return sum(-value if value < after else value for value, after in zip(values, following, strict=True))

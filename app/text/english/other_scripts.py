@@ -14,35 +14,10 @@ from typing import Final
 from app.text.espeak import get_espeak
 from app.text.pieces import KOKORO_SYMBOLS, PieceKind, Pronouncer, restrict
 from app.text.scripts import script_of
+from app.text.sounds import ROWS, to_kokoro
 
-_TIE: Final = "\u0361"
-
-# Voice of espeak-ng for each ISO 15924 script: its most spoken language. `_LETTERS` decides some others.
-_VOICES: Final = {
-    "Cyrl": "ru", "Grek": "el", "Arab": "ar", "Hebr": "he", "Deva": "hi", "Beng": "bn", "Guru": "pa", "Gujr": "gu",
-    "Orya": "or", "Taml": "ta", "Telu": "te", "Knda": "kn", "Mlym": "ml", "Sinh": "si", "Thai": "th", "Mymr": "my",
-    "Geor": "ka", "Hang": "ko", "Ethi": "am", "Armn": "hy", "Kana": "ja", "Hani": "cmn",
-}  # fmt: skip
-_LETTERS: Final = (
-    (re.compile("[іїєґІЇЄҐ]"), "uk"), (re.compile("[ђћљњџјЂЋЉЊЏЈ]"), "sr"), (re.compile("[پچژگ]"), "fa"),
-    (re.compile("[ٹڈڑےں]"), "ur"),
-)  # fmt: skip
-# espeak-ng's IPA to misaki's English sounds, longest first.
-_SOUNDS: Final = tuple(
-    (old.replace("_", _TIE), new)
-    for old, new in (
-        ("t_ɕ", "ʧ"), ("t_ʃ", "ʧ"), ("t_s.", "ʧ"), ("ts.", "ʧ"), ("ʈ_ʂ", "ʧ"), ("d_ʑ", "ʤ"), ("d_ʒ", "ʤ"),
-        ("a_ɪ", "I"), ("a_ʊ", "W"), ("ɑ_u", "W"), ("a_u", "W"), ("a_i", "I"), ("e_ɪ", "A"), ("e_i", "A"),
-        ("o_ʊ", "O"), ("o_u", "O"), ("ɔ_ɪ", "Y"), ("i_ɛ", "jɛ"), ("i_", "j"), ("u_", "w"), ("y_", "jw"), ("s.", "ʃ"),
-        ("ɕ", "ʃ"), ("ʂ", "ʃ"), ("ʑ", "ʒ"), ("ʐ", "ɹ"), ("x", "h"), ("χ", "h"), ("ħ", "h"), ("ɦ", "h"), ("ç", "h"),
-        ("ɣ", "ɡ"), ("ʁ", "ɹ"), ("ʕ", ""), ("ʔ", ""), ("q", "k"), ("c", "k"), ("ɟ", "ɡ"), ("ɲ", "nj"), ("ʎ", "lj"),
-        ("ɬ", "l"), ("ɭ", "l"), ("ɫ", "l"), ("ɳ", "n"), ("ʈ", "t"), ("ɖ", "d"), ("β", "v"), ("ɸ", "f"), ("ʋ", "v"),
-        ("r", "ɹ"), ("ɾ", "ɹ"), ("ɽ", "ɹ"), ("ɻ", "ɹ"), ("ɴ", "n"), ("ᵝ", ""), ("ʀ", "ɹ"), ("ɚ", "əɹ"), ("jy", "ju"),
-        ("jˈy", "jˈu"), ("y", "ju"), ("ø", "ɜ"), ("œ", "ɜ"), ("ɯ", "u"), ("ʉ", "u"), ("ɨ", "ɪ"), ("ɵ", "ʌ"),
-        ("ɤ", "ʌ"), ("ɐ", "ʌ"), ("ɘ", "ə"), ("e", "ɛ"), ("o", "ɔ"), ("a", "ɑ"), ("ɒ", "ɑ"), ("ʲ", "j"), ("ʰ", ""),
-        ("ʱ", ""), ("g", "ɡ"), (".", ""), ("-", ""), ("ː", ""), (_TIE, ""),
-    )
-)  # fmt: skip
+_VOICES: Final = dict(ROWS["voice"])
+_LETTERS: Final = [(re.compile(letters), voice) for letters, voice in ROWS["letters"]]
 _MARKS: Final = re.compile("[\u0300-\u0360\u0362-\u036f0-9]")
 
 
@@ -97,6 +72,4 @@ def _by_espeak(text: str, voice: str) -> str:
     if espeak is None:
         return ""
     ipa = _MARKS.sub("", unicodedata.normalize("NFD", espeak.phonemes(text)))
-    for old, new in _SOUNDS:
-        ipa = ipa.replace(old, new)
-    return " ".join(restrict(ipa, KOKORO_SYMBOLS).split())
+    return " ".join(restrict(to_kokoro(ipa, "foreign"), KOKORO_SYMBOLS).split())

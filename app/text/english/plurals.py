@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from app.text.english import measures, numbers
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext
 from app.text.word_sets import word_set
 
 # Words before "90s" that make it seconds instead of a decade, if no noun follows: beside it, and anywhere before it.
@@ -61,7 +61,7 @@ _CODE_BEFORE: Final = re.compile(r"(?<![\w-])[A-Z][A-Za-z]{0,2}-$")
 _CENTURY_BEFORE: Final = re.compile(r"\b(?:[Tt]he|[Ee]arly|[Ll]ate|[Mm]id)[\s-]$")
 
 
-def read_plural(context: NormalizerContext, text: str, start: int, end: int) -> None:
+def read_decade(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a decade, a number in the plural, or seconds: `the 1990s`, `two 747s`, `58s`."""
     digits = re.sub(r"\D", "", text)
     digits = "2000" if digits == "00" else digits
@@ -110,6 +110,3 @@ def _lasts(context: NormalizerContext, digits: str, start: int, end: int) -> boo
     if len(digits) == 3 and digits[-1] == "0":
         return _CENTURY_BEFORE.search(before) is None and _ERA_AFTER.match(context.text, end) is None
     return not (alone and _COUNTS_BEFORE.search(before))
-
-
-READERS: Final[dict[str, Reader]] = {"decade": read_plural}

@@ -6,8 +6,8 @@ import re
 import unicodedata
 from typing import Final
 
-from app.text.english import codes, dates, numbers, tables, units
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english import codes, dates, numbers, tables
+from app.text.english.normalize import NormalizerContext
 from app.text.english.patterns import CROWD, PLURAL, UNIT
 
 _YEAR: Final = re.compile(r"1\d\d\d|20\d\d")
@@ -101,11 +101,11 @@ def read_decimal_comma(context: NormalizerContext, text: str, start: int, end: i
 def read_scaled(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a number and a letter for its scale: `50k`."""
     digits = text.rstrip("bnmtkKMBT")
-    context.say([*context.number_words(digits), units.SCALES[text[len(digits) :].lower()]], start, end)
+    context.say([*context.number_words(digits), tables.SCALES[text[len(digits) :].lower()]], start, end)
     context.join_range(end, _TO_SCALED)
 
 
-_SCALES: Final = frozenset(units.SCALES.values())
+_SCALES: Final = frozenset(tables.SCALES.values())
 _TO_SCALED: Final = re.compile(r"(?P<dash>-)(?=\d[\d.,]*(?:bn|mn|tn|[kKmM])(?!\w))")
 _LINK: Final = r"(?:\s(?:to|and|or|then|versus|vs\.?)|\s?[-–]|[,;](?:\s(?:and|or|then|to))?)\s?"
 _LINK_BEFORE: Final = re.compile(rf"{_LINK}(?:\s?(?:~|about|over|nearly|almost|around|roughly|some|just)\s?)?$")
@@ -214,7 +214,7 @@ def _unit_of_fraction(context: NormalizerContext, end: int, *, many: bool, lette
     match = _UNIT_AFTER.match(context.text, end)
     unit = match.group().strip().replace("μ", "µ") if match is not None else ""
     if match is not None and (len(unit) > 1 or unit in (*letters,)) and unit != "in":
-        context.say(context.accented(units.UNITS[unit][many]), end + len(match.group()) - len(unit), match.end())
+        context.say(context.accented(tables.UNITS[unit][many]), end + len(match.group()) - len(unit), match.end())
         context.end = unit_end(context, match.end())
 
 
@@ -274,14 +274,11 @@ def read_range(context: NormalizerContext, text: str, start: int, end: int) -> N
         context.say([*context.cardinal(left), *context.cardinal(right)], start, end)
         return
     if years:
-        spoken = [numbers.year(left, british=context.british), _year_or_tail(context, right)]
+        last = numbers.year(right, british=context.british) if len(right) == 4 else context.cardinal(right)
+        spoken = [numbers.year(left, british=context.british), last]
     else:
         spoken = [context.number_words(left), context.number_words(right)]
     context.say([*spoken[0], "to", *spoken[1]], start, end)
-
-
-def _year_or_tail(context: NormalizerContext, digits: str) -> list[str]:
-    return numbers.year(digits, british=context.british) if len(digits) == 4 else context.cardinal(digits)
 
 
 def read_number(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -342,27 +339,3 @@ def read_numeral(context: NormalizerContext, text: str, start: int, end: int) ->
         context.say(context.cardinal(str(int(value))), start, end)
     else:
         context.say([text], start, end)
-
-
-READERS: Final[dict[str, Reader]] = {
-    "scientific": read_scientific,
-    "power": read_power,
-    "charge": read_charge,
-    "caret": read_caret,
-    "factorial": read_factorial,
-    "index": read_index,
-    "dotted": read_dotted,
-    "grouped": read_grouped,
-    "decimal_comma": read_decimal_comma,
-    "scaled": read_scaled,
-    "round": read_round,
-    "times": read_times,
-    "mixed_fraction": read_mixed_fraction,
-    "ratio": read_ratio,
-    "dimension": read_dimension,
-    "ordinal": read_ordinal,
-    "first": read_first,
-    "range": read_range,
-    "number": read_number,
-    "numeral": read_numeral,
-}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.text.english import measures, tables
-from app.text.english.normalize import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext
 from app.text.english.patterns import SIGN
 
 _LETTER_BEFORE: Final = re.compile(r"(?:^|[^\w</])\w$")
@@ -124,11 +124,6 @@ def read_ten_power(context: NormalizerContext, text: str, start: int, end: int) 
     context.say("times", start, end)
 
 
-def _dollar(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
-    """Return the name of a sign before a variable, "$HOME", or alone."""
-    return "dollar" if near.right.isalpha() else tables.SPOKEN_SYMBOLS[text]
-
-
 def _tilde(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
     if near.left.isalnum() and near.right.isdecimal() and not near.left.isdecimal():
         return "tilde"
@@ -144,14 +139,6 @@ def _comparison(context: NormalizerContext, near: _Neighbors, text: str, start: 
     return tables.SPOKEN_SYMBOLS[text] if compares else ""
 
 
-def _arithmetic(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
-    return tables.ONLY_BETWEEN_NUMBERS[text] if near.between_digits else ""
-
-
-def _equals(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
-    return "" if near.left == text or not near.after else tables.SPOKEN_SYMBOLS[text]
-
-
 def _label(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
     """Return the name of a sign that labels the text after it: "© 2024", "§§ 5-7"."""
     repeated = text == "©" and context.previous_word(start).lower() == "copyright"
@@ -163,38 +150,20 @@ def _label(context: NormalizerContext, near: _Neighbors, text: str, start: int) 
     return name + "s" if near.left == text else name
 
 
-def _star(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
-    """Return the name of a star after a number: "5★ hotel". A row of stars is decoration."""
-    if not near.left.isdecimal() or near.right == text:
-        return ""
-    return "star" if near.after.isalpha() else "stars"
-
-
-def _silent(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
-    return ""
-
-
 _SYMBOL_RULES: Final[dict[str, Callable[[NormalizerContext, _Neighbors, str, int], str]]] = {
     **dict.fromkeys("-−", _minus),
     **dict.fromkeys("<>", _comparison),
-    **dict.fromkeys("*^", _arithmetic),
+    **dict.fromkeys("*^", lambda c, near, text, _: tables.ONLY_BETWEEN_NUMBERS[text] if near.between_digits else ""),
     **dict.fromkeys("©§¶№↑↓", _label),
-    **dict.fromkeys("#®™", _silent),
+    **dict.fromkeys("#®™", lambda c, near, text, _: ""),
     "/": _slash,
-    "★": _star,
-    "$": _dollar,
+    # After a number: "5★ hotel". A row of stars is decoration.
+    "★": lambda c, near, text, _: (
+        "" if not near.left.isdecimal() or near.right == text else "star" if near.after.isalpha() else "stars"
+    ),
+    # Before a variable, "$HOME", or alone.
+    "$": lambda c, near, text, _: "dollar" if near.right.isalpha() else tables.SPOKEN_SYMBOLS[text],
     "~": _tilde,
-    "=": _equals,
+    "=": lambda c, near, text, _: "" if near.left == text or not near.after else tables.SPOKEN_SYMBOLS[text],
 }
 """Rules that return the words for a symbol, "" for none. Other symbols have one reading, in `tables.SPOKEN_SYMBOLS`."""
-
-
-READERS: Final[dict[str, Reader]] = {
-    "operator": read_operator,
-    "sharp": read_sharp,
-    "grade": read_grade,
-    "function": read_function,
-    "flag": read_flag,
-    "ten_power": read_ten_power,
-    "symbol": read_symbol,
-}

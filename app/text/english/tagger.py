@@ -7,14 +7,14 @@ the tag is not enough, the neighbors decide: they tell "lead" the metal from "le
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from app.text.english import word_classes as classes
+from app.text.english import tables
 from app.text.english.tag_rules import FUNCTION_WORDS, HOMOGRAPHS, tag_capitals, tag_open_class
 from app.text.english.word_context import WordContext
-from app.text.word_sets import word_set
 
 
 class Tagger:
@@ -52,125 +52,59 @@ class Tagger:
                 return tag_capitals(c)
             if c.lower == "us" and c.next and (i == 0 or c.previous in ("", "the")):
                 return "NNP"  # the country: "US TO JOIN TALKS"
-            if c.lower in classes.FUNCTION:
+            if c.lower in tables.FUNCTION:
                 return "PRP"
         if c.lower in HOMOGRAPHS:
             return HOMOGRAPHS[c.lower](c)
-        if c.lower.endswith("ed") and len(c.lower) > 4 and c.previous not in classes.DETERMINERS:
-            return "VBN" if c.previous_verbal in classes.BE | classes.HAVE else "VBD"
+        if c.lower.endswith("ed") and len(c.lower) > 4 and c.previous not in tables.DETERMINERS:
+            return "VBN" if c.previous_verbal in tables.BE | tables.HAVE else "VBD"
         if c.lower.endswith("ing") and len(c.lower) > 5:
             return "VBG"
         return tag_open_class(c)
 
 
-def tags(words: Sequence[str]) -> list[str]:
-    """Return the tags of all words of one sentence."""
-    tagger = Tagger(words)
-    return [tagger.tag(i) for i in range(len(words))]
-
-
-@dataclass(frozen=True, slots=True)
-class Sense:
+class Sense(NamedTuple):
     """Sound of a word in one of its senses: American and British phonemes.
 
     The sense applies if the tag of the word begins with `tag`, and a word or pair of words of `before` is before it,
-    one of `after` follows, or one of `near` is within four words. If all three are empty the tag is enough. A word
-    of `not_after` before it, or of `not_before` after it, excludes the sense.
+    one of `after` follows, or one of `near` is within four words. If all three are "-" the tag is enough. A word of
+    `not_after` before it, or of `not_before` after it, excludes the sense. Each is an expression of the words.
     """
 
     american: str
     british: str
-    tag: str = ""
-    before: frozenset[str] = frozenset()
-    after: frozenset[str] = frozenset()
-    near: frozenset[str] = frozenset()
-    not_after: frozenset[str] = frozenset()
-    not_before: frozenset[str] = frozenset()
+    tag: str
+    before: str
+    after: str
+    near: str
+    not_after: str
+    not_before: str
 
     def is_meant(self, words: Sequence[str], i: int, tag: str) -> bool:
         """Return whether word `i` of a sentence in small letters, tagged `tag`, has this sense."""
         before, after = words[i - 1] if i else "", words[i + 1] if i + 1 < len(words) else ""
-        if not tag.startswith(self.tag) or before in self.not_after or after in self.not_before:
+        if (
+            not tag.startswith(self.tag.strip("-"))
+            or _is_one(before, self.not_after)
+            or _is_one(after, self.not_before)
+        ):
             return False
-        if not (self.before or self.after or self.near):
+        if self.before == self.after == self.near == "-":
             return True
         pair = f"{words[i - 2]} {before}" if i > 1 else ""
-        beside = before in self.before or pair in self.before or after in self.after
-        return beside or any(word in self.near for word in (*words[max(0, i - 4) : i], *words[i + 1 : i + 5]))
+        beside = _is_one(before, self.before) or _is_one(pair, self.before) or _is_one(after, self.after)
+        return beside or any(_is_one(word, self.near) for word in (*words[max(0, i - 4) : i], *words[i + 1 : i + 5]))
 
 
-_SENSES: Final[dict[str, tuple[Sense, ...]]] = {
-    "lead": (
-        Sense(
-            "lˈɛd", "lˈɛd", before=word_set("of molten pencil tetraethyl contain contains containing"),
-            after=word_set("pipe pipes paint poisoning acid bullet bullets shot weight weights pencil oxide ore glass "
-                         "crystal free levels content contamination exposure sulfide mine"),
-            near=word_set("metal metals mercury zinc copper tin arsenic cadmium toxic poisonous plumbing graphite"),
-            not_after=word_set("to will would can could i we you they who"),
-        ),
-    ),
-    "bow": (
-        Sense("bˈW", "bˈW", tag="VB"),
-        Sense(
-            "bˈW", "bˈW", before=frozenset(
-                f"{verb} {owner}"
-                for verb in ("took", "take", "takes", "taking", "taken")
-                for owner in ("a", "his", "her", "their", "my", "our")
-            )
-            | {
-                f"{article} {kind}" for article in ("a", "her", "his", "their", "one", "the")
-                for kind in ("deep", "low", "final", "last", "slight", "little", "small", "quick", "curtain")
-            },
-            after=word_set("wave waves thruster"),
-            near=word_set("ship ship's ships boat boats stern hull yacht vessel deck sail sailed anchor port starboard "
-                        "applause curtain"),
-            not_after=word_set("violin cello hair red pink ribbon"),
-        ),
-    ),
-    "row": (
-        Sense(
-            "ɹˈW", "ɹˈW", tag="NN",
-            before=word_set("blazing furious heated bitter diplomatic angry flaming almighty")
-            | {"had a", "have a", "having a", "huge political", "a political", "terrible"},
-            near=word_set("argument quarrel argued shouting erupted"),
-            not_after=word_set("in"), not_before=word_set("of houses"),
-        ),
-    ),
-    "resume": (
-        Sense(
-            "ɹˈɛzəmˌA", "ɹˈɛzjʊmˌA", tag="NN",
-            before=word_set("my your his her our their a the this that updated update attached attach send upload"),
-            near=word_set("cover cv job hiring recruiter applicant"),
-        ),
-    ),
-    "bass": (
-        Sense(
-            "bˈAs", "bˈAs",
-            before=word_set("double play plays played playing electric slap and heavy deep sub upright"),
-            after=word_set("guitar guitars player players drum line lines clef note notes voice singer boost solo drop "
-                         "amp section tone"),
-            near=word_set("guitar guitarist drums treble music band song jazz tenor soprano sound audio"),
-            not_after=word_set("sea striped largemouth smallmouth"),
-        ),
-    ),
-    "tear": (
-        Sense(
-            "tˈɛɹ", "tˈɛː", tag="NN", before=frozenset(("wear and",)), after=word_set("in along through"),
-            near=word_set("shirt paper cloth fabric ligament muscle jeans meniscus seam page tissue tendon hole"),
-        ),
-    ),
-    "address": (Sense("ˈæˌdɹɛs", "ədɹˈɛs", tag="NN"),),
-    "protest": (Sense("pɹətˈɛst", "pɹətˈɛst", tag="VB"),),
-    "update": (Sense("ˌʌpdˈAt", "ˌʌpdˈAt", tag="VB"),),
-    "polish": (Sense("pˈɑlɪʃ", "pˈɒlɪʃ", tag="VB"),),
-}  # fmt: skip
+def _is_one(word: str, expression: str) -> bool:
+    return re.fullmatch(expression, word) is not None
 
-# Words that the lexicons lack or have wrong.
-_WORDS: Final[dict[str, tuple[str, str]]] = {
-    "ikea": ("Ikˈiə", "Ikˈiːə"), "json": ("ʤˈAsᵊn", "ʤˈAsᵊn"), "yaml": ("jˈæməl", "jˈaməl"), "pfft": ("pft", "pft"),
-    "brr": ("bɹ", "bɹ"), "brrr": ("bɹ", "bɹ"), "grr": ("ɡɹ", "ɡɹ"), "grrr": ("ɡɹ", "ɡɹ"), "bowed": ("bˈWd", "bˈWd"),
-    "aws": ("ˌAdˌʌbᵊljuˈɛs", "ˌAdˌʌbᵊljuːˈɛs"), "zzz": ("z", "z"), "'n": ("ən", "ən"), "bowing": ("bˈWɪŋ", "bˈWɪŋ"),
-}  # fmt: skip
+
+_SENSES: Final[dict[str, list[Sense]]] = defaultdict(list)
+for _word, *_columns in tables.ROWS["sense"]:
+    _SENSES[_word].append(Sense(*_columns))
+_WORDS: Final = {word: sounds for word, *sounds in tables.ROWS["sound"]}
+"""Words that the lexicons lack or have wrong: American and British phonemes."""
 
 
 def has_sense(word: str) -> bool:

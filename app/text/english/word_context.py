@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from app.text.english import word_classes as classes
+from app.text.english import tables
 
 
 class WordContext:
@@ -44,7 +44,7 @@ class WordContext:
         """Word before this one, without the adverbs between: "will" in "will not often use"."""
         i = self._i - 1
         while i >= 0 and (
-            self._lower[i] in classes.ADVERBS or (self._lower[i].endswith("ly") and len(self._lower[i]) > 4)
+            self._lower[i] in tables.ADVERBS or (self._lower[i].endswith("ly") and len(self._lower[i]) > 4)
         ):
             i -= 1
         return self._lower[i] if i >= 0 else ""
@@ -54,8 +54,8 @@ class WordContext:
         """Auxiliary of a question whose verb is this word ("Have you read it?"), or ""."""
         for j in range(self._i - 1, max(-1, self._i - 5), -1):
             word = self._lower[j]
-            if word in classes.HAVE or word in classes.MODALS:
-                first = j == 0 or self._lower[j - 1] in classes.QUESTION_STARTS
+            if word in tables.HAVE or word in tables.MODALS:
+                first = j == 0 or self._lower[j - 1] in tables.QUESTION_STARTS
                 return word if first and j < self._i - 1 else ""
             if not word:
                 break
@@ -69,27 +69,27 @@ class WordContext:
     @property
     def is_past(self) -> bool:
         """Return whether some word of the sentence shows the past tense."""
-        if "today" in self._lower and "every" not in self._lower and self.next in classes.DETERMINERS:
+        if "today" in self._lower and "every" not in self._lower and self.next in tables.DETERMINERS:
             return True
-        return any(word in classes.PAST_SIGNS or (word.endswith("ed") and len(word) > 4) for word in self._lower)
+        return any(word in tables.PAST_SIGNS or (word.endswith("ed") and len(word) > 4) for word in self._lower)
 
     @property
     def starts_object(self) -> bool:
         """Return whether the next word begins an object or complement, as after a verb."""
         reflexive = self.next in ("myself", "yourself", "themselves")
-        return self.next in classes.DETERMINERS or self.next in classes.OBJECTS or reflexive
+        return self.next in tables.DETERMINERS or self.next in tables.OBJECTS or reflexive
 
     @property
     def starts_clause(self) -> bool:
         """Return whether the word stands first in its clause."""
-        return not self.previous or self.previous in classes.CONJUNCTIONS or self.previous in classes.ADVERBS
+        return not self.previous or self.previous in tables.CONJUNCTIONS or self.previous in tables.ADVERBS
 
     @property
     def ends_clause(self) -> bool:
         """Return whether the clause ends after the word."""
         after = self.next
         subordinate = after in ("when", "if", "while", "because", "with")
-        return not after or after in classes.CONJUNCTIONS or after in classes.ADVERBS or subordinate
+        return not after or after in tables.CONJUNCTIONS or after in tables.ADVERBS or subordinate
 
     @property
     def follows_plural(self) -> bool:
@@ -97,11 +97,11 @@ class WordContext:
         noun = self.previous
         if not noun.endswith("s") or noun.endswith(("ss", "us", "'s")):
             return False
-        if noun in classes.PLURAL_MODIFIERS or noun in classes.FUNCTION:
+        if noun in tables.PLURAL_MODIFIERS or noun in tables.FUNCTION:
             return False
-        return self.at(-2) in classes.CLAUSE_STARTS
+        return self.at(-2) in tables.CLAUSE_STARTS
 
     @property
     def is_modifier(self) -> bool:
         """Return whether the word is an adjective before a noun."""
-        return self.lower in classes.ADJECTIVES and bool(self.next) and self.next not in classes.FUNCTION
+        return self.lower in tables.ADJECTIVES and bool(self.next) and self.next not in tables.FUNCTION

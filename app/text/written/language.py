@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from app.text.pieces import RATE
+from app.text.word_sets import Rows, expand, read_rows
 from app.text.written.numbers import Gender, Numbers
-
-Rows = list[list[str]]
 
 FILES: Final = {
     "de": ("shared", "german"),
@@ -35,7 +34,6 @@ _OPTIONAL: Final = ("before_number", "bible", "letter_alone", "rate")
 """Tables that some language lacks."""
 _HEADLINE: Final = re.compile(r"[a-zà-ÿ]{2,6}\.")
 _HEADLINE_UNITS: Final = ("km", "kg", "cm", "m²", "km²", "m2", "min")
-_PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class LanguageWords:
     """
 
     def __init__(self, tag: str) -> None:
-        rows = _read_rows(FILES[tag])
+        rows = read_rows(*(Path(__file__).with_name(f"{name}.tsv") for name in FILES[tag]))
         self.tag = tag
         self.gendered = tag in ("es", "pt-br")  # numbers of two and more have a gender
         pairs = {name: {row[0]: row[1] for row in table if len(row) == 2} for name, table in rows.items()}
@@ -98,7 +96,7 @@ class LanguageWords:
 
     def expand(self, pattern: str) -> str:
         """Return `pattern` with each "{name}" replaced by that part, which may have names in turn."""
-        return _PLACEHOLDER.sub(lambda match: self.expand(self._parts[match[1]]), pattern)
+        return expand(pattern, self._parts)
 
     def _alternatives(self) -> dict[str, str]:
         """Return expressions of any of some words."""
@@ -151,16 +149,6 @@ def _places(rows: Rows) -> dict[str, str]:
         for template in templates.split("|"):
             places[name] += [f"(?<={template.replace('*', re.escape(word))})" for word in words.split()]
     return {name: "|".join(behind) for name, behind in places.items()}
-
-
-def _read_rows(files: Iterable[str]) -> dict[str, Rows]:
-    rows: dict[str, Rows] = defaultdict(list)
-    for name in files:
-        for line in Path(__file__).with_name(f"{name}.tsv").read_text(encoding="utf-8").splitlines():
-            if not line.startswith("# "):
-                table, *row = line.split("\t")
-                rows[table].append(row)
-    return rows
 
 
 def _nouns(rows: Rows) -> dict[str, Noun]:

@@ -188,14 +188,12 @@ def read_version(match: Match, language: LanguageWords) -> str:
 
 def abbreviation_words(match: Match, language: LanguageWords) -> Spoken:
     """Return the words of an abbreviation, `etc.`, without the full stop that ends the sentence, too."""
-    rest = match.string[match.end :].strip()
-    last = match.text.endswith(".") and (not rest or _ends_sentence(match.text, rest, language.tag))
+    short, rest = match.text, match.string[match.end :].strip()
+    ends = not rest
+    if short in LAST_TOO and rest[:1].isupper():
+        ends = not re.match(r"[A-ZÀ-Ý]+(?:\s|$)", rest) and pattern(language.tag).match(rest) is None  # no headline
+    last = short.endswith(".") and ends
     return match.start, match.end - last, language.abbreviations[match.text]
-
-
-def _ends_sentence(short: str, rest: str, tag: str) -> bool:
-    headline = re.match(r"[A-ZÀ-Ý]+(?:\s|$)", rest) is not None
-    return short in LAST_TOO and rest[0].isupper() and not headline and pattern(tag).match(rest) is None
 
 
 def read_numeral(match: Match, language: LanguageWords) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from app.text.word_sets import read_rules
 from app.text.written.language import LanguageWords
 
 _GROUP: Final = re.compile(r"\(\?(P<|P=|\()(\w+)")
@@ -122,16 +123,9 @@ def load_rules(language: LanguageWords, readers: Mapping[str, Read]) -> list[Rul
     for the form. Names in braces in the pattern stand for parts of the language: "{units}".
     """
     table = "german" if language.tag == "de" else "romance"
-    lines = Path(__file__).with_name(f"{table}_rules.tsv").read_text(encoding="utf-8").splitlines()
-    rows: list[list[str]] = []
-    for name, reader, tags, pattern in (line.split("\t") for line in lines if not line.startswith("# ")):
-        if name:
-            rows.append([name, reader, tags, pattern])
-        else:
-            rows[-1][-1] += pattern
     return [
         Rule(name, language.expand(pattern), readers.get(reader) or _read_word(language.words[reader]))
-        for name, reader, tags, pattern in rows
+        for name, reader, tags, pattern in read_rules(Path(__file__).with_name(f"{table}_rules.tsv"))
         if tags == "-" or language.tag in tags.split(",")
     ]
 

@@ -2,6 +2,10 @@
 
 A FLORES-200 code is an ISO 639-3 language and an ISO 15924 script, as `fra_Latn`. If an ISO 639-1 code names a
 macrolanguage, FLORES-200 names one member of it (`sq` is als_Latn, `az` azj_Latn).
+
+A line of `flores.txt`, which is in the order of NLLB-200's language ids, and of `flores_more.txt`: code, preferred
+BCP-47 tag, English name, and other accepted names (older and ISO 639-2 codes, macrolanguages that mean this member by
+default, regions that mean it, other English names).
 """
 
 from __future__ import annotations
@@ -9,19 +13,36 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from app.errors import UnsupportedLanguageError
-from app.translation.text.flores import FLORES_LANGUAGES, MORE_LANGUAGES, FloresLanguage
 
-FLORES: Final[tuple[str, ...]] = tuple(row.code for row in FLORES_LANGUAGES)
+
+class FloresLanguage(NamedTuple):
+    """One language: FLORES-200 `code`, BCP-47 `tag`, English `name`, and other accepted names in lower case."""
+
+    code: str
+    tag: str
+    name: str
+    others: tuple[str, ...]
+
+
+def _languages(file: str) -> tuple[FloresLanguage, ...]:
+    lines = Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
+    rows = (line.split("|") for line in lines)
+    return tuple(
+        FloresLanguage(code, tag, name, tuple(filter(None, others.split(", ")))) for code, tag, name, others in rows
+    )
+
+
+FLORES: Final[tuple[str, ...]] = tuple(row.code for row in _languages("flores.txt"))
 """The 202 codes in the order of NLLB's language ids, 256001 to 256202."""
 
-_LANGUAGES: Final = (*FLORES_LANGUAGES, *MORE_LANGUAGES)
+_LANGUAGES: Final = (*_languages("flores.txt"), *_languages("flores_more.txt"))
 _MAX_NAME_CHARACTERS: Final = 60
 _COMMON: Final = frozenset(("eng_Latn", "spa_Latn", "fra_Latn", "deu_Latn", "zho_Hans", "arb_Arab"))
 _BY_CODE: Final[dict[str, FloresLanguage]] = {row.code: row for row in _LANGUAGES}
-_RIGHT_TO_LEFT: Final = frozenset(("Arab", "Hebr", "Nkoo", "Syrc", "Thaa"))
 _WITHOUT_WORD_SPACES: Final = frozenset(("Hans", "Hant", "Jpan", "Khmr", "Laoo", "Mymr", "Thai", "Tibt"))
 _WITHOUT_SENTENCE_SPACES: Final = frozenset(("Hans", "Hant", "Jpan"))
 _SUBTAG: Final = re.compile(r"[a-z0-9]{1,8}", re.ASCII)
@@ -74,11 +95,6 @@ def known(flores: str) -> bool:
     return flores in _BY_CODE
 
 
-def right_to_left(flores: str) -> bool:
-    """Return whether the language is written from right to left."""
-    return script(flores) in _RIGHT_TO_LEFT
-
-
 def spaces_words(flores: str) -> bool:
     """Return whether the script sets spaces between words."""
     return script(flores) not in _WITHOUT_WORD_SPACES
@@ -117,16 +133,12 @@ def _lookup(key: str) -> tuple[str, ...]:
         return ()
     language, *rest = subtags
     script = next((subtag for subtag in rest if len(subtag) == 4 and subtag.isalpha()), "")
-    region = next((subtag for subtag in rest if _is_region(subtag)), "")
+    region = next((subtag for subtag in rest if re.fullmatch("[a-z]{2}|[0-9]{3}", subtag)), "")
     if not (script or region):
         return ()
     if script:  # a script decides more than a region: zh-Hans-TW is simplified
         return _ACCEPTED.get(f"{language}-{script}", ())
     return _ACCEPTED.get(f"{language}-{region}") or _ACCEPTED.get(language, ())
-
-
-def _is_region(subtag: str) -> bool:
-    return (len(subtag) == 2 and subtag.isalpha()) or (len(subtag) == 3 and subtag.isdecimal())
 
 
 def _complaint(asked: str, key: str, codes: tuple[str, ...], available: Collection[str]) -> str:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from app.errors import UnsupportedLanguageError
 from app.text.scripts import count_scripts, language_by_script
+from app.text.word_sets import read_rows, word_set
 from app.translation.text.codes import FLORES, resolve
 
 if TYPE_CHECKING:
@@ -26,42 +28,11 @@ _SAMPLE: Final = 2000
 # Text that does not depend on the language.
 _NOISE: Final = re.compile(r"(?:https?://|www\.)\S{1,2000}|\S{1,100}@\S{1,100}|[\d_]+")
 
-# Labels of py3langid that are not the ISO 639 code of the FLORES-200 language. None: FLORES-200 lacks the language.
-_LABELS: Final[dict[str, str | None]] = {
-    "no": "nob_Latn", "sdh": "ckb_Arab", "gug": "grn_Latn", "uzs": None, "pcm": "eng_Latn",
-}  # fmt: skip
-
-# Prior of a language, relative to the average. It decides for single words and for close relatives.
-_PRIOR: Final = {
-    "eng_Latn": 4.0,
-    **dict.fromkeys(
-        ("spa_Latn", "fra_Latn", "deu_Latn", "rus_Cyrl", "arb_Arab", "por_Latn", "ita_Latn", "hin_Deva"), 2.5
-    ),
-    **dict.fromkeys(("nld_Latn", "pol_Latn", "tur_Latn", "pes_Arab", "vie_Latn", "ukr_Cyrl", "ron_Latn"), 1.5),
-    **dict.fromkeys(("ind_Latn", "hrv_Latn", "srp_Cyrl", "swe_Latn", "swh_Latn", "tgl_Latn", "nob_Latn"), 1.2),
-    **dict.fromkeys(("arz_Arab", "ary_Arab", "san_Deva", "crh_Latn", "ltg_Latn", "lij_Latn", "vec_Latn"), 0.3),
-    "bos_Latn": 0.7,
-}
+_ROWS: Final = read_rows(Path(__file__).with_name("identify.tsv"))
+_LABELS: Final = {label: None if language == "-" else language for label, language in _ROWS["label"]}
+_PRIOR: Final = {language: float(prior) for prior, languages in _ROWS["prior"] for language in languages.split()}
 _PRIOR_OF_OTHERS: Final = 0.3
-# Words that are often sent alone and too short for n-grams.
-_EVERYDAY: Final = {
-    "eng_Latn": "hello hi yes no please thanks thank you good morning evening night goodbye bye sorry ok okay",
-    "spa_Latn": "hola sí si no gracias por favor buenos días buenas tardes noches adiós perdón",
-    "fra_Latn": "bonjour salut oui non merci bonsoir bonne nuit au revoir pardon",
-    "deu_Latn": "hallo ja nein danke bitte guten tag morgen abend gute nacht tschüss entschuldigung",
-    "ita_Latn": "ciao sì si no grazie prego buongiorno buonasera buonanotte arrivederci scusa come stai va",
-    "por_Latn": "olá oi sim não obrigado obrigada bom dia boa tarde noite adeus desculpe por favor",
-    "nld_Latn": "hallo hoi ja nee dank je bedankt goedemorgen goedenavond dag alsjeblieft",
-    "swe_Latn": "hej ja nej tack god morgon natt förlåt",
-    "pol_Latn": "cześć tak nie dziękuję proszę dzień dobry dobranoc przepraszam",
-    "tgl_Latn": "kumusta ka salamat oo hindi paalam",
-    "rus_Cyrl": "привет да нет спасибо пожалуйста здравствуйте доброе утро пока",
-    "ukr_Cyrl": "привіт так ні дякую ласка добрий день",
-    "bul_Cyrl": "здравей да не благодаря моля как си",
-    "hin_Deva": "नमस्ते हाँ नहीं धन्यवाद",
-    "arb_Arab": "مرحبا نعم لا شكرا السلام عليكم",
-}
-_EVERYDAY_WORDS: Final = {language: frozenset(words.split()) for language, words in _EVERYDAY.items()}
+_EVERYDAY_WORDS: Final = {language: word_set(words) for language, words in _ROWS["everyday"]}
 _EVERYDAY_WEIGHT: Final = 0.3
 _WORD: Final = re.compile(r"[^\W\d_](?:[\w\u0900-\u0dff])*")
 _loading: Final = Lock()
@@ -128,18 +99,15 @@ def _everyday(sample: str) -> list[str]:
     return [language for language, known in _EVERYDAY_WORDS.items() if known.issuperset(words)]
 
 
-def _may_be_written(language: str, script: str) -> bool:
-    own = language.partition("_")[2]
-    return own == script or script not in _SCRIPTS or (language == "srp_Cyrl" and script == "Latn")
-
-
 @lru_cache(maxsize=1 << 12)
 def _reading(label: str, script: str) -> tuple[float, str | None]:
     """Return the prior of a label, and its language if FLORES-200 has it and `script` may write it."""
     language = _flores(label)
     if language is None:
         return _PRIOR_OF_OTHERS, None
-    return _PRIOR.get(language, 1.0), language if _may_be_written(language, script) else None
+    own = language.partition("_")[2]
+    written = own == script or script not in _SCRIPTS or (language == "srp_Cyrl" and script == "Latn")
+    return _PRIOR.get(language, 1.0), language if written else None
 
 
 def _flores(label: str) -> str | None:

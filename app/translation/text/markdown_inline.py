@@ -125,7 +125,9 @@ class InlineReader:
         if group == "tag":
             return self._tag(start, end, line_end)
         if group == "open":
-            return self._open_bracket(start, end)
+            self._add(start, end, InlineKind.OPEN)
+            self._brackets.append(self._tokens[-1])
+            return end
         if group == "close":
             return self._close_bracket(start, end, line_end)
         if group == "run":
@@ -152,11 +154,6 @@ class InlineReader:
             self._add(start, end, InlineKind.CLOSE)
             if self._runs["<" + name]:
                 self._tokens[-1].pair(self._runs["<" + name].pop())
-        return end
-
-    def _open_bracket(self, start: int, end: int) -> int:
-        self._add(start, end, InlineKind.OPEN)
-        self._brackets.append(self._tokens[-1])
         return end
 
     def _close_bracket(self, start: int, end: int, line_end: int) -> int:

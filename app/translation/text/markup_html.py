@@ -97,8 +97,8 @@ class _Reader:
         """Read the markup at `start`. Return its end, and whether it ends the block."""
         source = self._source
         if source.startswith("<!--", start):
-            end = _after(source, "-->", start + 2)
-            return self._add(start, end, InlineKind.MARK), False
+            end = source.find("-->", start + 2)
+            return self._add(start, len(source) if end < 0 else end + 3, InlineKind.MARK), False
         name = _NAME.match(source, start + 1 + source.startswith("</", start))
         end = tag_end(source, start)
         if name is None:  # <!doctype>, <?xml?>, </ >
@@ -107,7 +107,9 @@ class _Reader:
         if source[start + 1] == "/":
             return self._closing(tag, start, end)
         if tag in _RAW:
-            return _raw_end(source, tag, end), tag in {"textarea", "xmp", "iframe"}
+            closing = re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE).search(source, end)
+            end = tag_end(source, closing.start()) if closing else len(source)
+            return end, tag in {"textarea", "xmp", "iframe"}
         kept = tag in _KEPT or tag in WORDS
         if not kept and end - start > len(tag) + 2:
             kept = _UNTRANSLATED.search(source, start, min(end, start + 2000)) is not None
@@ -146,16 +148,6 @@ class _Reader:
             if depth == 0:
                 return position
         return len(self._source)
-
-
-def _after(source: str, ending: str, start: int) -> int:
-    result = source.find(ending, start)
-    return len(source) if result < 0 else result + len(ending)
-
-
-def _raw_end(source: str, tag: str, position: int) -> int:
-    match = re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE).search(source, position)
-    return tag_end(source, match.start()) if match else len(source)
 
 
 def tag_end(source: str, start: int) -> int:

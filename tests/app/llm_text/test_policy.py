@@ -249,28 +249,12 @@ def test_no_clause_ends_inside(text: str) -> None:
     assert commits == []
 
 
-@pytest.mark.parametrize(
-    ("language", "target", "reasons"),
-    [
-        ("en", None, {"clause"}),
-        ("eng_Latn", "fra_Latn", {"clause"}),
-        ("en-GB", "en-US", {"clause"}),
-        ("en", "ja", set()),
-        ("eng_Latn", "kor_Hang", set()),
-        ("en", "tr", set()),
-        ("eng_Latn", "hin_Deva", set()),
-        ("jpn_Jpan", "eng_Latn", set()),
-        ("jpn_Jpan", "kor_Hang", {"clause"}),
-        ("ja", None, {"clause"}),
-        ("eng_Latn", "deu_Latn", set()),
-        ("de", None, {"clause"}),
-    ],
-)
-def test_where_the_order_of_words_differs_no_clause_is_cut(language, target, reasons) -> None:
+@pytest.mark.parametrize(("language", "target", "reason"), rows("order"))
+def test_where_the_order_of_words_differs_no_clause_is_cut(language, target, reason) -> None:
     japanese = "彼が言ったことによると、とても長い文の一部であり、続きがまだある"
     text = japanese if language.startswith("j") else LONG.partition(";")[0]
-    commits, _ = play(BoundaryPolicy(language, target), list(text))
-    assert {commit.reason for commit in commits} == reasons
+    commits, _ = play(BoundaryPolicy(language, target or None), list(text))
+    assert {commit.reason for commit in commits} == {reason} - {"-"}
 
 
 def test_german_is_cut_between_main_clauses_only() -> None:

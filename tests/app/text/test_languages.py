@@ -72,5 +72,4 @@ def test_optional_languages_say_how_to_install_them_or_speak(language: str, modu
     else:
         text = "私は学生です。" if language == "ja" else "你好，世界。"
         (utterance,) = get_phonemizer(language).segments(text)
-        assert isinstance(utterance, PhonemizedSentence)
         assert "".join(word.text for word in utterance.words) == "".join(c for c in text if c.isalnum())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -16,6 +18,7 @@ from app.text.pieces import KOKORO_SYMBOLS
 from app.text.planner import TextPlanner, get_phonemizer
 from app.text.types import Pause, PhonemizedSentence, Reading, SpeechSegment
 
+CASES = json.loads(Path(__file__).with_name("planner_cases.json").read_text(encoding="utf-8"))
 ALNUM_RUN = re.compile(r"[^\W_⁰¹²³⁴-⁹]+")  # raised digits may be numbers of notes
 
 _WORDS = [
@@ -244,18 +247,7 @@ def test_a_text_with_nothing_to_say_leaves_turns_to_others() -> None:
         assert all(segment == Pause(0.0) for segment in segments[:-1])
 
 
-@pytest.mark.parametrize(
-    ("language", "text", "expected"),
-    [
-        ("en-us", 'He said, "I will go," and left.', ["hˌi sˈɛd, “ˌI wɪl ɡˌO,” ænd lˈɛft."]),
-        ("en-us", "“Is it late?” she asked.", ["“ˌɪz ɪt lˈAt?” ʃi ˈæskt."]),
-        ("en-us", 'The "apple" pie. "Go," he said.', ["ði “ˈæpᵊl” pˈI.", "“ɡˌO,” hi sˈɛd."]),
-        ("en-us", 'She said "no".', ["ʃˌi sˈɛd “nˈO”."]),
-        ("en-us", "It is 5'10\" tall.", ["ˌɪt ɪz fˈIv fˈʊt tˈɛn tˈɔl."]),
-        ("en-us", '<p>Go <a href="http://x.y">here</a></p>', ["ɡˌO hˈɪɹ"]),
-        ("fr-fr", "Il dit : « Je pars. »", ["il dˈi: “ʒə pˈaʁ.”"]),
-    ],
-)
+@pytest.mark.parametrize(("language", "text", "expected"), CASES["quotation_marks_reach_a_model_that_knows_them"])
 def test_quotation_marks_reach_a_model_that_knows_them(language: str, text: str, expected: list[str]) -> None:
     for symbols, wanted in (
         (KOKORO_SYMBOLS, expected),

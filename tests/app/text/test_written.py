@@ -32,37 +32,15 @@ def test_any_text_has_forms_in_order(tag: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "9" * 600,
-        "9-" * 300,
-        "1 111 " * 100,
-        "1.111." * 100,
-        "X" * 600,
-        "12:" * 200,
-        "€" * 600,
-        "9" * 20 + " km",
-        "3." * 300,
-        "a.b@" * 150,
-        "www." * 150,
-        "1/2/" * 150,
-        "+49 30 " * 90,
-        "Mai 3. " * 90,
-        "3. Mai bis " * 60,
-        "AB " * 200,
-        "1/2 " * 150,
-        "A1-" * 200,
-        "XX-" * 200,
-        "H2O" * 200,
-        "a/b" * 200,
-        '27" ' * 150,
-        "U.S." * 150,
-        "1 m80 " * 100,
-    ],
-)
+    ("unit", "times"),
+    [("9", 600), ("9-", 300), ("1 111 ", 100), ("1.111.", 100), ("X", 600), ("12:", 200), ("€", 600), ("3.", 300),
+     ("9" * 20 + " km", 1), ("a.b@", 150), ("www.", 150), ("1/2/", 150), ("+49 30 ", 90), ("Mai 3. ", 90),
+     ("3. Mai bis ", 60), ("AB ", 200), ("1/2 ", 150), ("A1-", 200), ("XX-", 200), ("H2O", 200), ("a/b", 200),
+     ('27" ', 150), ("U.S.", 150), ("1 m80 ", 100)],
+)  # fmt: skip
 @pytest.mark.parametrize("tag", FILES)
-def test_long_forms_are_read(tag: str, text: str) -> None:
-    assert list(Phonemizer(tag).segments(f"a {text}"))
+def test_long_forms_are_read(tag: str, unit: str, times: int) -> None:
+    assert list(Phonemizer(tag).segments(f"a {unit * times}"))
 
 
 @pytest.mark.parametrize("row", TABLE.read_text(encoding="utf-8").splitlines()[1:])

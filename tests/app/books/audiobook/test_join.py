@@ -8,8 +8,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import av
 import numpy as np
@@ -19,13 +19,14 @@ from app.audio.subtitles import Cue, render
 from app.books.audiobook.chapter_file import ChapterFile, ChapterWriter, Gaps
 from app.books.audiobook.container import CHAPTER_FORMATS, JOINED, BookFormat, ChapterFormat, Tags, clean
 from app.books.audiobook.join import join
+from app.threads import WorkStoppedError
 from tests.app.books.documents.books import PNG
 
 ROOT = Path(__file__).parents[4]
 RATE = 24_000
 TAGS = Tags("Büch", "Ada Author", "en", PNG)
 GAPS = Gaps(passage=0.5, chapter=1.0)
-LONG = "This paragraph is long enough that its subtitles need several lines, as one line has 42 characters at most."
+CUES = [Cue(0.0, 1.0, "First paragraph."), Cue(1.5, 2.5, "Second paragraph.")]
 Write = Callable[..., ChapterFile]
 
 
@@ -56,12 +57,12 @@ def write(tmp_path: Path) -> Write:
     def chapter(name: str, kind: ChapterFormat, rate: int = RATE, title: str = "One", tags: Tags = TAGS) -> ChapterFile:
         path = tmp_path / f"{name}.{kind}"
         with ChapterWriter(path, kind, rate, title=title, tags=tags, number=3, gaps=GAPS) as writer:
-            for text in (LONG, "Second paragraph."):
-                writer.begin_passage(text)
+            for _ in CUES:
+                writer.begin_passage()
                 writer.add(tone(0.5, rate))
                 writer.add(tone(0.5, rate))
             assert writer.seconds == pytest.approx(2.5)
-            return writer.close()
+            return writer.close(CUES)
 
     return chapter
 
@@ -80,13 +81,6 @@ def test_a_chapter_has_its_sound_its_gaps_and_its_tags(write: Write, kind: Chapt
         pictures = list(file.streams.video)
     assert (tags["title"], tags["artist"], tags["album"]) == ("One", "Ada Author", "Büch")
     assert len(pictures) == (kind in ("m4a", "mp3", "flac"))
-
-
-def test_its_cues_follow_its_paragraphs(write: Write) -> None:
-    cues = write("a", "wav").cues
-    assert cues[0].start == 0.0 and cues[-1] == Cue(1.5, 2.5, "Second paragraph.")
-    assert " ".join(cue.text.replace("\n", " ") for cue in cues[:-1]) == LONG
-    assert all(before.end <= after.start for before, after in pairwise(cues))
 
 
 def test_a_finished_chapter_is_found_again_and_no_other(write: Write, tmp_path: Path) -> None:
@@ -164,9 +158,7 @@ def test_loudness_stays_and_samples_out_of_range_do_not_wrap(tmp_path: Path) -> 
 @pytest.mark.parametrize("kind", JOINED)
 def test_the_chapters_of_a_book(write: Write, tmp_path: Path, kind: BookFormat) -> None:
     chapters = [write(str(number), JOINED[kind], title=f"Kapitel {number} é") for number in range(1, 4)]
-    shares: list[float] = []
-    book = join(chapters, tmp_path / f"book.{kind}", kind, TAGS, shares.append)
-    assert shares[-1] == 1.0
+    book = join(chapters, tmp_path / f"book.{kind}", kind, TAGS)
     with av.open(str(book.path)) as file:
         marks = file.chapters()
         tags = file.metadata
@@ -199,7 +191,7 @@ def test_more_chapters_than_a_byte_counts(write: Write, tmp_path: Path, kind: Bo
         assert float(packet.pts * packet.time_base) == pytest.approx(book.starts[200], abs=0.5)
 
 
-def test_what_cannot_be_joined(write: Write, tmp_path: Path) -> None:
+def test_what_cannot_be_joined(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "book.m4b"
     first, second = write("1", "m4a"), write("2", "m4a")
     for chapters in ([], [first, write("3", "mp3")], [first, write("4", "m4a", rate=48_000)]):
@@ -210,12 +202,9 @@ def test_what_cannot_be_joined(write: Write, tmp_path: Path) -> None:
     second.path.unlink()
     with pytest.raises(OSError, match="No such file"):
         join([first, second], path, "m4b", TAGS)
-
-    def give_up(share: float) -> None:
-        raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        join([first], path, "m4b", TAGS, give_up)
+    monkeypatch.setattr("app.books.audiobook.join.check_stopped", Mock(side_effect=WorkStoppedError))
+    with pytest.raises(WorkStoppedError):
+        join([first], path, "m4b", TAGS)
     assert not path.exists() and not list(tmp_path.glob("*.part"))
 
 

@@ -18,7 +18,7 @@ from app.text import espeak
 from app.text.english import g2p
 from app.text.english.g2p import EnglishG2P
 from app.text.english.lexicon import get_lexicon
-from app.text.english.tagger import tags
+from app.text.english.tagger import Tagger
 from app.text.planner import get_phonemizer
 from app.text.types import PhonemizedSentence
 
@@ -60,7 +60,7 @@ def test_homographs(row: str) -> None:
 )
 def test_that(text: str, tag: str) -> None:
     words = text.split()
-    assert tags(words)[words.index("that")] == tag
+    assert Tagger(words).tag(words.index("that")) == tag
 
 
 @pytest.mark.parametrize("word", ["kubernetes", "zyzzyvaq", "café", "Kokoros", "résumé", "GitHub", "iPhone"])

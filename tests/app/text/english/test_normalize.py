@@ -8,7 +8,6 @@ import pytest
 
 from app.text.english.g2p import READERS
 from app.text.english.normalize import normalize
-from app.text.english.patterns import FINDER
 from app.text.pieces import Piece, PieceKind
 
 TABLE = Path(__file__).with_name("normalized.tsv").read_text(encoding="utf-8")
@@ -43,8 +42,3 @@ def test_an_expansion_keeps_the_characters_it_came_from() -> None:
 
 def test_offset_is_added() -> None:
     assert [(piece.start, piece.end) for piece in pieces("one two", 100)] == [(100, 103), (104, 107)]
-
-
-def test_every_kind_of_token_has_a_reader() -> None:
-    signs = {name for name in FINDER.groupindex if name.endswith("_sign")}
-    assert set(READERS) == set(FINDER.groupindex) - signs

@@ -139,17 +139,7 @@ def test_lines_that_a_program_wrapped_are_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize(
-    ("source", "sentences"),
-    [
-        ("You have {count, plural, one {# file} other {# files}} now.", ["You have", "ZX1 file", "ZX1 files", "now."]),
-        ("{n, plural, offset:1\n  =0 {No file}\n  other {{who} has # files}\n}", ["No file", "ZX1 has ZX2 files"]),
-        ("{g, select, a {He {n, plural, other {saw # cats}}. So.} other {They.}} in {f} now",
-         ["He", "saw ZX1 cats", ". So.", "They.", "in ZX1 now"]),
-        ("Take {a, plural, one {x} other #", ["Take {a, plural, one ZX1 other #"]),
-        ("If (a) { b # c }, { d }", ["If (a) { b # c }, ZX1"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("source", "sentences"), CASES["branches_of_messages_are_translated"])
 def test_branches_of_messages_are_translated(source: str, sentences: list[str], form: Format) -> None:
     same(source, "eng_Latn", form)
     document = SegmentedDocument.parse(source, "eng_Latn", form)
@@ -306,50 +296,15 @@ def test_markdown() -> None:
     assert "SEE [REF][ref] AND [TEXT][ref]. A SNAKE_CASE_NAME; 2 * 3. <div>BLOCK</div> $x+y$." in upper
 
 
-NASTY = [
-    "<p>It's 5 < 6 & 7 > 3</p>", "<a href=\"x>y\">Go</a>", "</b></i>stray<b>", "<b><i>cross</b>ed</i>", "<p",
-    "<", "a<", "&", "&#",
-    "<!-->text-->", "<![CDATA[ x ]]>", "<?php echo 'Hi.'; ?>", "<script>if (a < b) '</p>'</script >after",
-    "<SCRIPT>x</ScRiPt>Go",
-    "<textarea><b>no</textarea>yes", "<pre><pre>a</pre>b</pre>c", "<code><code>a</code>", "<p>a\r\nb</p>\r\n",
-    "*a **b* c**",
-    "[a](b(c)d) [x](<y z>) [q]( ", "`` a ` b `` `open", "***", "**", "| a | b |\n|-|-|\n| c \\| d |",
-    "* * *\n- - -\nText\n--",
-    "> > - 1. # deep", "- a\n\n      code in list\n\n  more", "\\", "\\\n", "a\\\nb", "[r]\n\n[r]: x 'y'",
-    "[^1] note.\n\n[^1]: Said so.",
-    "<https://a.b> and https://en.wikipedia.org/wiki/A_(b).", "```\nnever closed", "~~~\n```\n~~~\nout",
-    "$$\nx\n$$\nText $5 and $6.",
-    "\ufeffText", "a\u00a0b\u200bc", "مرحبا <b>بالعالم</b>. كيف حالك؟", "**你好**。`代码`很好！",
-    "한국어 *강조*입니다. 네.",
-    "<p dir=rtl>שלום <b>עולם</b>! מה?</p>", "नमस्ते **दुनिया**। कैसे?", "สวัสดี *โลก* ครับ",
-    "e\u0301<b>\u0301</b>", "\u202eRTL\u202c",
-]  # fmt: skip
-
-
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("source", NASTY)
+@pytest.mark.parametrize("source", CASES["nasty"])
 def test_nasty_documents_survive(source: str, form: Format) -> None:
     for language in LANGUAGES:
         same(source, language, form)
         same(f"{source}\n\n{source} {source}", language, form)
 
 
-BOMBS: list[tuple[Format, str]] = [
-    ("html", "<div>"), ("html", "<b>"), ("html", "<b>x"), ("html", "<a "), ("html", "<a x='"), ("html", "<!--"),
-    ("html", "<code>"),
-    ("html", "<pre><pre>"), ("html", "&amp"), ("html", "<b translate=no>"), ("html", "<script>"), ("html", "<? "),
-    ("markdown", "*a "), ("markdown", "**a"), ("markdown", "[a]("), ("markdown", "[a"), ("markdown", "`a``b"),
-    ("markdown", "> "),
-    ("markdown", "> a\n> > "), ("markdown", "- "), ("markdown", "<a "), ("markdown", "![a](b"),
-    ("markdown", "$a"), ("markdown", "|-"),
-    ("markdown", "a\n---      "), ("markdown", "<code>"), ("text", '!"'), ("text", "! "), ("text", "http://"),
-    ("text", "a@b."),
-    ("text", "a.\n"), ("text", "x"), ("text", "1. "), ("text", "(a) "), ("text", "Hello there. "), ("text", "你好。"),
-    ("text", "{n, plural, one {a # "), ("html", "{n,select,a{b} c{<b>"), ("markdown", "{n, plural, a {*b} {#} } "),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("form", "unit"), BOMBS)
+@pytest.mark.parametrize(("form", "unit"), CASES["bombs"])
 def test_bombs_take_linear_work_and_end(form: Format, unit: str) -> None:
     # Work is counted in calls of functions: twenty times the source, about twenty times the calls.
     def work(times: int) -> int:
