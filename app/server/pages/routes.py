@@ -1,4 +1,4 @@
-"""Pages: a playground at `/`, transcription, an interpreter, conversations, a dashboard, the API's description, their data.
+"""Pages: a playground at `/`, transcription, an interpreter, conversations, a dashboard, the API's description, data.
 
 They are static files without a build step. They load nothing from another server, and the policy in their headers
 enforces that.
