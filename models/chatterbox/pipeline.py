@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
@@ -51,8 +50,8 @@ from models.contract import (
     SpeechRequest,
     UnknownVoiceError,
     Voice,
-    WarmupStep,
     WeightsError,
+    warm_up,
 )
 from models.native.transformer import weight_bits
 from models.timeline import Timeline
@@ -253,11 +252,7 @@ class ChatterboxSynthesizer:
 
     def warm(self, progress: Progress) -> None:
         """Run every shape that requests need; on the CPU, where shapes cost nothing, a few words."""
-        steps = list(self._warm_steps())
-        for done, (name, run) in enumerate(steps, 1):
-            start = time.perf_counter()
-            run()
-            progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))
+        warm_up(list(self._warm_steps()), progress)
 
     def _warm_steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
         if not on_cpu():

@@ -5,9 +5,9 @@ Several utterances can be one batch. Copies of the first row pad a batch to its 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ from models.contract import (
     Progress,
     Reads,
     SpeechRequest,
-    WarmupStep,
+    warm_up,
 )
 from models.kokoro.config import SAMPLE_RATE, SAMPLES_PER_FRAME, KokoroConfig, load_config
 from models.kokoro.network import CompiledKokoro, Kokoro, align, alignment
@@ -370,12 +370,12 @@ class KokoroSynthesizer:
         would double the peak of memory to 9.6 GB.
         """
         run = {"tokens": self._warm_tokens, "frames": self._warm_frames, "utterance": self._warm_utterance}
-        row, steps = style(self.default_voice, self._packs, 1), self._warm_steps()
-        for done, (kind, size, batch) in enumerate(steps, 1):
-            start = time.perf_counter()
-            run[kind](size, batch, row)
-            name = f"{kind}={size}" if batch == 1 else f"{kind}={size}x{batch}"
-            progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))
+        row = style(self.default_voice, self._packs, 1)
+        steps = [
+            (f"{kind}={size}" if batch == 1 else f"{kind}={size}x{batch}", partial(run[kind], size, batch, row))
+            for kind, size, batch in self._warm_steps()
+        ]
+        warm_up(steps, progress)
 
     def _warm_steps(self) -> list[tuple[str, int, int]]:
         """Return the kind, size and number of rows of each step of `warm`."""

@@ -30,7 +30,11 @@ def load_weights(network: Nllb, arrays: Mapping[str, mx.array], source: str, dty
     problems = [
         f"{name} differs from {_SHARED}: only tied embeddings are read"
         for name in _TIED
-        if _SHARED in arrays and name in arrays and not _equal(arrays[name], arrays[_SHARED])
+        if _SHARED in arrays
+        and name in arrays
+        # PyTorch's files have tied weights once.
+        and arrays[name] is not arrays[_SHARED]
+        and not bool(mx.array_equal(arrays[name], arrays[_SHARED]))
     ]
     found = {name: array for name, array in arrays.items() if name not in (*_TIED, *_COMPUTED)}
     check_shapes(found, shapes(network), source)
@@ -38,11 +42,6 @@ def load_weights(network: Nllb, arrays: Mapping[str, mx.array], source: str, dty
     ready = [(name.removeprefix(_PREFIX), array.astype(dtype)) for name, array in found.items()]
     network.update(tree_unflatten(ready))
     network.freeze()
-
-
-def _equal(one: mx.array, other: mx.array) -> bool:
-    # PyTorch's files have tied weights once.
-    return one is other or bool(mx.array_equal(one, other))
 
 
 def shapes(network: Nllb) -> dict[str, tuple[int, ...]]:

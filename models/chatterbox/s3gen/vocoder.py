@@ -110,11 +110,10 @@ class HiFTResBlock(nn.Module):
 
     def __call__(self, x: mx.array, mask: mx.array | None) -> list[RowRange]:
         """x [B, L, C] -> the result in parts; `mask` [B, L, 1] is 1 on valid rows."""
-        return [self._part(part, mask) for part in split(x, self._halo, _part_count(x))]
-
-    @property
-    def _halo(self) -> int:
-        return sum(unit.conv.padding for unit, _ in self._units)
+        halo, streams = sum(unit.conv.padding for unit, _ in self._units), len(cpu_streams())
+        # A multiple of the CPU's streams, so that each part fits its cache.
+        count = -(-x.nbytes // (_PART_BYTES * streams)) * streams if on_cpu() else 1
+        return [self._part(part, mask) for part in split(x, halo, count)]
 
     def _part(self, part: RowRange, mask: mx.array | None) -> RowRange:
         with mx.stream(part.stream):
@@ -160,12 +159,6 @@ class MeanOfBlocks:
         return residual_blocks.compute(
             self._prepared, x, valid.number(x), residual_blocks.Ending(self._bias, slope, onto)
         )
-
-
-def _part_count(x: mx.array) -> int:
-    """Return the number of parts for x [B, L, C]: a multiple of the CPU's streams, so that each fits its cache."""
-    streams = len(cpu_streams())
-    return -(-x.nbytes // (_PART_BYTES * streams)) * streams if on_cpu() else 1
 
 
 class HiFT(nn.Module):

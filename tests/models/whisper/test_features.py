@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.chatterbox.reference.mel import token_mel
+from models.chatterbox.reference.front_ends import token_mel
 from models.whisper import features
 from tests.models.whisper.builder import drain, sound
 

@@ -1,19 +1,11 @@
-"""Punctuation, lengths of words, segments that nobody spoke."""
+"""Punctuation and lengths of words."""
 
 from __future__ import annotations
 
 import pytest
 
 from models.whisper.alignment import AlignedWord
-from models.whisper.words import (
-    WindowSegment,
-    WindowTimes,
-    add_words,
-    is_anomalous,
-    last_word_end,
-    merge_punctuation,
-    unspoken,
-)
+from models.whisper.words import WindowSegment, add_words, last_word_end, merge_punctuation
 
 END = 1000
 
@@ -69,30 +61,3 @@ def test_no_words() -> None:
     assert segments[0].words == []
     assert last_word_end(segments) == 1.0
     assert last_word_end([]) is None
-
-
-def segment(start: float, end: float, probability: float = 0.9) -> WindowSegment:
-    """Two words that share the time."""
-    middle = (start + end) / 2
-    timings = [AlignedWord(" a", [1], start, middle, probability), AlignedWord(" b", [2], middle, end, probability)]
-    return WindowSegment(start, end, [1, 2], words=timings)
-
-
-def test_anomalies() -> None:
-    assert not is_anomalous(None)
-    assert not is_anomalous(WindowSegment(0, 1, []))
-    assert not is_anomalous(segment(0, 1))
-    assert is_anomalous(segment(0, 1, probability=0.1))  # both words are unlikely
-    assert is_anomalous(segment(0, 0.02))  # 0.01 s a word
-    assert is_anomalous(segment(0, 9))
-
-
-def test_a_hallucination_between_silences_is_found() -> None:
-    window = WindowTimes(0.0, 30.0, 30.0, 100.0)
-    bad = segment(10, 11, probability=0.1)
-    assert unspoken([segment(3, 5), bad, segment(20, 21)], window, 0.0, 2.0) == 1
-    # Speech right before and after it: it was spoken, however strange.
-    assert unspoken([segment(8, 9.5), bad, segment(11.5, 13)], window, 0.0, 2.0) is None
-    assert unspoken([segment(3, 5), segment(10, 11)], window, 0.0, 2.0) is None
-    # Another one behind it is as good as silence.
-    assert unspoken([segment(3, 5), bad, segment(11.5, 12, probability=0.1)], window, 0.0, 2.0) == 1

@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.chatterbox.reference.fbank import kaldi_fbank
-from models.chatterbox.reference.mel import prompt_mel, token_mel, voice_mel
-from models.chatterbox.reference.resample import resample_hann, resample_soxr
+from models.chatterbox.reference.front_ends import (
+    kaldi_fbank,
+    prompt_mel,
+    resample_hann,
+    resample_soxr,
+    token_mel,
+    voice_mel,
+)
 from tests.models.chatterbox.reference.builder import distance, golden
 
 # The reference sums in single precision; in near silence its logarithm shows that.
