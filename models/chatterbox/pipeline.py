@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -226,7 +227,8 @@ class ChatterboxSynthesizer:
             raise ModelRequestError(f"nothing in {request.text[:80]!r} can be read aloud")
         voice, prompt = self._prompts(request.conditioning or self._voice)
         rules = sampling.rules(self.config.t3, request.sampling, exact=exact)
-        tokens = self._tokens(DecodeRequest(text, voice, rules, request.seed, limit), timeline, cancelled)
+        wanted = DecodeRequest(text, voice, rules, request.seed, limit)
+        tokens = chain(self._decoder.decode(wanted, timeline, cancelled), TURBO_END if self._turbo else ())
         yield from self._streamers[request.first].stream(tokens, prompt, request.seed, timeline, cancelled, whole=whole)
 
     def _prompts(self, conditioning: Conditioning) -> tuple[VoicePrompt, Prompt]:
@@ -244,11 +246,6 @@ class ChatterboxSynthesizer:
         """Speak so many `tokens` in the built-in voice, whatever the text: for benchmarks."""
         request = SpeechRequest(text, "", BUILT_IN, seed=seed, sampling=sampling)
         return self._stream(request, timeline, lambda: False, limit=tokens, exact=True, whole=whole)
-
-    def _tokens(self, request: DecodeRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[int | None]:
-        yield from self._decoder.decode(request, timeline, cancelled)
-        if self._turbo:
-            yield from TURBO_END
 
     def warm(self, progress: Progress) -> None:
         """Run every shape that requests need; on the CPU, where shapes cost nothing, a few words."""

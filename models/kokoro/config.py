@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,10 +42,7 @@ class IstftNetConfig:
     @property
     def samples_per_step(self) -> int:
         """Return the audio samples per F0 value (half a frame): 300 in the official checkpoint."""
-        total = self.gen_istft_hop_size
-        for rate in self.upsample_rates:
-            total *= rate
-        return total
+        return math.prod(self.upsample_rates) * self.gen_istft_hop_size
 
 
 @dataclass(frozen=True, slots=True)

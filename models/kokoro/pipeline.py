@@ -342,21 +342,17 @@ class KokoroSynthesizer:
     def _noise(self, rows: Sequence[BatchRow], keys: mx.array, totals: Sequence[int], length: int) -> mx.array:
         """Return the source's noise [B, length * 600]: of each row what it has alone, from its key, then zeros."""
         sizes = [bucket(total, FRAME_BUCKETS) for total in totals] if self._padded else totals
-        given = [mx.array(row.noise)[None] for row in rows if row.noise is not None]
-        drawn = given or list(self._drawn_by_size(keys, sizes))
+        drawn = [mx.array(row.noise)[None] for row in rows if row.noise is not None]
+        first = 0
+        for size, run in groupby(() if drawn else sizes):  # neighbors of one size, in frames, are drawn together
+            last = first + len(list(run))
+            drawn.append(self._drawn(keys[first:last], size))
+            first = last
         samples = length * SAMPLES_PER_FRAME
         missing = [samples - each.shape[1] for each in drawn]  # MLX copies what it pads by nothing
         return mx.concatenate(
             [mx.pad(each, [(0, 0), (0, more)]) if more else each for each, more in zip(drawn, missing, strict=True)]
         )
-
-    def _drawn_by_size(self, keys: mx.array, sizes: Sequence[int]) -> Iterator[mx.array]:
-        """Yield the noise of rows, in order: neighbors of one size, in frames, are drawn together."""
-        first = 0
-        for size, run in groupby(sizes):
-            last = first + len(list(run))
-            yield self._drawn(keys[first:last], size)
-            first = last
 
     def _drawn(self, keys: mx.array, frames: int) -> mx.array:
         """Return merged noise [B, frames * 600] from keys [B, 2]; another length gives other noise."""

@@ -72,7 +72,8 @@ class MlxLanguageModel:
 
     def __init__(self, model: Any, tokenizer: Any, config: dict[str, Any], sampling: TokenSampling) -> None:
         self.sampling = sampling
-        self.context = min(MAX_CONTEXT, _positions(config))
+        own = config.get("max_position_embeddings") or (config.get("text_config") or {}).get("max_position_embeddings")
+        self.context = min(MAX_CONTEXT, own) if isinstance(own, int) and own > 0 else MAX_CONTEXT
         self.takes_tools = bool(tokenizer.has_tool_calling)
         self._tokenizer = tokenizer
         self._vocabulary = len(tokenizer)
@@ -158,8 +159,3 @@ def _sampling(path: Path) -> TokenSampling:
         if isinstance(given, dict) and isinstance(given.get(name), int | float) and low <= given[name] <= high
     }
     return TokenSampling(**found)
-
-
-def _positions(config: dict[str, Any]) -> int:
-    own = config.get("max_position_embeddings") or (config.get("text_config") or {}).get("max_position_embeddings")
-    return own if isinstance(own, int) and own > 0 else MAX_CONTEXT

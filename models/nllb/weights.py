@@ -12,7 +12,6 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from models.backend import mx
 from models.checkpoint import check_shapes, raise_problems
-from models.nllb.config import NllbConfig
 from models.nllb.network import Nllb
 
 _PREFIX = "model."
@@ -47,8 +46,3 @@ def load_weights(network: Nllb, arrays: Mapping[str, mx.array], source: str, dty
 def shapes(network: Nllb) -> dict[str, tuple[int, ...]]:
     """Return every array of an official checkpoint for `network`, not lowered, and its shape."""
     return {_PREFIX + name: array.shape for name, array in dict(tree_flatten(network.parameters())).items()}
-
-
-def official_shapes(config: NllbConfig) -> dict[str, tuple[int, ...]]:
-    """Return every array of an official checkpoint of `config`, and its shape."""
-    return shapes(Nllb(config))

@@ -24,10 +24,10 @@ import numpy as np
 
 from models.backend import bucket, mx, on_cpu
 from models.chatterbox.config import FRAMES_PER_TOKEN
-from models.chatterbox.s3gen import f0
 from models.chatterbox.s3gen.flow import Flow
 from models.chatterbox.s3gen.level import cut_end, fade_in, loudest, mel_level, steady_gain
 from models.chatterbox.s3gen.noise import Draw, NoiseAhead, frame_noise, random_phases
+from models.chatterbox.s3gen.source import PITCH_REACH
 from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, MAX_AMPLITUDE, Carried, Vocoder
 from models.contract import AudioChunk, Cancelled, IsCancelled, Pcm
 from models.layers.mel import Floats
@@ -39,7 +39,7 @@ WINDOW = 50  # tokens before a chunk that are computed again
 HELD = 8  # frames of a chunk that wait for the next: 160 ms
 # Held frames that keep their excitation; their samples are crossfaded. The pitch of the others is predicted again: it
 # depends on later frames, and an error of pitch would shift the phase of all that follows.
-FADE = HELD - f0.REACH
+FADE = HELD - PITCH_REACH
 CONTEXT = 10  # frames before a chunk that the vocoder hears again; with 16, samples change by less than 1e-5
 
 

@@ -19,10 +19,10 @@ from models.chatterbox.reference.front_ends import (
     prompt_mel,
     resample_hann,
     resample_soxr,
+    set_loudness,
     token_mel,
     voice_mel,
 )
-from models.chatterbox.reference.loudness import set_loudness
 from models.chatterbox.reference.weights import load_speaker, load_tokenizer, load_voice_encoder
 from models.checkpoint import read_arrays
 from models.contract import Conditioning
