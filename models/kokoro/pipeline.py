@@ -199,17 +199,7 @@ class KokoroSynthesizer:
         cancelled: IsCancelled,
         noise: npt.NDArray[np.float32] | None = None,
     ) -> tuple[Pcm, Frames]:
-        """Compute samples and frames per token [T] of one utterance. Raises Cancelled between stages.
-
-        Args:
-            ids: Token ids [T].
-            style_row: Style [1, 2 * style_dim].
-            speed: Ratio to the voice's own speed.
-            seed: Seed of the source's noise.
-            timeline: Record that receives the times of the stages.
-            cancelled: Function that is asked between stages.
-            noise: Noise [frames * 600] instead of the seeded one, as in `BatchRow`.
-        """
+        """Compute samples and frames per token [T] of one `BatchRow`. Raises Cancelled between stages."""
         row = BatchRow(ids, style_row, speed, seed, timeline, cancelled, noise)
         for _, chunk in self.synthesize_batch([row]):
             return chunk.pcm, row.frames
