@@ -42,7 +42,7 @@ from models.nllb.network import Nllb
 from models.nllb.search import TranslationTask
 from models.nllb.steps import CompiledM2M100
 from models.nllb.vocabulary import OutputProjection
-from models.nllb.weights import load_weights, official_shapes
+from models.nllb.weights import load_weights, shapes
 
 # Peers import what else they measure inside their own processes.
 
@@ -85,7 +85,7 @@ def random_arrays(config: NllbConfig, seed: int = 0) -> dict[str, mx.array]:
     """Weights under the official names, of such sizes that signals neither die nor explode."""
     mx.random.seed(seed)
     found: dict[str, mx.array] = {}
-    for name, shape in official_shapes(config).items():
+    for name, shape in shapes(Nllb(config)).items():
         if name == "model.decoder.layer_norm.weight":
             found[name] = mx.random.normal(shape)  # of both signs, or a token would follow itself: embeddings are tied
         elif name.endswith("norm.weight"):

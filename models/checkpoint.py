@@ -13,7 +13,7 @@ import struct
 import zipfile
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -123,7 +123,7 @@ def read_torch(path: Path, *, optional: bool = False) -> dict[str, Array]:
 
     With `optional`, entries that are None are left out. Raises WeightsError.
     """
-    return _tensors(_read_tree(path), path, optional)
+    return dict(_flatten(_read_tree(path), path, optional, set()))
 
 
 def read_torch_parts(path: str | Path, numbers: str, tensors: str) -> tuple[dict[str, Any], dict[str, mx.array]]:
@@ -137,7 +137,7 @@ def read_torch_parts(path: str | Path, numbers: str, tensors: str) -> tuple[dict
     tree = _read_tree(path)
     if not isinstance(tree, Mapping) or not all(isinstance(tree.get(key), Mapping) for key in (numbers, tensors)):
         raise WeightsError(f"{path}: not a checkpoint with {numbers} and {tensors}")
-    return dict(tree[numbers]), _to_mlx(_tensors(tree[tensors], path), path)
+    return dict(tree[numbers]), _to_mlx(dict(_flatten(tree[tensors], path, False, set())), path)
 
 
 def _read_tree(path: Path) -> Any:
@@ -164,15 +164,9 @@ def _read_tree(path: Path) -> Any:
         raise WeightsError(f"{path}: damaged or not only tensors: {error}") from error
 
 
-def _tensors(tree: Any, path: Path, optional: bool = False) -> dict[str, Array]:
-    found: dict[str, Array] = {}
-    _flatten(tree, "", found, path, set(), optional)
-    return found
-
-
-def _flatten(tree: Any, prefix: str, found: dict[str, Array], path: Path, seen: set[int], optional: bool) -> None:
+def _flatten(tree: Any, path: Path, optional: bool, seen: set[int], prefix: str = "") -> Iterator[tuple[str, Array]]:
     if isinstance(tree, np.ndarray):
-        found[prefix] = tree
+        yield prefix, tree
     elif isinstance(tree, Mapping):
         # A dict within itself, one shared so often that the walk would not end, or names that fill the memory.
         if id(tree) in seen or len(seen) > _MAX_DICTS or len(prefix) > _MAX_NAME:
@@ -182,7 +176,7 @@ def _flatten(tree: Any, prefix: str, found: dict[str, Array], path: Path, seen: 
             if not isinstance(key, str):
                 raise WeightsError(f"{path}: keys must be strings, not {type(key).__name__}")
             if value is not None or not optional:
-                _flatten(value, f"{prefix}.{key}" if prefix else key, found, path, seen, optional)
+                yield from _flatten(value, path, optional, seen, f"{prefix}.{key}" if prefix else key)
     else:
         raise WeightsError(f"{path}: {prefix or 'the file'} is a {type(tree).__name__}, not a tensor")
 

@@ -9,7 +9,7 @@ import shutil
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypeVar
 
 from models.contract import WeightsError
 
@@ -21,6 +21,7 @@ MAX_JSON_BYTES: Final = 64 << 20
 MAX_LAYERS: Final = 1 << 10
 MAX_TOKENS: Final = 1 << 20
 MAX_WIDTH: Final = 1 << 14
+T = TypeVar("T")
 
 
 def open_file(path: str | Path, most: int = MAX_BYTES, flags: int = 0) -> BinaryIO:
@@ -51,13 +52,38 @@ def read_json(path: str | Path) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def check_sizes(values: Mapping[str, Any], source: str) -> None:
-    """Raise WeightsError, which names `source`, for a whole number that is larger than any network's."""
+def read_config(path: str | Path, family: str) -> dict[str, Any]:
+    """Return the object that a config.json holds. Raises WeightsError."""
+    try:
+        values = read_json(path)
+    except (OSError, ValueError) as error:
+        raise WeightsError(f"{path}: not a configuration of {family}: {error!r}") from error
+    if not isinstance(values, dict):
+        raise WeightsError(f"{path}: not a configuration of {family}: a JSON object is expected")
+    return values
+
+
+def check_values(values: Mapping[str, Any], required: Mapping[str, object], source: str | Path) -> None:
+    """Raise WeightsError, which names `source`, where a value is there and not as required."""
+    for key, wanted in required.items():
+        if values.get(key, wanted) != wanted:
+            raise WeightsError(f"{source}: {key} must be {wanted!r}, not {values[key]!r}")
+
+
+def build_config(kind: type[T], values: Mapping[str, Any], source: str | Path) -> T:
+    """Return a dataclass of `values`.
+
+    Raises WeightsError, which names `source`, where one is missing, or a number is larger than any network's.
+    """
     for key, value in values.items():
         tokens = MAX_TOKENS if "vocab" in key or "token" in key or "ctc" in key else MAX_WIDTH
         most = MAX_LAYERS if "layer" in key or "head" in key else tokens
         if isinstance(value, int) and value > most:
             raise WeightsError(f"{source}: {key[:80]} is {value}; at most {most} is read")
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise WeightsError(f"{source}: {error}") from error
 
 
 def copy_file(source: Path, target: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -51,6 +52,7 @@ class Stage(StrEnum):
 MAX_SPANS = 256
 
 
+@dataclass(slots=True, eq=False)
 class Timeline:
     """Stage durations and marks of one request. Stages repeat (once per sentence); their seconds add up.
 
@@ -58,38 +60,22 @@ class Timeline:
     back, and never runs on two of them at once for the same stage.
     """
 
-    __slots__ = (
-        "accepted",
-        "audio_seconds",
-        "busy",
-        "drafted",
-        "finished",
-        "first_audible",
-        "first_audio",
-        "plays_until",
-        "spans",
-        "stages",
-        "started",
-        "tokens",
-    )
-
-    def __init__(self) -> None:
-        self.started = time.perf_counter()
-        self.stages: dict[Stage, float] = {}
-        # (stage, when it began, seconds), in the order in which they ended.
-        self.spans: list[tuple[Stage, float, float]] = []
-        self.first_audio: float | None = None
-        self.first_audible: float | None = None
-        self.finished: float | None = None
-        self.audio_seconds = 0.0
-        # Seconds that the model thread worked for this request, turns of others not counted.
-        self.busy = 0.0
-        # Time at which a listener who plays without pause has heard all computed audio; None before there is any.
-        self.plays_until: float | None = None
-        # Speech tokens that a model drew; those that were drafted, and the drafted ones that were right.
-        self.tokens = 0
-        self.drafted = 0
-        self.accepted = 0
+    started: float = field(default_factory=lambda: time.perf_counter())  # noqa: PLW0108  (a test may set the clock)
+    stages: dict[Stage, float] = field(default_factory=dict)
+    # (stage, when it began, seconds), in the order in which they ended.
+    spans: list[tuple[Stage, float, float]] = field(default_factory=list)
+    first_audio: float | None = None
+    first_audible: float | None = None
+    finished: float | None = None
+    audio_seconds: float = 0.0
+    # Seconds that the model thread worked for this request, turns of others not counted.
+    busy: float = 0.0
+    # Time at which a listener who plays without pause has heard all computed audio; None before there is any.
+    plays_until: float | None = None
+    # Speech tokens that a model drew; those that were drafted, and the drafted ones that were right.
+    tokens: int = 0
+    drafted: int = 0
+    accepted: int = 0
 
     def add(self, stage: Stage, seconds: float) -> None:
         """Add `seconds`, which end now, to `stage`."""

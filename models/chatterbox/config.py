@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.contract import WeightsError
-from models.files import read_json
+from models.files import read_config
 
 Variant = Literal["chatterbox", "chatterbox-turbo"]
 
@@ -181,12 +181,7 @@ def load_config(path: str | Path | None, variant: Variant) -> ChatterboxConfig:
     base = VARIANTS[variant]
     if path is None:
         return base
-    try:
-        values = read_json(path)
-    except (OSError, ValueError) as error:
-        raise WeightsError(f"{path}: not a JSON file: {error}") from error
-    if not isinstance(values, dict):
-        raise WeightsError(f"{path}: a JSON object is expected")
+    values = read_config(path, "Chatterbox")
     if values.get("variant", variant) != variant:
         raise WeightsError(f"{path}: the checkpoint is {values['variant']!r}, not {variant!r}")
     replaced: ChatterboxConfig = _replaced(base, values, str(path))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -51,8 +51,8 @@ from models.contract import (
     SpeechRequest,
     UnknownVoiceError,
     Voice,
-    WarmupStep,
     WeightsError,
+    warm_up,
 )
 from models.native.transformer import weight_bits
 from models.timeline import Timeline
@@ -227,7 +227,8 @@ class ChatterboxSynthesizer:
             raise ModelRequestError(f"nothing in {request.text[:80]!r} can be read aloud")
         voice, prompt = self._prompts(request.conditioning or self._voice)
         rules = sampling.rules(self.config.t3, request.sampling, exact=exact)
-        tokens = self._tokens(DecodeRequest(text, voice, rules, request.seed, limit), timeline, cancelled)
+        wanted = DecodeRequest(text, voice, rules, request.seed, limit)
+        tokens = chain(self._decoder.decode(wanted, timeline, cancelled), TURBO_END if self._turbo else ())
         yield from self._streamers[request.first].stream(tokens, prompt, request.seed, timeline, cancelled, whole=whole)
 
     def _prompts(self, conditioning: Conditioning) -> tuple[VoicePrompt, Prompt]:
@@ -246,18 +247,9 @@ class ChatterboxSynthesizer:
         request = SpeechRequest(text, "", BUILT_IN, seed=seed, sampling=sampling)
         return self._stream(request, timeline, lambda: False, limit=tokens, exact=True, whole=whole)
 
-    def _tokens(self, request: DecodeRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[int | None]:
-        yield from self._decoder.decode(request, timeline, cancelled)
-        if self._turbo:
-            yield from TURBO_END
-
     def warm(self, progress: Progress) -> None:
         """Run every shape that requests need; on the CPU, where shapes cost nothing, a few words."""
-        steps = list(self._warm_steps())
-        for done, (name, run) in enumerate(steps, 1):
-            start = time.perf_counter()
-            run()
-            progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))
+        warm_up(list(self._warm_steps()), progress)
 
     def _warm_steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
         if not on_cpu():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
@@ -55,24 +55,6 @@ def normalize(text: str, *, turbo: bool = False) -> str:
     return text if text.endswith(_ENDS) else text + "."
 
 
-class TextTokenizer(Protocol):
-    """Tokenizer of one checkpoint, safe on any thread."""
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of normalized `text`; none if nothing in it can be spoken. Raises InputTooLongError."""
-        ...
-
-
-def load_tokenizer(files: Mapping[str, str], config: T3Config) -> TextTokenizer:
-    """Load the tokenizer of a checkpoint: role "tokenizer", or "vocabulary", "merges" and "added_tokens".
-
-    Raises WeightsError if the files do not fit `config`.
-    """
-    if config.guided:
-        return EnglishTokenizer(files["tokenizer"], config)
-    return TurboTokenizer(files, config)
-
-
 def _check_length(ids: list[int], config: T3Config) -> list[int]:
     if len(ids) > config.max_text:
         raise InputTooLongError(f"{len(ids)} text tokens in one utterance; at most {config.max_text} are read")
@@ -102,7 +84,7 @@ class EnglishTokenizer:
         self._tokenizer.encode_special_tokens = True
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of normalized `text`. Raises InputTooLongError."""
+        """Return the ids of normalized `text`; none if nothing in it can be spoken. Raises InputTooLongError."""
         known = "".join(self._known(character) for character in text)
         ids: list[int] = []
         for k, word in enumerate(known.split(" ")):
@@ -160,3 +142,17 @@ class TurboTokenizer:
     def encode(self, text: str) -> list[int]:
         """Return the ids of normalized `text`. Raises InputTooLongError."""
         return _check_length(self._tokenizer.encode(text, add_special_tokens=False).ids, self._config)
+
+
+TextTokenizer = EnglishTokenizer | TurboTokenizer
+"""Tokenizer of one checkpoint, safe on any thread."""
+
+
+def load_tokenizer(files: Mapping[str, str], config: T3Config) -> TextTokenizer:
+    """Load the tokenizer of a checkpoint: role "tokenizer", or "vocabulary", "merges" and "added_tokens".
+
+    Raises WeightsError if the files do not fit `config`.
+    """
+    if config.guided:
+        return EnglishTokenizer(files["tokenizer"], config)
+    return TurboTokenizer(files, config)

@@ -55,7 +55,11 @@ def joined(pattern: str, *names: str) -> Rule:
 
 def transposed(pattern: str, name: str = r"\g<0>") -> Rule:
     """Return the rule of a matrix that the reference keeps as [inputs, outputs], or the other way round."""
-    return Rule(pattern, lambda match, shape: ArraySource({match.expand(name): shape[::-1]}, _transpose))
+
+    def source(match: re.Match[str], shape: Shape) -> ArraySource:
+        return ArraySource({match.expand(name): shape[::-1]}, lambda array: mx.contiguous(array.T))
+
+    return Rule(pattern, source)
 
 
 def channels_last(pattern: str, name: str = r"\g<0>") -> Rule:
@@ -79,10 +83,6 @@ def turn_taps(array: mx.array) -> mx.array:
     return mx.contiguous(array.swapaxes(1, -1))
 
 
-def _transpose(array: mx.array) -> mx.array:
-    return mx.contiguous(array.T)
-
-
 def sources(
     network: nn.Module, rules: Sequence[Rule] = (), renames: Iterable[Rename] = (), prefix: str = ""
 ) -> dict[str, ArraySource]:
@@ -100,16 +100,13 @@ def sources(
         official: str = name
         for pattern, replacement in renames:
             official = re.sub(pattern, replacement, official)
-        source = _source(official, array.shape, rules)
+        source = ArraySource({official: array.shape}, lambda array: array)
+        for rule in rules:
+            if match := re.fullmatch(rule.pattern, official):
+                source = rule.source(match, array.shape)
+                break
         found[name] = ArraySource({prefix + part: shape for part, shape in source.parts.items()}, source.make)
     return found
-
-
-def _source(name: str, shape: Shape, rules: Sequence[Rule]) -> ArraySource:
-    for rule in rules:
-        if match := re.fullmatch(rule.pattern, name):
-            return rule.source(match, shape)
-    return ArraySource({name: shape}, lambda array: array)
 
 
 def official_shapes(found: Mapping[str, ArraySource]) -> dict[str, Shape]:

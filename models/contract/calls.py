@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,3 +24,11 @@ class WarmupStep:
 
 
 Progress = Callable[[WarmupStep], None]
+
+
+def warm_up(steps: Sequence[tuple[str, Callable[[], object]]], progress: Progress) -> None:
+    """Run named steps of warming one after the other, and report each."""
+    for done, (name, run) in enumerate(steps, 1):
+        start = time.perf_counter()
+        run()
+        progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))

@@ -112,9 +112,12 @@ def _ctranslate2(folder: Path) -> ModelSource:
 
     def write(target: Path) -> None:
         (target / "config.json").write_text(json.dumps(whisper.hub_config(dims), indent=2), encoding="utf-8")
-        (target / "generation_config.json").write_text(
-            json.dumps(_generation(folder / "config.json")), encoding="utf-8"
-        )
+        try:
+            heads = read_json(folder / "config.json").get("alignment_heads")
+        except (OSError, ValueError, AttributeError):
+            heads = None
+        generation = {"alignment_heads": heads} if heads else {}
+        (target / "generation_config.json").write_text(json.dumps(generation), encoding="utf-8")
         copy_file(folder / "tokenizer.json", target / "tokenizer.json")
         save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, target / "model.safetensors")
 
@@ -143,15 +146,6 @@ def _language_model(folder: Path) -> ModelSource | None:
 def local_name(name: str) -> str:
     """Return the name under which a language model of that file or folder is installed, if none is given."""
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:64] or "language-model"
-
-
-def _generation(path: Path) -> dict[str, object]:
-    """Return what CTranslate2's config.json tells of the hub's generation_config.json."""
-    try:
-        heads = read_json(path).get("alignment_heads")
-    except (OSError, ValueError, AttributeError):
-        return {}
-    return {"alignment_heads": heads} if heads else {}
 
 
 def _onnx(file: Path, folder: Path) -> ModelSource:

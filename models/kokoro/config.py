@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from models.contract import WeightsError
-from models.files import check_sizes, read_json
+from models.files import build_config, read_json
 
 SAMPLE_RATE = 24_000
 SAMPLES_PER_FRAME = 600  # one duration unit: 25 ms
@@ -41,10 +42,7 @@ class IstftNetConfig:
     @property
     def samples_per_step(self) -> int:
         """Return the audio samples per F0 value (half a frame): 300 in the official checkpoint."""
-        total = self.gen_istft_hop_size
-        for rate in self.upsample_rates:
-            total *= rate
-        return total
+        return math.prod(self.upsample_rates) * self.gen_istft_hop_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +91,7 @@ def _build(cls: type, values: dict[str, Any], where: str, ignore: set[str]) -> A
     extra = sorted(set(values) - set(fields) - ignore)
     if extra:
         raise WeightsError(f"{where}: unknown keys {', '.join(extra)}")
-    check_sizes(known, where)
-    try:
-        return cls(**known)
-    except TypeError as error:
-        raise WeightsError(f"{where}: {error}") from error
+    return build_config(cls, known, where)
 
 
 def load_config(path: str | Path) -> KokoroConfig:

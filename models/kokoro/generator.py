@@ -160,17 +160,7 @@ def _by_kernels(
     slope: float,
     onto: mx.array | None = None,
 ) -> mx.array:
-    """Return `merge` of the results of residual blocks for x [B, L, C], in the type of x.
-
-    Args:
-        prepared: The blocks.
-        x: What each takes.
-        styled: Result of the style bank.
-        valid: Mask of x.
-        bias: As `merge`.
-        slope: As `merge`.
-        onto: As `merge`.
-    """
+    """Return `merge` of the results of `prepared` blocks for x [B, L, C], in the type of x."""
     single = partial(mx.array.astype, dtype=mx.float32)
     ending = residual_blocks.Ending(single(bias), slope, None if onto is None else single(onto))
     return residual_blocks.compute(prepared, single(x), valid.number(x), ending, single(styled)).astype(x.dtype)
@@ -221,16 +211,9 @@ def _excited(
     valid: PaddingMask,
     prepared: residual_blocks.Prepared | None = None,
 ) -> mx.array:
-    """Return x [B, L, C] plus the block's result for `source` [B, L, C]; zero on padding.
+    """Return x [B, L, C] plus the block's result for `source` [B, L, C] and its bias; zero on padding.
 
-    Args:
-        block: The block.
-        bias: Its bias.
-        source: What it takes.
-        x: What it adds to.
-        styled: Result of the style bank.
-        valid: Mask of x.
-        prepared: The block for the kernels of a GPU that has them.
+    `styled` is the style bank's result, `prepared` the block for the kernels of a GPU that has them.
     """
     if prepared is not None:
         return _by_kernels(prepared, source, styled, valid, bias, 1.0, onto=x)
@@ -326,13 +309,6 @@ class Generator(nn.Module):
         *_, (samples,) = self.pieces(x, style, f0, noise, steps)
         return samples
 
-    def _counts(self, steps: mx.array | None) -> list[mx.array | None]:
-        """Return the valid samples, then the valid rows of each stage, each [B, 1]: views of one array."""
-        if steps is None:
-            return [None] * self._more.size
-        counts = steps[None] * self._multiples + self._more
-        return [each.reshape(steps.shape) for each in mx.split(counts, self._more.size)]
-
     def pieces(
         self, x: mx.array, style: mx.array, f0: mx.array, noise: mx.array, steps: mx.array | None = None
     ) -> Iterator[list[mx.array]]:
@@ -341,7 +317,11 @@ class Generator(nn.Module):
         A caller that evaluates each before it asks for the next can do other work in between.
         """
         styled = self._bank(style)
-        samples, *rows = self._counts(steps)
+        counts: list[mx.array | None] = [None] * self._more.size
+        if steps is not None:  # the valid samples, then the valid rows of each stage, each [B, 1]
+            views = mx.split(steps[None] * self._multiples + self._more, self._more.size)
+            counts = [each.reshape(steps.shape) for each in views]
+        samples, *rows = counts
         with mx.stream(cpu_streams()[-1]):  # in parallel with the features, which do not need it
             harmonics = self._stft.analyze(self.m_source(f0, noise, steps), samples)
         harmonics = _valid(rows[-1], harmonics).zero(harmonics).astype(x.dtype)

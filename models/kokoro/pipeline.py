@@ -5,9 +5,9 @@ Several utterances can be one batch. Copies of the first row pad a batch to its 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ from models.contract import (
     Progress,
     Reads,
     SpeechRequest,
-    WarmupStep,
+    warm_up,
 )
 from models.kokoro.config import SAMPLE_RATE, SAMPLES_PER_FRAME, KokoroConfig, load_config
 from models.kokoro.network import CompiledKokoro, Kokoro, align, alignment
@@ -199,17 +199,7 @@ class KokoroSynthesizer:
         cancelled: IsCancelled,
         noise: npt.NDArray[np.float32] | None = None,
     ) -> tuple[Pcm, Frames]:
-        """Compute samples and frames per token [T] of one utterance. Raises Cancelled between stages.
-
-        Args:
-            ids: Token ids [T].
-            style_row: Style [1, 2 * style_dim].
-            speed: Ratio to the voice's own speed.
-            seed: Seed of the source's noise.
-            timeline: Record that receives the times of the stages.
-            cancelled: Function that is asked between stages.
-            noise: Noise [frames * 600] instead of the seeded one, as in `BatchRow`.
-        """
+        """Compute samples and frames per token [T] of one `BatchRow`. Raises Cancelled between stages."""
         row = BatchRow(ids, style_row, speed, seed, timeline, cancelled, noise)
         for _, chunk in self.synthesize_batch([row]):
             return chunk.pcm, row.frames
@@ -342,21 +332,17 @@ class KokoroSynthesizer:
     def _noise(self, rows: Sequence[BatchRow], keys: mx.array, totals: Sequence[int], length: int) -> mx.array:
         """Return the source's noise [B, length * 600]: of each row what it has alone, from its key, then zeros."""
         sizes = [bucket(total, FRAME_BUCKETS) for total in totals] if self._padded else totals
-        given = [mx.array(row.noise)[None] for row in rows if row.noise is not None]
-        drawn = given or list(self._drawn_by_size(keys, sizes))
+        drawn = [mx.array(row.noise)[None] for row in rows if row.noise is not None]
+        first = 0
+        for size, run in groupby(() if drawn else sizes):  # neighbors of one size, in frames, are drawn together
+            last = first + len(list(run))
+            drawn.append(self._drawn(keys[first:last], size))
+            first = last
         samples = length * SAMPLES_PER_FRAME
         missing = [samples - each.shape[1] for each in drawn]  # MLX copies what it pads by nothing
         return mx.concatenate(
             [mx.pad(each, [(0, 0), (0, more)]) if more else each for each, more in zip(drawn, missing, strict=True)]
         )
-
-    def _drawn_by_size(self, keys: mx.array, sizes: Sequence[int]) -> Iterator[mx.array]:
-        """Yield the noise of rows, in order: neighbors of one size, in frames, are drawn together."""
-        first = 0
-        for size, run in groupby(sizes):
-            last = first + len(list(run))
-            yield self._drawn(keys[first:last], size)
-            first = last
 
     def _drawn(self, keys: mx.array, frames: int) -> mx.array:
         """Return merged noise [B, frames * 600] from keys [B, 2]; another length gives other noise."""
@@ -370,12 +356,12 @@ class KokoroSynthesizer:
         would double the peak of memory to 9.6 GB.
         """
         run = {"tokens": self._warm_tokens, "frames": self._warm_frames, "utterance": self._warm_utterance}
-        row, steps = style(self.default_voice, self._packs, 1), self._warm_steps()
-        for done, (kind, size, batch) in enumerate(steps, 1):
-            start = time.perf_counter()
-            run[kind](size, batch, row)
-            name = f"{kind}={size}" if batch == 1 else f"{kind}={size}x{batch}"
-            progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))
+        row = style(self.default_voice, self._packs, 1)
+        steps = [
+            (f"{kind}={size}" if batch == 1 else f"{kind}={size}x{batch}", partial(run[kind], size, batch, row))
+            for kind, size, batch in self._warm_steps()
+        ]
+        warm_up(steps, progress)
 
     def _warm_steps(self) -> list[tuple[str, int, int]]:
         """Return the kind, size and number of rows of each step of `warm`."""

@@ -65,19 +65,15 @@ def sanitize(arrays: Mapping[str, mx.array], source: str) -> dict[str, mx.array]
         if _DROPPED.fullmatch(name):
             continue
         if match := _INSTANCE_NORM.fullmatch(name):
-            _require_default_affine(array, match.group(1), name, source)
+            only = 1 if match[1] == "weight" else 0  # as in the official file: the network has no other affine
+            if not bool(mx.all(array == only)):
+                raise WeightsError(f"{source}: {name} is not {only} everywhere")
             continue
         for pattern, replacement in _RENAMES:
             if pattern.fullmatch(name):
                 name = pattern.sub(replacement, name)
         found[name] = array
     return weight_norm.fold(found, source)
-
-
-def _require_default_affine(array: mx.array, kind: str, name: str, source: str) -> None:
-    """Raise WeightsError unless InstanceNorm's affine is 1 and 0, as in the official file: the network has no other."""
-    if not bool(mx.all(array == (1 if kind == "weight" else 0))):
-        raise WeightsError(f"{source}: {name} is not {'1' if kind == 'weight' else '0'} everywhere")
 
 
 def _fit(array: mx.array, shape: tuple[int, ...], *, channels_last: bool) -> mx.array:

@@ -70,13 +70,16 @@ class SequenceBatch:
                 rest = prompt[-1:]
             else:
                 known, rest = None, prompt
-        cached = len(prompt) - len(rest)
+        cached, sampler = len(prompt) - len(rest), None
+        if request.temperature != 0:
+            choices = request.temperature, request.top_p, request.min_p
+            sampler = self._samplers.make_sampler(*choices, top_k=request.top_k)
         (uid,) = self._generator.insert(
             [rest],
             max_tokens=[max_tokens],
             caches=None if known is None else [known],
             all_tokens=[prompt[:cached]],
-            samplers=[self._sampler(request)],
+            samplers=[sampler],
             logits_processors=[self._processors(request)],
             stop_sequences=[self._stop],
         )
@@ -111,11 +114,6 @@ class SequenceBatch:
     def _remember(self, sequence: Sequence, tokens: list[int], cache: list[Any]) -> None:
         if tokens:
             self._remembered.insert_cache(sequence.request.owner, list(tokens), cache)
-
-    def _sampler(self, request: GenerationRequest) -> Any:
-        if request.temperature == 0:
-            return None
-        return self._samplers.make_sampler(request.temperature, request.top_p, request.min_p, top_k=request.top_k)
 
     def _processors(self, request: GenerationRequest) -> list[Any]:
         processors: list[Any] = self._samplers.make_logits_processors(

@@ -6,10 +6,8 @@ checkpoint has in 4 bits, nothing is lost that is heard or read, and a token tak
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlx import nn
-from mlx.utils import tree_map_with_path
+from mlx.utils import tree_map
 
 from models import loading
 from models.backend import mx, on_cpu
@@ -30,12 +28,8 @@ class NativeLinear(nn.Module):
         return self._matrix(x)
 
 
-class NativeEmbedding(nn.Module):
+class NativeEmbedding(NativeLinear):
     """Table of rows by token, which is the output projection, too, where a model ties them."""
-
-    def __init__(self, matrix: PackedMatrix) -> None:
-        super().__init__()
-        self._matrix = matrix
 
     def __call__(self, ids: mx.array) -> mx.array:
         return self._matrix.rows(ids.astype(mx.int32))
@@ -54,17 +48,13 @@ def lower(model: nn.Module) -> None:
         return
     model.set_dtype(mx.float32)
     if kernels.available():
-        modules = tree_map_with_path(lambda _, module: _lowered(module), model.leaf_modules(), is_leaf=_is_module)
+        modules = tree_map(_lowered, model.leaf_modules(), is_leaf=lambda value: isinstance(value, nn.Module))
         model.update_modules(modules)
-
-
-def _is_module(value: Any) -> bool:
-    return isinstance(value, nn.Module)
 
 
 def _lowered(module: nn.Module) -> nn.Module:
     """Return the native form of a layer, or the layer itself if it has none."""
-    kinds: dict[type[nn.Module], type[NativeLinear | NativeEmbedding]] = {
+    kinds: dict[type[nn.Module], type[NativeLinear]] = {
         nn.Linear: NativeLinear,
         nn.QuantizedLinear: NativeLinear,
         nn.Embedding: NativeEmbedding,
@@ -73,14 +63,9 @@ def _lowered(module: nn.Module) -> nn.Module:
     kind = kinds.get(type(module))
     if kind is None or getattr(module, "mode", "affine") != "affine":
         return module
-    matrix = PackedMatrix.pack(_weights(module), module.get("bias"), bits=BITS)
+    whole = module.weight
+    if isinstance(module, nn.QuantizedLinear | nn.QuantizedEmbedding):
+        whole = mx.dequantize(whole, module.scales, module.biases, module.group_size, module.bits)
+    matrix = PackedMatrix.pack(whole.astype(mx.float32), module.get("bias"), bits=BITS)
     loading.step()
     return module if matrix is None else kind(matrix)
-
-
-def _weights(module: Any) -> mx.array:
-    if isinstance(module, nn.QuantizedLinear | nn.QuantizedEmbedding):
-        whole = mx.dequantize(module.weight, module.scales, module.biases, module.group_size, module.bits)
-    else:
-        whole = module.weight
-    return whole.astype(mx.float32)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from models.contract import (
     Progress,
     TokenSampling,
     Tool,
-    WarmupStep,
     WeightsError,
+    warm_up,
 )
 from models.files import read_json
 from models.llm import native
@@ -74,7 +74,8 @@ class MlxLanguageModel:
 
     def __init__(self, model: Any, tokenizer: Any, config: dict[str, Any], sampling: TokenSampling) -> None:
         self.sampling = sampling
-        self.context = min(MAX_CONTEXT, _positions(config))
+        own = config.get("max_position_embeddings") or (config.get("text_config") or {}).get("max_position_embeddings")
+        self.context = min(MAX_CONTEXT, own) if isinstance(own, int) and own > 0 else MAX_CONTEXT
         self.takes_tools = bool(tokenizer.has_tool_calling)
         self._tokenizer = tokenizer
         self._vocabulary = len(tokenizer)
@@ -118,13 +119,13 @@ class MlxLanguageModel:
         """Read a prompt of each length of step, and write a few tokens."""
         if self._tokenizer.has_chat_template:
             self.prompt([{"role": "user", "content": "Hello."}])  # its template is compiled once
-        lengths = (2, PREFILL_STEP + 1)
-        for done, length in enumerate(lengths, 1):
-            start = time.perf_counter()
+
+        def write(length: int) -> None:
             request = GenerationRequest(prompt=tuple([1] * length), max_tokens=WARM_TOKENS, owner="")
             for _ in self.generate(request, Timeline(), lambda: False):
                 pass
-            progress(WarmupStep(f"{length} tokens", done, len(lengths), time.perf_counter() - start))
+
+        warm_up([(f"{length} tokens", partial(write, length)) for length in (2, PREFILL_STEP + 1)], progress)
 
     def generate(
         self, request: GenerationRequest, timeline: Timeline, cancelled: IsCancelled
@@ -165,8 +166,3 @@ def _sampling(path: Path) -> TokenSampling:
         if isinstance(given, dict) and isinstance(given.get(name), int | float) and low <= given[name] <= high
     }
     return TokenSampling(**found)
-
-
-def _positions(config: dict[str, Any]) -> int:
-    own = config.get("max_position_embeddings") or (config.get("text_config") or {}).get("max_position_embeddings")
-    return own if isinstance(own, int) and own > 0 else MAX_CONTEXT

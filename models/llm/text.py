@@ -23,7 +23,10 @@ class Writer:
         self._tokenizer, self._request = tokenizer, request
         self._machine = generate.TextStateMachine
         self._detokenizer = tokenizer.detokenizer
-        initial = "reasoning" if _reasons(tokenizer, request.prompt) else "normal"
+        # A prompt may end inside of reasoning, which the model then ends before it answers.
+        read = list(request.prompt)
+        reasons = tokenizer.has_thinking and tokenizer.rfind_think_start(read) > tokenizer.rfind_think_end(read)
+        initial = "reasoning" if reasons else "normal"
         self._state = generate.make_text_state_machine(tokenizer).make_state(initial)
         stops = {"normal": [(text, None) for text in request.stop]} if request.stop else None
         self._stops = self._machine(stops).make_state()
@@ -122,11 +125,3 @@ def written(sequence: Sequence, writer: Writer) -> Iterator[GeneratedText]:
     """Yield the text of the tokens of a sequence that were not read yet."""
     while sequence.tokens:
         yield from writer.write(sequence.tokens.popleft())
-
-
-def _reasons(tokenizer: Any, prompt: tuple[int, ...]) -> bool:
-    """Return whether a prompt ends inside of reasoning, which the model then ends before it answers."""
-    if not tokenizer.has_thinking:
-        return False
-    tokens = list(prompt)
-    return bool(tokenizer.rfind_think_start(tokens) > tokenizer.rfind_think_end(tokens))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from models.contract import WeightsError
-from models.files import check_sizes, read_json
+from models.files import build_config, check_values, read_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +40,13 @@ def load_config(path: str | Path) -> NllbConfig:
 
     Keys that inference does not read (dropout, initial scales, versions) differ between releases and are ignored.
     """
-    try:
-        values: dict[str, Any] = dict(read_json(path))
-    except (OSError, ValueError, TypeError) as error:
-        raise WeightsError(f"{path}: not an NLLB configuration: {error!r}") from error
-    required = {"model_type": "m2m_100", "activation_function": "relu", "tie_word_embeddings": True}
-    for key, wanted in required.items():
-        if values.get(key, wanted) != wanted:
-            raise WeightsError(f"{path}: {key} must be {wanted!r}, not {values[key]!r}")
+    values = read_config(path, "NLLB")
+    check_values(values, {"model_type": "m2m_100", "activation_function": "relu", "tie_word_embeddings": True}, path)
     known = {field.name: values[field.name] for field in fields(NllbConfig) if values.get(field.name) is not None}
     for key, value in known.items():
         if not isinstance(value, bool if key == "scale_embedding" else int) or value < 0:
             raise WeightsError(f"{path}: {key} must be a whole number, not {value!r}")
-    check_sizes(known, str(path))
-    try:
-        config = NllbConfig(**known)
-    except TypeError as error:
-        raise WeightsError(f"{path}: {error}") from error
+    config = build_config(NllbConfig, known, path)
     for side, heads in (("encoder", config.encoder_attention_heads), ("decoder", config.decoder_attention_heads)):
         if heads < 1 or config.d_model % heads:
             raise WeightsError(f"{path}: d_model {config.d_model} is not a multiple of {side}_attention_heads {heads}")

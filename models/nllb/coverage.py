@@ -45,38 +45,20 @@ class _Node:
 class Coverage:
     """Phrases that a model knows, compiled to an automaton. Methods are safe on any thread."""
 
-    def __init__(
-        self,
-        model: str,
-        pairs: Iterable[tuple[str, str]],
-        phrases: Iterable[str],
-        slots: Mapping[str, Iterable[str]],
-        contractions: Mapping[str, str],
-        examples: Iterable[str],
-    ) -> None:
-        """Compile the automaton.
-
-        Args:
-            model: Name of the model in messages.
-            pairs: FLORES-200 codes (source, target).
-            phrases: Sentences with slots in braces.
-            slots: Entries of each slot.
-            contractions: Contracted word -> long form.
-            examples: Sentences that messages show.
-
-        Raises:
-            ValueError: A phrase has a slot without words.
-        """
-        self.model, self.pairs, self.examples = model, tuple(pairs), tuple(examples)
-        self._contractions = dict(contractions)
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        """Compile the automaton of what coverage.json holds. Raises ValueError for a slot without words."""
+        self.model = str(content["model"])
+        self.pairs = tuple((str(source), str(target)) for source, target in content["pairs"])
+        self.examples: tuple[str, ...] = tuple(content["examples"])
+        self._contractions: dict[str, str] = dict(content["contractions"])
         self._start = _Node()
         self._slots: dict[str, _Node] = {}
         self._known: set[str] = set()
-        for name, entries in slots.items():
+        for name, entries in content["slots"].items():
             self._slots[name] = _Node()
             for entry in entries:
                 self._slots[name].add(self._learn(entry))
-        for phrase in phrases:
+        for phrase in content["phrases"]:
             tokens = self._learn(phrase)
             missing = [token for token in tokens if token.startswith("{") and token.strip("{}") not in self._slots]
             if missing or not tokens:
@@ -87,10 +69,7 @@ class Coverage:
     def read(cls, path: Path) -> Coverage:
         """Read coverage.json. Raises WeightsError where it cannot be read."""
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            pairs = [(str(source), str(target)) for source, target in found["pairs"]]
-            parts = [found[key] for key in ("phrases", "slots", "contractions", "examples")]
-            return cls(str(found["model"]), pairs, *parts)
+            return cls(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise WeightsError(f"{path}: not a coverage: {error!r}") from error
 

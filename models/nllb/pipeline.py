@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,8 @@ from models.contract import (
     Progress,
     Translation,
     TranslationRequest,
-    WarmupStep,
     WeightsError,
+    warm_up,
 )
 from models.native import kernels
 from models.native.transformer import GROUP, weight_bits
@@ -190,7 +190,7 @@ class NllbTranslator:
             if looped and not repair.has_loop(work.source):
                 work.first = found
                 again.append(work)
-            elif self._is_short(work, found[0]):
+            elif repair.too_short(len(found[0].tokens), len(work.source) - 2) and len(repair.clauses(work.text)) > 1:
                 work.first = found
                 short.append(work)
             else:
@@ -299,9 +299,6 @@ class NllbTranslator:
             *work.first[1:],
         ]
 
-    def _is_short(self, work: _SourceText, best: TranslationHypothesis) -> bool:
-        return repair.too_short(len(best.tokens), len(work.source) - 2) and len(repair.clauses(work.text)) > 1
-
     def _by_clauses(
         self, works: Sequence[_SourceText], timeline: Timeline, cancelled: IsCancelled
     ) -> Iterator[Translation | None]:
@@ -349,10 +346,10 @@ class NllbTranslator:
         if not self._padded:
             shapes = [(2, min(16, limit))]
         head = self._head(self.languages[0])
-        for done, (batch, size) in enumerate(shapes, 1):
-            start = time.perf_counter()
-            self._warm(batch, size, head)
-            progress(WarmupStep(f"batch={batch} source={size}", done, len(shapes), time.perf_counter() - start))
+        warm_up(
+            [(f"batch={batch} source={size}", partial(self._warm, batch, size, head)) for batch, size in shapes],
+            progress,
+        )
 
     def _warm(self, batch: int, size: int, head: OutputProjection) -> None:
         """Run encoder, prompt, step and candidates of one shape; with a batch of one, also drafts of every length."""

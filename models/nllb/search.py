@@ -1,9 +1,9 @@
 """Greedy and beam search over a group of sentences, a token at a time.
 
 Beam search follows transformers' `generate` (num_beams, length_penalty 1, early_stopping False, max_new_tokens). It
-takes twice as many candidates as beams. A hypothesis' score is the sum of its log-probabilities over its length to the
-power of the length penalty. A sentence is done when no running hypothesis can beat the worst finished one. Lengths
-count the target language's token, where translations begin with it, and the end, as in transformers.
+takes twice as many candidates as beams. A hypothesis' score is the mean of its log-probabilities. A sentence is done
+when no running hypothesis can beat the worst finished one. Lengths count the target language's token, where
+translations begin with it, and the end, as in transformers.
 """
 
 from __future__ import annotations
@@ -215,8 +215,8 @@ def _repeats(tokens: Sequence[int], ngram: int) -> set[int]:
 class _Beam:
     """Hypotheses of one sentence: `running` [(score, tokens)], best first, and the finished ones."""
 
-    def __init__(self, sentence: TranslationTask, beams: int, penalty: float) -> None:
-        self.sentence, self.beams, self.penalty = sentence, beams, penalty
+    def __init__(self, sentence: TranslationTask, beams: int) -> None:
+        self.sentence, self.beams = sentence, beams
         # All but the first start with a score that cannot win: they would repeat the first.
         self.running = [(np.float32(0 if k == 0 else -1e9), list[int]()) for k in range(beams)]
         self.finished: list[TranslationHypothesis] = []
@@ -231,7 +231,7 @@ class _Beam:
                 scores[beam][np.isin(ids[beam], banned)] = -np.inf
         total = scores + np.array([score for score, _ in self.running], np.float32)[:, None]
         length = len(self.running[0][1]) + 1  # of the new hypotheses, without language and end
-        whole = np.float32((length + len(self.sentence.prompt) - 1) ** self.penalty)
+        whole = np.float32(length + len(self.sentence.prompt) - 1)
         ranked = np.argsort(-total, axis=None, kind="stable")[: 2 * self.beams]
         following: list[tuple[np.float32, list[int]]] = []
         parents, fed = [], []
@@ -265,7 +265,6 @@ def beam(
     cancelled: IsCancelled,
     *,
     ngram: int = 0,
-    penalty: float = 1.0,
 ) -> Iterator[Finished | None]:
     """Yield (number of the sentence, its hypotheses, best first) as each is complete, None every few steps.
 
@@ -276,12 +275,11 @@ def beam(
         beams: Running hypotheses of each sentence.
         cancelled: Asked between steps.
         ngram: As in `greedy_no_repeat`; 0 bans nothing.
-        penalty: Exponent of the length by which a score is divided.
 
     Raises:
         Cancelled: Between steps.
     """
-    states = [_Beam(sentence, beams, penalty) for sentence in sentences]
+    states = [_Beam(sentence, beams) for sentence in sentences]
     live = list(range(len(sentences)))
     feed, order, place = _prompts(sentences, group.rows, beams), list(range(group.rows)), 0
     steps = 0

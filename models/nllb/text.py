@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,20 @@ import numpy.typing as npt
 
 from models.contract import UnknownLanguageError, WeightsError
 from models.nllb.config import NllbConfig
-from models.nllb.scripts import script_of, scripts
 from models.tokenizer import read_tokenizer
 
 _LANGUAGE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 _SPECIAL = {"<s>": "bos", "<pad>": "pad", "</s>": "eos", "<unk>": "unk"}
+# ISO 15924 codes of FLORES-200 -> first words of the Unicode names of their letters. FLORES writes Santali as sat_Beng;
+# it is in Ol Chiki.
+_LETTERS = """
+Arab:ARABIC Armn:ARMENIAN Beng:BENGALI,OL Cyrl:CYRILLIC Deva:DEVANAGARI Ethi:ETHIOPIC Geor:GEORGIAN Grek:GREEK
+Gujr:GUJARATI Guru:GURMUKHI Hang:HANGUL,CJK Hans:CJK,IDEOGRAPHIC Hant:CJK,IDEOGRAPHIC,BOPOMOFO Hebr:HEBREW
+Jpan:CJK,IDEOGRAPHIC,HIRAGANA,KATAKANA,HALFWIDTH Khmr:KHMER Knda:KANNADA Laoo:LAO Latn:LATIN Mlym:MALAYALAM Mymr:MYANMAR
+Orya:ORIYA Sinh:SINHALA Taml:TAMIL Telu:TELUGU Tfng:TIFINAGH Thai:THAI Tibt:TIBETAN
+"""
+_SCRIPTS = {code: tuple(names.split(",")) for code, names in (item.split(":") for item in _LETTERS.split())}
+_KNOWN = frozenset(name for names in _SCRIPTS.values() for name in names)
 
 
 class TranslationTokenizer(ABC):
@@ -82,7 +93,7 @@ class TranslationTokenizer(ABC):
         first. For scripts other than Latin, an eighth is kept for Latin tokens, for names and addresses. A translation
         differs from that with the whole vocabulary where that has a rarer token, which smaller pieces then spell.
         """
-        wanted = scripts(script)
+        wanted = frozenset(_SCRIPTS.get(script, ("LATIN",)))
         kept: set[int] = set(self._special)
         own: list[int] = []
         latin: list[int] = []
@@ -142,3 +153,12 @@ def check_specials(path: str | Path, found: Mapping[str, int | None], config: Nl
         wanted = getattr(config, f"{kind}_token_id")
         if found.get(token) != wanted:
             raise WeightsError(f"{path}: {token} must have id {wanted}")
+
+
+@cache
+def script_of(character: str) -> str:
+    """Return the first word of a letter's or mark's Unicode name; "" for a character of no script in particular."""
+    if unicodedata.category(character)[0] not in "LM":
+        return ""
+    name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
+    return name if name in _KNOWN else ""

@@ -35,7 +35,7 @@ class Vocabulary(nn.Module):
         self.weight = mx.zeros((config.vocab_size, config.d_model))
         self._size, self._scale, self._unknown = config.vocab_size, config.embedding_scale, config.unk_token_id
         self._packed: Part = ()
-        self._bits = 0
+        self.bits = 0  # of the weights that a GPU reads; 0 where they are not quantized
         self._native: PackedMatrix | None = None
 
     def lower(self, bits: int = 0) -> None:
@@ -44,16 +44,11 @@ class Vocabulary(nn.Module):
         if self._native is not None:
             self.weight = mx.zeros((0, self._native.inputs))
             return
-        self._bits = bits
+        self.bits = bits
         if bits:
             self._packed = tuple(mx.quantize(self.weight, group_size=GROUP, bits=bits))
             mx.eval(self._packed)
             self.weight = self._packed[0]
-
-    @property
-    def bits(self) -> int:
-        """Return the bits of the weights that a GPU reads, 0 where they are not quantized."""
-        return self._bits
 
     @property
     def part(self) -> Part:
@@ -66,15 +61,15 @@ class Vocabulary(nn.Module):
 
     def embed_at(self, ids: mx.array, place: mx.array, positions: mx.array) -> tuple[mx.array, mx.array]:
         """`embed` plus `positions` [P, C] from place [1] on, by a CUDA kernel; and `place` in the GPU's memory."""
-        return step.embed_cuda(ids, place, triple(self.part), self._bits, positions, scaled=self._scale != 1)
+        return step.embed_cuda(ids, place, triple(self.part), self.bits, positions, scaled=self._scale != 1)
 
     def rows(self, ids: mx.array) -> mx.array:
         """Return the rows of the table for ids [...]: embeddings without the scale."""
         if self._native is not None:
             return self._native.rows(ids)
-        if self._bits:
+        if self.bits:
             weight, scales, offsets = (part[ids] for part in self._packed)
-            return mx.dequantize(weight, scales, offsets, group_size=GROUP, bits=self._bits)
+            return mx.dequantize(weight, scales, offsets, group_size=GROUP, bits=self.bits)
         return self.weight[ids]
 
     def head(self, ids: Ids | None = None, rows: int = 0, unused: Sequence[int] = ()) -> OutputProjection:
@@ -85,7 +80,7 @@ class Vocabulary(nn.Module):
         if ids is None and self._native is not None:
             table = np.arange(self._size, dtype=np.int32)
             return OutputProjection(self.weight, table, self._unknown, matrix=self._native, unused=unused)
-        if ids is None and not self._bits:
+        if ids is None and not self.bits:
             weight = self.weight
         else:
             weight = self.rows(mx.arange(self._size) if ids is None else mx.array(ids))
@@ -98,7 +93,7 @@ class Vocabulary(nn.Module):
         table = np.full(count + spare, self._unknown, np.int32)
         table[:count] = np.arange(count) if ids is None else ids
         matrix = None if self._native is None else PackedMatrix.pack(weight, bits=self._native.bits)
-        return OutputProjection(weight, table, self._unknown, self._bits, matrix=matrix, unused=unused)
+        return OutputProjection(weight, table, self._unknown, self.bits, matrix=matrix, unused=unused)
 
 
 class OutputProjection:

@@ -12,7 +12,6 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from models.backend import mx
 from models.checkpoint import check_shapes, raise_problems
-from models.nllb.config import NllbConfig
 from models.nllb.network import Nllb
 
 _PREFIX = "model."
@@ -30,7 +29,11 @@ def load_weights(network: Nllb, arrays: Mapping[str, mx.array], source: str, dty
     problems = [
         f"{name} differs from {_SHARED}: only tied embeddings are read"
         for name in _TIED
-        if _SHARED in arrays and name in arrays and not _equal(arrays[name], arrays[_SHARED])
+        if _SHARED in arrays
+        and name in arrays
+        # PyTorch's files have tied weights once.
+        and arrays[name] is not arrays[_SHARED]
+        and not bool(mx.array_equal(arrays[name], arrays[_SHARED]))
     ]
     found = {name: array for name, array in arrays.items() if name not in (*_TIED, *_COMPUTED)}
     check_shapes(found, shapes(network), source)
@@ -40,16 +43,6 @@ def load_weights(network: Nllb, arrays: Mapping[str, mx.array], source: str, dty
     network.freeze()
 
 
-def _equal(one: mx.array, other: mx.array) -> bool:
-    # PyTorch's files have tied weights once.
-    return one is other or bool(mx.array_equal(one, other))
-
-
 def shapes(network: Nllb) -> dict[str, tuple[int, ...]]:
     """Return every array of an official checkpoint for `network`, not lowered, and its shape."""
     return {_PREFIX + name: array.shape for name, array in dict(tree_flatten(network.parameters())).items()}
-
-
-def official_shapes(config: NllbConfig) -> dict[str, tuple[int, ...]]:
-    """Return every array of an official checkpoint of `config`, and its shape."""
-    return shapes(Nllb(config))

@@ -133,9 +133,7 @@ def find_words(
     heads: Sequence[tuple[int, int]],
     memory: Memory,
     tokens: Sequence[int],
-    *,
-    language: str,
-    task: str,
+    spoken: tuple[str, str],
     frames: int,
 ) -> list[AlignedWord]:
     """Return the words of one window's transcript.
@@ -146,13 +144,12 @@ def find_words(
         heads: Layers and heads that follow the audio.
         memory: The encoded window.
         tokens: Text tokens of the transcript.
-        language: Of the transcript.
-        task: "transcribe" or "translate".
+        spoken: Language of the transcript, and "transcribe" or "translate".
         frames: Mel frames of audio in the window.
     """
     if not tokens:
         return []
-    start = tokenizer.start_sequence(language, task, timestamps=True)
+    start = tokenizer.start_sequence(*spoken, timestamps=True)
     ids = [*start, tokenizer.no_timestamps, *tokens, tokenizer.end]
     past = network.allocate(1, len(ids) + -len(ids) % 8)
     hidden, attention = network.decoder.align(mx.array([ids]), past, memory, heads)
@@ -160,7 +157,7 @@ def find_words(
     shares = mx.softmax(scores[:, : tokenizer.end], axis=-1)
     chosen = mx.take_along_axis(shares, mx.array(list(tokens))[:, None], axis=-1)[:, 0]
     mx.eval(chosen, attention)
-    words, grouped = tokenizer.split_words([*tokens, tokenizer.end], language)
+    words, grouped = tokenizer.split_words([*tokens, tokenizer.end], spoken[0])
     if len(grouped) <= 1:
         return []
     matrix = follow(np.array(attention), frames // 2, len(start))

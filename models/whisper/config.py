@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from models.contract import WeightsError
-from models.files import check_sizes, read_json
+from models.files import build_config, check_values, read_config
 
 MULTILINGUAL = 51865  # least size of a vocabulary with languages
 
@@ -84,16 +84,14 @@ def load_config(path: str | Path) -> WhisperConfig:
 
     Keys that inference does not read (dropout, suppressed tokens, versions) differ between releases and are ignored.
     """
-    values = _read(path)
+    values = read_config(path, "Whisper")
     if "n_mels" in values:
         return read_dims(values, str(path))
     required = {"model_type": "whisper", "activation_function": "gelu", "scale_embedding": False}
     width = values.get("d_model")
     if isinstance(width, int):
         required |= {"encoder_ffn_dim": 4 * width, "decoder_ffn_dim": 4 * width}
-    for key, wanted in required.items():
-        if values.get(key, wanted) != wanted:
-            raise WeightsError(f"{path}: {key} must be {wanted!r}, not {values[key]!r}")
+    check_values(values, required, path)
     return read_dims({name: values[key] for name, key in HUB_KEYS.items() if key in values}, str(path))
 
 
@@ -102,7 +100,7 @@ def load_quantization(path: str | Path) -> Quantization | None:
 
     Raises WeightsError where it is not one that MLX has.
     """
-    found = _read(path).get("quantization")
+    found = read_config(path, "Whisper").get("quantization")
     if found is None:
         return None
     values = found if isinstance(found, dict) else {}
@@ -112,24 +110,13 @@ def load_quantization(path: str | Path) -> Quantization | None:
     return Quantization(group_size, bits)
 
 
-def _read(path: str | Path) -> dict[str, Any]:
-    try:
-        return dict(read_json(path))
-    except (OSError, ValueError, TypeError) as error:
-        raise WeightsError(f"{path}: not a Whisper configuration: {error!r}") from error
-
-
 def read_dims(values: Mapping[str, Any], source: str) -> WhisperConfig:
     """Return the configuration of openai-whisper's `dims`. Raises WeightsError naming `source`."""
     known = {field.name: values[field.name] for field in fields(WhisperConfig) if field.name in values}
     for key, value in known.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < (key != "n_ctc"):
             raise WeightsError(f"{source}: {key} must be a positive whole number, not {value!r}")
-    check_sizes(known, source)
-    try:
-        config = WhisperConfig(**known)
-    except TypeError as error:
-        raise WeightsError(f"{source}: {error}") from error
+    config = build_config(WhisperConfig, known, source)
     if config.n_audio_state != config.n_text_state:
         raise WeightsError(f"{source}: encoder and decoder must have one width")
     for side, heads in (("audio", config.n_audio_head), ("text", config.n_text_head)):

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
+from models.layers.mel import Floats
+
 Spans = npt.NDArray[np.int64]
 
 _STAY, _NEXT, _SKIP = 0, 1, 2  # states that a path moves on by

@@ -11,9 +11,8 @@ import numpy as np
 
 from models.contract import IsCancelled, RecognitionTask
 from models.whisper.drafts import search_draft
-from models.whisper.greedy import greedy
 from models.whisper.rules import TokenRules, log_sum_exp
-from models.whisper.search import Beam, Sampled, SearchState, TranscriptHypothesis, WindowTask, search
+from models.whisper.search import Beam, Sampled, SearchState, WindowTask, greedy, search
 from models.whisper.steps import Memory, Steps
 from models.whisper.text import WhisperTokenizer
 
@@ -29,10 +28,9 @@ class DecodingOptions:
     """Options of one window, as openai-whisper's.
 
     `language` is one of the tokenizer's codes. At `temperature` 0, `beams` hypotheses are kept, with `patience`; above,
-    the best of `best_of` samples is taken, drawn by `seed`. `length_penalty` is in [0, 1]. `prompt` are tokens of
-    earlier text, `prefix` those with which the transcript begins. `limit` is the most tokens of the transcript, half of
-    the model's at most, which is the default. `draft` are text tokens that were probably said: greedy search of one
-    window verifies them.
+    the best of `best_of` samples is taken, drawn by `seed`. `prompt` are tokens of earlier text, `prefix` those with
+    which the transcript begins. `limit` is the most tokens of the transcript, half of the model's at most, which is the
+    default. `draft` are text tokens that were probably said: greedy search of one window verifies them.
     """
 
     language: str = "en"
@@ -41,11 +39,9 @@ class DecodingOptions:
     beams: int = 1
     patience: float = 1.0
     best_of: int = 1
-    length_penalty: float | None = None
     prompt: tuple[int, ...] = ()
     prefix: tuple[int, ...] = ()
     timestamps: bool = True
-    suppress: bool = True
     suppress_blank: bool = True
     latest_start: float | None = 1.0
     limit: int | None = None
@@ -171,11 +167,7 @@ def decode(
     windows = memory[0].shape[0]
     states = [_state(tokenizer, options, window) for window in range(windows)]
     rules = TokenRules.of(
-        tokenizer,
-        timestamps=options.timestamps,
-        suppress=options.suppress,
-        suppress_blank=options.suppress_blank,
-        latest=options.latest_start,
+        tokenizer, timestamps=options.timestamps, suppress_blank=options.suppress_blank, latest=options.latest_start
     )
     tasks = [WindowTask(prompt, start, limit)] * windows
     accepted, used, state = 0, 0, states[0]
@@ -195,7 +187,7 @@ def decode(
     found = []
     for state, logits in zip(states, first, strict=True):
         hypotheses = state.hypotheses()
-        best = _best(hypotheses, options.length_penalty)
+        best = max(hypotheses, key=lambda one: one.score())
         # Language tokens are not suppressed; where one comes out, the text that is measured has its name.
         text = tokenizer.decode_all([token for token in best.tokens if token < tokenizer.first_timestamp]).strip()
         silence = math.exp(float(logits[tokenizer.silence] - log_sum_exp(logits)[0]))
@@ -216,10 +208,6 @@ def _state(tokenizer: WhisperTokenizer, options: DecodingOptions, window: int) -
     rows = options.best_of if options.temperature > 0 else 1
     draw = np.random.default_rng((options.seed, window, round(options.temperature * 1000)))
     return Sampled(rows, tokenizer.end, options.temperature, draw)
-
-
-def _best(found: list[TranscriptHypothesis], penalty: float | None) -> TranscriptHypothesis:
-    return max(found, key=lambda one: one.score(penalty))
 
 
 def detect_language(steps: Steps, tokenizer: WhisperTokenizer, memory: Memory) -> dict[str, float]:

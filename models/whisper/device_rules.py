@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from models.backend import mx, on_cpu
+from models.layers.mel import Floats
 from models.layers.transformer.step import checked
-from models.whisper.rules import Floats, TokenRules
+from models.whisper.rules import TokenRules
 
 State = tuple[mx.array, mx.array, mx.array]
 """Of each row: its last token; whether the one before it was a timestamp, or there was none; its last timestamp."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.contract import Cancelled, IsCancelled
-from models.whisper.rules import Floats, TokenRules
+from models.layers.mel import Floats
+from models.whisper.rules import TokenRules
 from models.whisper.search import STEPS_A_TURN, Sampled, WindowTask
 from models.whisper.steps import Memory, Steps
 

@@ -1,7 +1,6 @@
 """Log-mel spectrograms, the encoder's input: frames of 25 ms every 10 of samples at 16 kHz.
 
-Values lie within 8 decades of the loudest of the whole recording. `padded_samples` and `padded_features` are the two
-ways in which audio that is shorter than the encoder's 30 seconds is filled up. Numbers from openai-whisper's audio.py.
+Values lie within 8 decades of the loudest of the whole recording. Numbers from openai-whisper's audio.py.
 """
 
 from __future__ import annotations
@@ -48,16 +47,6 @@ def log_mel(pcm: Floats, mels: int, silence: int = 0) -> Generator[None, None, F
     return log
 
 
-def padded_samples(pcm: Floats, mels: int, frames: int) -> Generator[None, None, Floats]:
-    """Compute the spectrogram [frames, mels] of pcm [N], cut or filled up with silent *samples*.
-
-    It is `log_mel_spectrogram(pad_or_trim(audio))` of openai-whisper and the hub's feature extractor. Silence has the
-    lowest value of the spectrogram there.
-    """
-    samples = frames * HOP
-    return (yield from log_mel(pcm[:samples], mels, max(0, samples - len(pcm))))
-
-
 def recording(pcm: Floats, mels: int, frames: int) -> Generator[None, None, Floats]:
     """Compute the spectrogram [N // 160 + frames, mels] of pcm [N] and of `frames` of silence, to cut windows from."""
     return (yield from log_mel(pcm, mels, frames * HOP))
@@ -87,7 +76,7 @@ def short_window(mel: Floats, start: int, size: int) -> Floats:
 def padded_features(mel: Floats, start: int, size: int, frames: int) -> Floats:
     """Return `size` frames from `start` on, filled up with zeros to [frames, mels], as `transcribe` of openai-whisper.
 
-    Zeros lie above the values of silent samples: the encoder hears another silence than in `padded_samples`.
+    Zeros lie above the values of silent samples: the encoder hears another silence than behind a short recording.
     """
     cut = mel[start : start + size]
     return np.pad(cut, ((0, frames - len(cut)), (0, 0)))

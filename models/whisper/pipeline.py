@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,8 +25,8 @@ from models.contract import (
     RecognizedSegment,
     RecognizedToken,
     RecognizedWord,
-    WarmupStep,
     WeightsError,
+    warm_up,
 )
 from models.layers.mel import Floats
 from models.native import kernels
@@ -341,13 +340,8 @@ class WhisperRecognizer:
         def search(windows: int, options: DecodingOptions) -> None:
             drain(window.decode(options) if windows == 1 else self._together(mel, windows, options))
 
-        cases = self._warm_cases()
         runs: list[tuple[str, Callable[[], None]]] = [("window", hear)]
-        runs += [(_warm_name(*case), partial(search, *case)) for case in cases]
-        for done, (name, run) in enumerate(runs, 1):
-            start = time.perf_counter()
-            run()
-            progress(WarmupStep(name, done, len(runs), time.perf_counter() - start))
+        warm_up([*runs, *((_warm_name(*case), partial(search, *case)) for case in self._warm_cases())], progress)
 
     def _warm_cases(self) -> list[tuple[int, DecodingOptions]]:
         """Return the numbers of windows, and options, to run."""
@@ -474,14 +468,7 @@ class _Window:
             if self._labels is not None:
                 return ctc_words(self._labels[0], one.tokenizer, tokens, self.language, size // 2)
             return find_words(
-                one.network,
-                one.tokenizer,
-                one.heads,
-                self._memory,
-                tokens,
-                language=self.language,
-                task=self.task,
-                frames=size,
+                one.network, one.tokenizer, one.heads, self._memory, tokens, (self.language, self.task), size
             )
 
 

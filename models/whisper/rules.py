@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from models.layers.mel import Floats
 from models.whisper.text import TIMESTAMP_SECONDS, WhisperTokenizer
-
-Floats = npt.NDArray[np.float32]
 
 _NEVER = -np.inf
 
@@ -72,15 +70,12 @@ class TokenRules:
     timestamps: TimestampRules | None
 
     @staticmethod
-    def of(
-        tokenizer: WhisperTokenizer, *, timestamps: bool, suppress: bool, suppress_blank: bool, latest: float | None
-    ) -> TokenRules:
+    def of(tokenizer: WhisperTokenizer, *, timestamps: bool, suppress_blank: bool, latest: float | None) -> TokenRules:
         """Return the rules of a transcript.
 
         Args:
             tokenizer: Of the model.
             timestamps: Whether the transcript has timestamps.
-            suppress: Forbid what is not speech: brackets, notes, dashes before a speaker.
             suppress_blank: Forbid that the transcript begins with a space or its end.
             latest: Seconds; the greatest first timestamp. None: any.
         """
@@ -88,8 +83,7 @@ class TokenRules:
         if timestamps:
             index = None if latest is None else round(latest / TIMESTAMP_SECONDS)
             order = TimestampRules(tokenizer.end, tokenizer.first_timestamp, tokenizer.no_timestamps, index)
-        never = set(tokenizer.suppressed) - (set() if suppress else set(tokenizer.not_speech))
-        return TokenRules(sorted(never), tokenizer.blank if suppress_blank else (), order)
+        return TokenRules(tokenizer.suppressed, tokenizer.blank if suppress_blank else (), order)
 
     def apply(self, logits: Floats, sampled: Sequence[Sequence[int]]) -> None:
         """Forbid tokens in logits [R, V], in place, after the `sampled` tokens of each row."""

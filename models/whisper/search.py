@@ -1,5 +1,7 @@
 """Greedy search, samples and beam search over a group of windows, a token at a time.
 
+On a GPU `greedy` chooses tokens there, so that a step is sent before the host has read the last one.
+
 Beam search follows openai-whisper: the `beams` likeliest continuations of all hypotheses run on, finished ones are kept
 until there are round(beams * patience) of them. Results are ranked by their mean log-probability.
 """
@@ -8,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from models.backend import mx
 from models.contract import Cancelled, IsCancelled
+from models.layers.mel import Floats
+from models.layers.transformer.step import checked
 from models.whisper.device_rules import DeviceRules
-from models.whisper.rules import Floats, TokenRules, log_sum_exp
+from models.whisper.rules import TokenRules, log_sum_exp
 from models.whisper.steps import Memory, Steps, read
 
 STEPS_A_TURN = 4  # after so many steps the thread may do other work
@@ -42,24 +46,9 @@ class TranscriptHypothesis:
     logprobs: list[float] = field(default_factory=list)
     sum_logprob: float = 0.0
 
-    def score(self, penalty: float | None) -> float:
-        """Return the sum over the length; with a `penalty`, over ((5 + length) / 6)^penalty (arXiv:1609.08144)."""
-        length = len(self.tokens)
-        return self.sum_logprob / (max(length, 1) if penalty is None else ((5 + length) / 6) ** penalty)
-
-
-class SearchState(Protocol):
-    """Hypotheses of one window, and the choice of their next tokens."""
-
-    sampled: list[list[int]]
-
-    def advance(self, logits: Floats) -> tuple[list[int], bool]:
-        """Choose by logits [rows, V] -> the parent of each new row, and whether the window is done."""
-        ...
-
-    def hypotheses(self) -> list[TranscriptHypothesis]:
-        """Return the results, in no order."""
-        ...
+    def score(self) -> float:
+        """Return the sum over the length."""
+        return self.sum_logprob / max(len(self.tokens), 1)
 
 
 class Sampled:
@@ -72,7 +61,10 @@ class Sampled:
         self._end, self._temperature, self._draw = end, temperature, draw
 
     def advance(self, logits: Floats) -> tuple[list[int], bool]:
-        """Extend each row that has not ended; an ended one gets another end."""
+        """Extend each row that has not ended, by logits [rows, V]; an ended one gets another end.
+
+        Returns the parent of each new row, and whether the window is done, as `Beam` does.
+        """
         logprobs = logits - log_sum_exp(logits)
         if self._temperature == 0:
             chosen = logits.argmax(axis=-1)
@@ -176,6 +168,10 @@ class Beam:
         return self._finished + self._running[: max(0, self._beams - len(self._finished))]
 
 
+SearchState = Sampled | Beam
+"""Hypotheses of one window, and the choice of their next tokens."""
+
+
 def search(
     steps: Steps,
     memory: Memory,
@@ -237,6 +233,58 @@ def search(
         if not live:
             break
         group.select(kept, order)
+        if number % STEPS_A_TURN == 0:
+            yield
+    return list(first)
+
+
+def greedy(
+    steps: Steps,
+    memory: Memory,
+    tasks: Sequence[WindowTask],
+    states: Sequence[Sampled],
+    rules: TokenRules,
+    cancelled: IsCancelled,
+) -> Generator[None, None, list[Floats]]:
+    """Run `states`, one row at temperature 0 each, as `search` does. Yields every few steps.
+
+    The first token is chosen by the host, which has the logits of the beginning anyway.
+    """
+    longest = max(task.limit for task in tasks)
+    prompts = [task.prompt for task in tasks]
+    group, logits, first = steps.begin(prompts, memory, 1, len(prompts[0]) + longest, tasks[0].start)
+    rules.apply(logits, [state.sampled[0] for state in states])
+    live = set()
+    for row, (state, task) in enumerate(zip(states, tasks, strict=True)):
+        _, done = state.advance(logits[row : row + 1])
+        if not done and task.limit > 1:
+            live.add(row)
+    if not live:
+        return list(first)
+    on_device, place = DeviceRules(rules, steps.config.n_vocab), mx.array([group.place])
+    last = on_device.state([[state.sampled[0][-1]] for state in states])
+
+    def send() -> tuple[mx.array, mx.array]:
+        """Send a step -> each row's token [R] and its log-probability [R], which are under way."""
+        nonlocal place, last
+        logits, place = steps.advance(last[0][:, None], place, group)
+        token, logprob, paired, latest = on_device.choose(logits, last)
+        last = token, paired, latest
+        mx.async_eval(logprob, *last)
+        return token, logprob
+
+    made = send()
+    for number in range(2, longest + 1):
+        if cancelled():
+            raise Cancelled("cancelled between steps of recognition")
+        following = send() if number < longest else made
+        tokens, values = np.array(made[0]).tolist(), checked(np.array(made[1]))
+        for row in sorted(live):
+            if states[row].append(0, tokens[row], values[row]) or number == tasks[row].limit:
+                live.discard(row)
+        if not live:
+            break
+        made = following
         if number % STEPS_A_TURN == 0:
             yield
     return list(first)

@@ -14,16 +14,7 @@ from models.whisper.decoding import Decoded, DecodingOptions, Thresholds, decode
 from models.whisper.features import FRAMES_A_SECOND
 from models.whisper.text import TIMESTAMP_SECONDS, WhisperTokenizer
 from models.whisper.voices import VoiceSpans
-from models.whisper.words import (
-    WindowSegment,
-    WindowTimes,
-    add_words,
-    first_spoken,
-    is_anomalous,
-    last_word_end,
-    sentences,
-    unspoken,
-)
+from models.whisper.words import WindowSegment, add_words, last_word_end, sentences
 
 _FRAMES_A_TIMESTAMP = 2
 _WARM = 0.5  # temperature above which a transcript is no prompt for the next window
@@ -53,9 +44,8 @@ class WindowModel(Protocol):
 class TranscriptionOptions:
     """Options of a recording. `decoding` holds those of each window; its temperature and prompt are set here.
 
-    `temperatures` are tried in their order. `previous_text`: the text of earlier windows is a prompt. With
-    `word_times`, silence of `hallucination_silence` seconds or more around unlikely words is skipped; None: never.
-    `prosody`: the tune of the speech weighs its marks again.
+    `temperatures` are tried in their order. `previous_text`: the text of earlier windows is a prompt. `word_times`: the
+    words have their times. `prosody`: the tune of the speech weighs its marks again.
     """
 
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
@@ -63,7 +53,6 @@ class TranscriptionOptions:
     thresholds: Thresholds = field(default_factory=Thresholds)
     previous_text: bool = True
     word_times: bool = False
-    hallucination_silence: float | None = None
     prosody: bool = False
 
 
@@ -136,7 +125,6 @@ class Transcriber:
         size_of: Callable[[int], int] | None = None,
     ) -> None:
         self._model, self._tokenizer, self._options = model, tokenizer, options
-        self._content, self._window = content, window
         self._voices = known = VoiceSpans((), content, window) if voices is None else voices
         self._size_of = size_of or (lambda seek: min(window, known.left(seek)))
         self._draft = options.decoding.draft
@@ -165,8 +153,6 @@ class Transcriber:
             segments = self._segments(found, seek, size)
             if self._seek <= seek:  # a window that ends where it begins would be heard for ever
                 self._seek = seek + size
-            if segments is None:
-                continue
             for segment in segments:
                 text = self._tokenizer.decode(segment.tokens)
                 if segment.start == segment.end or not text.strip():
@@ -177,8 +163,8 @@ class Transcriber:
             if not options.previous_text or found.temperature > _WARM:
                 self._prompt_from = len(self._tokens)
 
-    def _segments(self, found: Decoded, seek: int, size: int) -> list[WindowSegment] | None:
-        """Return the window's segments, and move to the next; None if all of it must be heard again from there."""
+    def _segments(self, found: Decoded, seek: int, size: int) -> list[WindowSegment]:
+        """Return the window's segments, and move to the next."""
         if not self._options.decoding.timestamps:
             self._seek = seek + size
             words = self._model.align(found.tokens, size)
@@ -194,36 +180,5 @@ class Transcriber:
         spoken_until = last_word_end(cut.segments)
         if not cut.ends_with_speech and spoken_until is not None and spoken_until > seek / FRAMES_A_SECOND:
             self._seek = round(spoken_until * FRAMES_A_SECOND)
-        segments: list[WindowSegment] | None = cut.segments
-        if self._options.hallucination_silence is not None:
-            segments = self._without_silence(cut, seek, size, self._options.hallucination_silence)
-        if segments is not None:
-            spoken_until = last_word_end(segments)
-            self._last_speech = self._last_speech if spoken_until is None else spoken_until
-        return segments
-
-    def _without_silence(self, cut: Cut, seek: int, size: int, threshold: float) -> list[WindowSegment] | None:
-        """Return the segments that were spoken, and skip the silence around the others; None: begin behind it."""
-        segments = cut.segments
-        times = WindowTimes(
-            start=seek / FRAMES_A_SECOND,
-            audio_end=(seek + size) / FRAMES_A_SECOND,
-            end=(seek + self._window) / FRAMES_A_SECOND,
-            recording_end=self._content / FRAMES_A_SECOND,
-        )
-        spoken_until = last_word_end(segments)
-        if not cut.ends_with_speech and spoken_until is not None and spoken_until > times.start:
-            room = times.end - spoken_until > threshold
-            self._seek = round(spoken_until * FRAMES_A_SECOND) if room else seek + size
-        first = first_spoken(segments)
-        if first is not None and is_anomalous(first) and first.start - times.start > threshold:
-            self._seek = seek + round((first.start - times.start) * FRAMES_A_SECOND)
-            return None
-        number = unspoken(segments, times, self._last_speech, threshold)
-        if number is None:
-            return segments
-        left_out = segments[number]
-        self._seek = round(max(times.start + 1, left_out.start) * FRAMES_A_SECOND)
-        if times.recording_end - left_out.end < threshold:
-            self._seek = self._content
-        return segments[:number]
+        self._last_speech = self._last_speech if spoken_until is None else spoken_until
+        return cut.segments

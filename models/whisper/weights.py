@@ -45,6 +45,7 @@ _HUB_PARTS = (
     (r"^decoder\.layer_norm\b", "decoder.ln"),
     (r"\bembed_tokens\b", "token_embedding"),
     (r"\bembed_positions\.weight$", "positional_embedding"),
+    (r"\.mlp\.([02])\.", lambda found: f".mlp{int(found[1]) // 2 + 1}."),
 )
 
 # Heads of the cross-attention that follow the audio, from openai-whisper: a layers x heads array of bool.
@@ -142,7 +143,12 @@ def rename(arrays: Mapping[str, mx.array], config: WhisperConfig) -> dict[str, m
 
     Raises WeightsError for an output projection of its own.
     """
-    found = {_our_name(name): array for name, array in arrays.items()}
+    found = {}
+    for key, array in arrays.items():
+        name = key
+        for pattern, ours in _HUB_PARTS:
+            name = re.sub(pattern, ours, name)
+        found[name] = array
     tied = found.pop(_TIED, None)
     if tied is not None and not bool(mx.array_equal(tied, found.get(_EMBEDDING, mx.zeros(())))):
         raise WeightsError(f"{_TIED} differs from {_EMBEDDING}: only tied embeddings are read")
@@ -153,12 +159,6 @@ def rename(arrays: Mapping[str, mx.array], config: WhisperConfig) -> dict[str, m
         if weight is not None and weight.shape[1:] == (inputs, 3):
             found[name] = weight.swapaxes(1, 2)
     return found
-
-
-def _our_name(name: str) -> str:
-    for pattern, ours in _HUB_PARTS:
-        name = re.sub(pattern, ours, name)
-    return re.sub(r"\.mlp\.([02])\.", lambda found: f".mlp{int(found[1]) // 2 + 1}.", name)
 
 
 def load_weights(network: Whisper, arrays: Mapping[str, mx.array], source: str, dtype: mx.Dtype = mx.float32) -> None:

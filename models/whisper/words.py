@@ -1,4 +1,4 @@
-"""Words in their segments: punctuation, lengths that cannot be, and passages that nobody spoke.
+"""Words in their segments: punctuation, and lengths that cannot be.
 
 Rules and numbers from openai-whisper's timing.py and transcribe.py.
 """
@@ -18,8 +18,6 @@ _AFTER = "\"'.。,，!！?？:：”)]}、"
 _SENTENCE_END = ".。!！?？"
 _MAX_MEDIAN_SECONDS = 0.7  # seconds
 _LOOSE = 0.5  # seconds by which a word may leave its segment before it is cut
-_ANOMALOUS_WORDS = 8  # of a segment are looked at
-_WINDOW_EDGE = 2.0  # seconds
 
 
 @dataclass(slots=True)
@@ -159,66 +157,3 @@ def last_word_end(segments: Sequence[WindowSegment]) -> float | None:
         if segment.words:
             return segment.words[-1].end
     return segments[-1].end if segments else None
-
-
-def is_anomalous(segment: WindowSegment | None) -> bool:
-    """Return whether the first words are too short, too long or too unlikely to have been spoken."""
-    if segment is None or not segment.words:
-        return False
-    marks = _BEFORE + _AFTER
-    words = [word for word in segment.words if word.word not in marks][:_ANOMALOUS_WORDS]
-    score = sum(_anomaly(word) for word in words)
-    return score >= 3 or score + 0.01 >= len(words)
-
-
-def _anomaly(word: AlignedWord) -> float:
-    duration = word.end - word.start
-    score = 1.0 if word.probability < 0.15 else 0.0
-    if duration < 0.133:
-        score += (0.133 - duration) * 15
-    return score + max(0.0, duration - 2.0)
-
-
-@dataclass(frozen=True, slots=True)
-class WindowTimes:
-    """Seconds at which a window begins, ends with its audio, and would end if it were full; and the recording's end."""
-
-    start: float
-    audio_end: float
-    end: float
-    recording_end: float
-
-
-def first_spoken(segments: Sequence[WindowSegment]) -> WindowSegment | None:
-    """Return the first segment with words."""
-    return next((segment for segment in segments if segment.words), None)
-
-
-def unspoken(
-    segments: Sequence[WindowSegment], window: WindowTimes, last_speech: float, threshold: float
-) -> int | None:
-    """Return the number of the first segment that nobody spoke: anomalous, with silence or the like on both sides.
-
-    `threshold` is the least silence, in seconds. Returns None if there is none.
-    """
-    before = last_speech
-    for number, segment in enumerate(segments):
-        if not segment.words:
-            continue
-        if is_anomalous(segment):
-            following = first_spoken(segments[number + 1 :])
-            next_start = window.audio_end if following is None else following.words[0].start
-            silence_before = (
-                segment.start - before > threshold
-                or segment.start < threshold
-                or segment.start - window.start < _WINDOW_EDGE
-            )
-            silence_after = (
-                next_start - segment.end > threshold
-                or is_anomalous(following)
-                or window.end - segment.end < _WINDOW_EDGE
-            )
-            if silence_before and silence_after:
-                return number
-        before = segment.end
-    return None

@@ -16,9 +16,8 @@ from safetensors.numpy import load_file
 from models.backend import mx
 from models.contract import ModelSpec, RecognitionRequest
 from models.timeline import Timeline
-from models.whisper import features
 from models.whisper.pipeline import WhisperRecognizer, load
-from tests.models.whisper.builder import drain
+from tests.models.whisper.builder import drain, padded_samples
 
 if TYPE_CHECKING:
     from whisper.model import Whisper
@@ -85,7 +84,7 @@ def test_encoder(size: str) -> None:
     pcm = samples("person.ogg")
     with torch.inference_mode():
         wanted = reference.encoder(log_mel_spectrogram(pad_or_trim(pcm))[None]).numpy()
-    mel = drain(features.padded_samples(pcm, 80, 3000))
+    mel = drain(padded_samples(pcm, 80, 3000))
     found = np.array(ours.network.encoder(mx.array(mel)[None]))
     assert np.abs(wanted).max() > 5
     assert np.abs(found - wanted).max() < ENCODER

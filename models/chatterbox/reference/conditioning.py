@@ -26,10 +26,14 @@ from models.chatterbox.config import (
     TOKEN_RATE,
     ChatterboxConfig,
 )
-from models.chatterbox.reference.fbank import kaldi_fbank
-from models.chatterbox.reference.loudness import set_loudness
-from models.chatterbox.reference.mel import prompt_mel, token_mel
-from models.chatterbox.reference.resample import resample_hann, resample_soxr
+from models.chatterbox.reference.front_ends import (
+    kaldi_fbank,
+    prompt_mel,
+    resample_hann,
+    resample_soxr,
+    set_loudness,
+    token_mel,
+)
 from models.chatterbox.reference.speaker import SpeakerEncoder
 from models.chatterbox.reference.tokenizer import SpeechTokenizer
 from models.chatterbox.reference.voice_encoder import VoiceEncoder

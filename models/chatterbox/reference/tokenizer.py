@@ -19,9 +19,9 @@ from models.layers.activation import gelu
 from models.layers.attention import attend
 from models.layers.conv import Conv1d
 from models.layers.linear import Linear
+from models.layers.mel import Floats
 from models.layers.norm import layer_norm
 
-Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
 DIMENSIONS, LEVELS = 8, 3

@@ -7,17 +7,15 @@ Source: chatterbox 0.1.7 models/voice_encoder/voice_encoder.py (`embeds_from_wav
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from mlx import nn
 from numpy.lib.stride_tricks import sliding_window_view
 
 from models.backend import mx
 from models.chatterbox.config import VoiceEncoderConfig
-from models.chatterbox.reference.mel import voice_mel
+from models.chatterbox.reference.front_ends import voice_mel
 from models.layers.linear import Linear
 from models.layers.lstm import LSTM
-
-Floats = npt.NDArray[np.float32]
+from models.layers.mel import Floats
 
 _WINDOW = 160  # frames of 10 ms
 _STEP = 77  # frames between windows: 1.3 of them a second

@@ -25,13 +25,13 @@ from models.chatterbox.s3gen.encoder import UpsampleConformerEncoder
 from models.chatterbox.s3gen.estimator import Estimator
 from models.contract import ModelRequestError
 from models.layers.linear import Linear
+from models.layers.mel import Floats
 
 # Numbers of tokens, prompt and speech together, to which a GPU pads.
 TOKEN_BUCKETS = (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280)
 _MIN_NORM = 1e-12  # of a speaker vector, as torch's normalize
 
 Tokens = Sequence[int] | npt.NDArray[np.integer[Any]]
-Floats = npt.NDArray[np.float32]
 
 
 def step_times(steps: int, *, mean_flow: bool) -> Floats:

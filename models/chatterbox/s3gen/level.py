@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from models.chatterbox.config import SAMPLE_RATE
 from models.contract import Pcm
+from models.layers.mel import Floats
 
 _FADE = SAMPLE_RATE // 50  # samples of silence, then of fade, at the start
 _BLOCK = SAMPLE_RATE // 100  # 10 ms, the unit of judging the end
@@ -27,15 +28,8 @@ _KEPT_BLOCKS, _OUT_BLOCKS = 15, 3  # quiet that is kept after the speech, and it
 FREE_DB, MAX_DB, DOUBT_FRAMES = 4.0, 6.0, 25.0
 _ACTIVE = 10 ** (-20 / 10)  # of the loudest frame's power: louder frames are speech
 
-Floats = npt.NDArray[np.float32]
 
-
-def _start_curve() -> Floats:
-    rise = (np.cos(np.linspace(math.pi, 0, _FADE)) + 1) / 2
-    return np.concatenate([np.zeros(_FADE), rise]).astype(np.float32)
-
-
-_START = _start_curve()
+_START = np.concatenate([np.zeros(_FADE), (np.cos(np.linspace(math.pi, 0, _FADE)) + 1) / 2]).astype(np.float32)
 
 
 def fade_in(pcm: Pcm, place: int) -> Pcm:

@@ -19,18 +19,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, repeat
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from models.backend import bucket, mx, on_cpu
 from models.chatterbox.config import FRAMES_PER_TOKEN
-from models.chatterbox.s3gen import f0
+from models.chatterbox.s3gen.flow import Flow
 from models.chatterbox.s3gen.level import cut_end, fade_in, loudest, mel_level, steady_gain
 from models.chatterbox.s3gen.noise import Draw, NoiseAhead, frame_noise, random_phases
+from models.chatterbox.s3gen.source import PITCH_REACH
 from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, MAX_AMPLITUDE, Carried, Vocoder
 from models.contract import AudioChunk, Cancelled, IsCancelled, Pcm
+from models.layers.mel import Floats
 from models.timeline import Stage, Timeline
 
 LOOKAHEAD = 3  # tokens that the encoder hears beyond those it speaks
@@ -39,20 +39,8 @@ WINDOW = 50  # tokens before a chunk that are computed again
 HELD = 8  # frames of a chunk that wait for the next: 160 ms
 # Held frames that keep their excitation; their samples are crossfaded. The pitch of the others is predicted again: it
 # depends on later frames, and an error of pitch would shift the phase of all that follows.
-FADE = HELD - f0.REACH
+FADE = HELD - PITCH_REACH
 CONTEXT = 10  # frames before a chunk that the vocoder hears again; with 16, samples change by less than 1e-5
-
-Floats = npt.NDArray[np.float32]
-
-
-class TokensToMel(Protocol):
-    """Interface of `flow.Flow`."""
-
-    def encode(self, prompt_tokens: Sequence[int], tokens: Sequence[int], *, finalize: bool = True) -> mx.array: ...
-
-    def steps(
-        self, mu: mx.array, prompt_mel: mx.array, speaker: mx.array, noise: mx.array, steps: int | None = None
-    ) -> Iterator[mx.array]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +124,7 @@ class SpeechStreamer:
     noisy end off. Raises ValueError for chunks too short for what is held back.
     """
 
-    flow: TokensToMel
+    flow: Flow
     vocoder: Vocoder
     schedule: tuple[int, ...] = SCHEDULE
     window: int = WINDOW

@@ -20,8 +20,7 @@ from mlx import nn
 
 from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu
 from models.chatterbox.config import VocoderConfig
-from models.chatterbox.s3gen.f0 import F0Predictor
-from models.chatterbox.s3gen.source import FixedPointSource
+from models.chatterbox.s3gen.source import F0Predictor, FixedPointSource
 from models.layers import residual_blocks
 from models.layers.activation import leaky_relu
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
@@ -110,11 +109,10 @@ class HiFTResBlock(nn.Module):
 
     def __call__(self, x: mx.array, mask: mx.array | None) -> list[RowRange]:
         """x [B, L, C] -> the result in parts; `mask` [B, L, 1] is 1 on valid rows."""
-        return [self._part(part, mask) for part in split(x, self._halo, _part_count(x))]
-
-    @property
-    def _halo(self) -> int:
-        return sum(unit.conv.padding for unit, _ in self._units)
+        halo, streams = sum(unit.conv.padding for unit, _ in self._units), len(cpu_streams())
+        # A multiple of the CPU's streams, so that each part fits its cache.
+        count = -(-x.nbytes // (_PART_BYTES * streams)) * streams if on_cpu() else 1
+        return [self._part(part, mask) for part in split(x, halo, count)]
 
     def _part(self, part: RowRange, mask: mx.array | None) -> RowRange:
         with mx.stream(part.stream):
@@ -160,12 +158,6 @@ class MeanOfBlocks:
         return residual_blocks.compute(
             self._prepared, x, valid.number(x), residual_blocks.Ending(self._bias, slope, onto)
         )
-
-
-def _part_count(x: mx.array) -> int:
-    """Return the number of parts for x [B, L, C]: a multiple of the CPU's streams, so that each fits its cache."""
-    streams = len(cpu_streams())
-    return -(-x.nbytes // (_PART_BYTES * streams)) * streams if on_cpu() else 1
 
 
 class HiFT(nn.Module):
@@ -245,15 +237,11 @@ class HiFT(nn.Module):
             made = mx.concatenate([source, made], axis=1)
         return self.decode(mel, made, count), made, after
 
-    def _counts(self, count: mx.array | None) -> list[mx.array | None]:
-        """Return the valid samples, then the valid rows of each stage, each [1, 1, 1]: views of one array."""
-        if count is None:
-            return [None] * self._more.size
-        return list(mx.split(count * self._multiples + self._more, self._more.size))
-
     def decode(self, mel: mx.array, source: mx.array, count: mx.array | None = None) -> mx.array:
         """Samples [1, F * samples_per_frame] from mel [1, F, mels] and excitation; `count` [1, 1, 1] valid frames."""
-        counts = self._counts(count)
+        counts: list[mx.array | None] = [None] * self._more.size
+        if count is not None:  # the valid samples, then the valid rows of each stage, each [1, 1, 1]
+            counts = list(mx.split(count * self._multiples + self._more, self._more.size))
         samples = None if counts[0] is None else counts[0][:, :, 0]
         with mx.stream(cpu_streams()[-1]):  # beside the mel's first layers
             spectrum = self._stft.spectrum(source, samples)

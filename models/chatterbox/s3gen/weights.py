@@ -118,7 +118,10 @@ def _flow_rules(config: ChatterboxConfig) -> tuple[Rule, ...]:
         joined(r"(.*attn1\.to)_qkv\.(.*)", r"\1_q.\2", r"\1_k.\2", r"\1_v.\2"),
         pointwise(r".*(res_conv|final_proj)\.weight"),
         Rule(r"encoder\.up_layer\.conv\.weight", _folded_upsampling),
-        Rule(r"encoder\.up_layer\.conv\.bias", _doubled_bias),
+        Rule(
+            r"encoder\.up_layer\.conv\.bias",
+            lambda match, shape: ArraySource({match[0]: (shape[0] // 2,)}, lambda bias: mx.concatenate([bias, bias])),
+        ),
         channels_last(r".*(block\.0|_blocks\.0\.2|pre_lookahead_layer\.conv\d)\.weight"),
     )
 
@@ -138,7 +141,3 @@ def _some_inputs(pattern: str, layer: str, inputs: slice, config: ChatterboxConf
 def _folded_upsampling(match: re.Match[str], shape: Shape) -> ArraySource:
     outputs, _, inputs = shape
     return ArraySource({match[0]: (outputs // 2, inputs, 5)}, lambda array: Upsample.fold(turn_taps(array)))
-
-
-def _doubled_bias(match: re.Match[str], shape: Shape) -> ArraySource:
-    return ArraySource({match[0]: (shape[0] // 2,)}, lambda array: mx.concatenate([array, array]))

@@ -44,11 +44,6 @@ def grow(cache: Cache, length: int) -> Cache:
     return [tuple(mx.pad(array, [(0, 0), (0, 0), (0, more), (0, 0)]) for array in layer) for layer in cache]
 
 
-def nbytes(cache: Cache) -> int:
-    """Return the bytes of all arrays."""
-    return sum(array.nbytes for layer in cache for array in layer)
-
-
 def _bits(packed: mx.array, scales: mx.array, size: int) -> tuple[int, int]:
     """Return the number of values that share a scale, and the bits of each."""
     return size // scales.shape[-1], packed.shape[-1] * 32 // size

@@ -17,10 +17,9 @@ from models.backend import bucket, mx, note_shape, on_cpu
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.cache import Cache
-from models.chatterbox.t3.drafts import Draft, Guess
+from models.chatterbox.t3.drafts import Draft, Guess, accept
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import DRAW, NextToken, SamplingMode
-from models.chatterbox.t3.speculation import accept
 from models.chatterbox.t3.state import MAX_TOKENS, DecodeRequest, DecodeState, SamplerState, VoicePrompt
 from models.contract import Cancelled, InputTooLongError, IsCancelled
 from models.layers.transformer.step import checked
@@ -71,7 +70,7 @@ class T3Decoder:
         self._compiled = not on_cpu() if compiled is None else compiled
         # A step too many at the end is cheap on a GPU. On a CPU it is not.
         self._early = not on_cpu()
-        self._prefill = self.wrap(self._prefill_)
+        self._prefill = self.wrap(network.prefill)
         self._conditions = WeakKeyDictionary[VoicePrompt, tuple[float, mx.array]]()
         self._draws: dict[SamplingMode, _Compiled] = {}
         self._verifications: dict[tuple[SamplingMode, bool], _Compiled] = {}
@@ -82,9 +81,6 @@ class T3Decoder:
         return wrapped
 
     # These functions run on the device. Compiled functions get and return plain tuples of arrays.
-
-    def _prefill_(self, embeddings: mx.array, count: mx.array, cache: Cache) -> Any:
-        return self.network.prefill(embeddings, count, cache)
 
     def _draw(self, mode: SamplingMode) -> _Compiled:
         """Return the step (sampler, cache) -> the next token [1], its place, seen and cache."""
@@ -275,14 +271,10 @@ class T3Decoder:
 
     def warm_shapes(self) -> list[tuple[int, int]]:
         """Return (positions, rows) of every cache that requests need, smallest first."""
-        most = PROMPT_BUCKETS[-1] if not self._padded else self.room(self._longest())
+        before = self.config.perceiver_queries + 2 if self.config.perceiver else 1 + self.config.prompt_tokens
+        most = self.room(before + 512 + 4 + MAX_TOKENS)  # a long sentence (512 text tokens) spoken in full
         rooms = [size for size in ROOM_BUCKETS if size <= most] if self._padded else [self.room(1)]
         return [(size, rows) for rows in ((2, 1) if self.config.guided else (1,)) for size in rooms]
-
-    def _longest(self) -> int:
-        """Return the positions of a long sentence (512 text tokens) spoken in full."""
-        before = self.config.perceiver_queries + 2 if self.config.perceiver else 1 + self.config.prompt_tokens
-        return before + 512 + 4 + MAX_TOKENS
 
 
 def _number(array: mx.array) -> int:

@@ -138,11 +138,6 @@ def keep_top_p(scores: mx.array, share: mx.array, ordered: mx.array | None = Non
     return mx.where(scores < mx.take_along_axis(ordered, kept, axis=-1), -math.inf, scores)
 
 
-def _only_best(scores: mx.array) -> mx.array:
-    best = mx.argmax(scores, axis=-1, keepdims=True)
-    return mx.where(mx.arange(scores.shape[-1]) == best, 0.0 * scores, -math.inf)  # what is no number stays so
-
-
 def process(scores: mx.array, seen: mx.array, params: mx.array, mode: SamplingMode) -> mx.array:
     """Run all processors: guided logits [n, V], and `seen` bool [n, V] before each -> logits to draw from, [n, V].
 
@@ -152,7 +147,9 @@ def process(scores: mx.array, seen: mx.array, params: mx.array, mode: SamplingMo
     if mode.exact:
         scores = mx.where(mx.arange(scores.shape[-1]) >= mode.spoken, -math.inf, scores)
     if mode.greedy:
-        return _only_best(penalize(scores, seen, penalty))
+        scores = penalize(scores, seen, penalty)
+        best = mx.argmax(scores, axis=-1, keepdims=True)
+        return mx.where(mx.arange(scores.shape[-1]) == best, 0.0 * scores, -math.inf)  # what is no number stays so
     if not mode.penalty_last:
         scores = keep_min_p(penalize(scores, seen, penalty) / temperature, log_least)
         return keep_top_p(scores, top_p) if mode.truncates else scores

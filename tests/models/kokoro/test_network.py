@@ -1,4 +1,4 @@
-"""The network's parts on a tiny random checkpoint, where other ports went wrong."""
+"""The network's parts on a tiny random checkpoint, where other ports went wrong; and the ids that it takes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ import pytest
 from models.backend import mx
 from models.kokoro import source
 from models.kokoro.network import Kokoro
+from models.kokoro.text import tokenize
 from models.layers import adain
 from models.layers.kernels import agreement
 from models.layers.kernels.device import Device
 from models.native import kernels as native
+from tests.golden.layer_cases import ATTENTION
 from tests.models.emulator import DEVICES, launcher
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import decode, distance, prosody
+from tests.models.layers import checks
+from tests.models.layers.checks import TOLERANCE, golden
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +108,22 @@ def test_a_gpu_of_either_kind_runs_its_kernels(
     }
     assert seen.count("nightingale_harmonics") == 2
     assert seen.count("nightingale_adain_whole") > 20
+
+
+@pytest.mark.parametrize("extra", [0, 6])
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_equals_torch(name: str, extra: int) -> None:
+    """Padded keys count for nothing, however many."""
+    assert checks.attention(ATTENTION[name], golden("attention", name), extra) < TOLERANCE
+
+
+LETTERS = {"a": 5, "b": 6, " ": 16}
+
+
+def test_boundaries_and_places() -> None:
+    assert tokenize("ab a", LETTERS, 10) == ([0, 5, 6, 16, 5, 0], [1, 2, 3, 4])
+
+
+def test_unknown_characters_are_dropped_and_share_the_place_before() -> None:
+    """Before the first known one that is the opening boundary."""
+    assert tokenize("?a?!b", LETTERS, 10) == ([0, 5, 6, 0], [0, 1, 1, 1, 2])

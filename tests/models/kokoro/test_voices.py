@@ -95,18 +95,11 @@ def test_one_file_of_many_voices(tmp_path: Path) -> None:
     assert {name: pack.shape for name, pack in load_voices(path, 12).items()} == {"a": (1, 12), "b": (510, 12)}
 
 
-@pytest.mark.parametrize("shape", [(510, 1, 11), (24,), (2, 2, 2, 12), (12, 5), ()])
+@pytest.mark.parametrize("shape", [(510, 1, 11), (24,), (2, 2, 2, 12), (12, 5), (), (0, 1, 12)])
 def test_a_pack_of_another_shape_is_named(tmp_path: Path, shape: tuple[int, ...]) -> None:
     path = tmp_path / "voices.safetensors"
     mx.save_safetensors(str(path), {"odd": mx.zeros(shape)})
     with pytest.raises(WeightsError, match=r"voice odd has shape .*, not \[rows, 1, 12\]"):
-        load_voices(path, 12)
-
-
-def test_a_pack_without_rows_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "voices.safetensors"
-    mx.save_safetensors(str(path), {"odd": mx.zeros((0, 1, 12))})
-    with pytest.raises(WeightsError, match="voice odd has shape"):
         load_voices(path, 12)
 
 

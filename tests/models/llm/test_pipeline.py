@@ -182,21 +182,15 @@ def test_without_a_template_there_is_no_conversation(tmp_path: Path) -> None:
         refused.prompt([{"role": "user", "content": "Hello"}])
 
 
-def without_a_weight(folder: Path) -> None:
-    arrays = dict(mx.load(str(folder / "model.safetensors")))
-    del arrays["model.norm.weight"]
-    mx.save_safetensors(str(folder / "model.safetensors"), arrays)
+def with_array(name: str, array: mx.array | None) -> Any:
+    """One array is another; None: it is missing."""
 
+    def change(folder: Path) -> None:
+        arrays = dict(mx.load(str(folder / "model.safetensors"))) | {name: array}
+        kept = {name: array for name, array in arrays.items() if array is not None}
+        mx.save_safetensors(str(folder / "model.safetensors"), kept)
 
-def with_one_more(folder: Path) -> None:
-    arrays = dict(mx.load(str(folder / "model.safetensors")))
-    mx.save_safetensors(str(folder / "model.safetensors"), arrays | {"model.extra": mx.zeros(3)})
-
-
-def with_nan(folder: Path) -> None:
-    arrays = dict(mx.load(str(folder / "model.safetensors")))
-    arrays["model.norm.weight"] = mx.full((64,), float("nan"))
-    mx.save_safetensors(str(folder / "model.safetensors"), arrays)
+    return change
 
 
 def with_config(**values: object) -> Any:
@@ -210,9 +204,9 @@ def with_config(**values: object) -> Any:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (without_a_weight, "model.norm.weight"),
-        (with_one_more, "model.extra"),
-        (with_nan, "norm.weight"),
+        (with_array("model.norm.weight", None), "model.norm.weight"),
+        (with_array("model.extra", mx.zeros(3)), "model.extra"),
+        (with_array("model.norm.weight", mx.full((64,), float("nan"))), "norm.weight"),
         (with_config(model_file="code.py"), "Python code"),
         (with_config(auto_map={"AutoModel": "code.Model"}), "Python code"),
         (with_config(model_type=None), "no 'model_type'"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,14 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from models.backend import mx
+from models.nllb import search
 from models.nllb.config import NllbConfig, load_config
 from models.nllb.network import Nllb
 from models.nllb.pipeline import NllbTranslator
+from models.nllb.search import TranslationHypothesis, TranslationTask
+from models.nllb.steps import CompiledM2M100
 from models.nllb.text import NllbTokenizer
+from models.nllb.vocabulary import OutputProjection
 from models.nllb.weights import load_weights
 
 Arrays = dict[str, np.ndarray]
@@ -149,3 +153,18 @@ def translator(folder: Path, seed: int = 0, loudness: float = 1.5, **options: An
     config = load_config(write_config(folder))
     tokenizer = NllbTokenizer(tokenizer_file(folder), config)
     return NllbTranslator(config, network(config, seed, loudness), tokenizer, **options)
+
+
+def searched(
+    stages: CompiledM2M100, head: OutputProjection, tasks: Sequence[TranslationTask], beams: int, ngram: int = 0
+) -> list[list[TranslationHypothesis]]:
+    """Results of `tasks`, all of one group and one limit."""
+    group = stages.encode([task.source for task in tasks], head, tasks[0].limit, beams)
+    if beams > 1:
+        items = search.beam(stages, group, tasks, beams, lambda: False, ngram=ngram)
+    elif ngram:
+        items = search.greedy_no_repeat(stages, group, tasks, ngram, lambda: False)
+    else:
+        items = search.greedy(stages, group, tasks, lambda: False)
+    found = dict(item for item in items if item is not None)
+    return [found[k] for k in range(len(tasks))]

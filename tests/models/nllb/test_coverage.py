@@ -30,6 +30,8 @@ CONTENT = {
     "examples": ["Where is the bank?"],
 }
 
+DEMO = {"model": "demo", "contractions": {}, "examples": ["a a a"]}
+
 
 @pytest.fixture(scope="module")
 def coverage(tmp_path_factory: pytest.TempPathFactory) -> Coverage:
@@ -92,7 +94,8 @@ def test_its_pairs_and_examples_can_be_listed(coverage: Coverage) -> None:
 
 @given(st.text(max_size=MAX_CHARACTERS + 20))
 def test_any_text_is_answered_or_refused(text: str) -> None:
-    found = Coverage("demo", [("a", "b")], ["{x} {x} {x}"], {"x": ["a", "a a", "a a a"]}, {}, ["a a a"])
+    slots = {"x": ["a", "a a", "a a a"]}
+    found = Coverage(DEMO | {"pairs": [("a", "b")], "phrases": ["{x} {x} {x}"], "slots": slots})
     try:
         found.check(text, "a", "b")
     except ModelRequestError as error:
@@ -101,8 +104,8 @@ def test_any_text_is_answered_or_refused(text: str) -> None:
 
 def test_ambiguous_phrases_take_no_exponential_time() -> None:
     """Every word could end a slot entry or go on with it: backtracking would try 2 ** 100 ways."""
-    slots = {"x": ["a", "a a"]}
-    found = Coverage("demo", [("s", "t")], [" ".join(["{x}"] * count) for count in range(1, 120)], slots, {}, ["a"])
+    phrases = [" ".join(["{x}"] * count) for count in range(1, 120)]
+    found = Coverage(DEMO | {"pairs": [("s", "t")], "phrases": phrases, "slots": {"x": ["a", "a a"]}})
     found.check("a " * 119, "s", "t")
     with pytest.raises(OutsideCoverageError):
         found.check("a " * 119 + "b", "s", "t")

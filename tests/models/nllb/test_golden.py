@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.nllb import search, steps
+from models.nllb import steps
 from models.nllb.config import load_config
 from models.nllb.network import Nllb
 from models.nllb.search import TranslationHypothesis, TranslationTask
 from models.nllb.steps import CompiledM2M100
 from models.nllb.vocabulary import OutputProjection, logits
 from tests.golden.nllb_cases import BEAMS, LIMIT, LOUDNESS, SEED, inputs
-from tests.models.nllb.builder import network, write_config
+from tests.models.nllb.builder import network, searched, write_config
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "nllb.npz"
 INPUTS = inputs()
@@ -43,17 +43,8 @@ def run(
     net: Nllb, head: OutputProjection, chosen: list[int], beams: int, *, padded: bool, ngram: int = 0
 ) -> list[list[TranslationHypothesis]]:
     """Search for these inputs in one group."""
-    stages = CompiledM2M100(net, padded=padded)
-    sentences = [TranslationTask(*INPUTS[k], limit=LIMIT) for k in chosen]
-    group = stages.encode([sentence.source for sentence in sentences], head, LIMIT, beams)
-    if beams > 1:
-        items = search.beam(stages, group, sentences, beams, lambda: False, ngram=ngram)
-    elif ngram:
-        items = search.greedy_no_repeat(stages, group, sentences, ngram, lambda: False)
-    else:
-        items = search.greedy(stages, group, sentences, lambda: False)
-    found = dict(item for item in items if item is not None)
-    return [found[k] for k in range(len(chosen))]
+    tasks = [TranslationTask(*INPUTS[k], limit=LIMIT) for k in chosen]
+    return searched(CompiledM2M100(net, padded=padded), head, tasks, beams, ngram)
 
 
 def test_encoder(net: Nllb, golden: dict[str, np.ndarray]) -> None:

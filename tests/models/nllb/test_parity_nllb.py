@@ -20,13 +20,13 @@ import pytest
 from loadtest.official import M2M100, NLLB, SMALL100
 from models.backend import mx
 from models.checkpoint import read_arrays
-from models.nllb import search
 from models.nllb.config import load_config
 from models.nllb.network import Nllb
 from models.nllb.search import TranslationHypothesis, TranslationTask
 from models.nllb.steps import CompiledM2M100
 from models.nllb.vocabulary import OutputProjection, logits
 from models.nllb.weights import load_weights
+from tests.models.nllb.builder import searched
 from tests.parity import sample_or_all
 
 if TYPE_CHECKING:
@@ -89,15 +89,8 @@ class Ours:
 
     def search(self, inputs: Sequence[Input], beams: int, *, padded: bool = False) -> list[list[TranslationHypothesis]]:
         """All of `inputs` in one group."""
-        stages = CompiledM2M100(self.network, padded=padded)
-        sentences = [TranslationTask(source, target, LIMIT) for source, target in inputs]
-        group = stages.encode([source for source, _ in inputs], self.head, LIMIT, beams)
-        if beams == 1:
-            items = search.greedy(stages, group, sentences, lambda: False)
-        else:
-            items = search.beam(stages, group, sentences, beams, lambda: False)
-        found = dict(item for item in items if item is not None)
-        return [found[k] for k in range(len(inputs))]
+        tasks = [TranslationTask(source, target, LIMIT) for source, target in inputs]
+        return searched(CompiledM2M100(self.network, padded=padded), self.head, tasks, beams)
 
 
 @pytest.fixture(scope="module", params=SIZES if GIVEN else INPUTS)

@@ -14,6 +14,7 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from models.backend import mx
+from models.whisper import features
 from models.whisper.config import WhisperConfig
 from models.whisper.network import Whisper
 from models.whisper.pipeline import WhisperRecognizer
@@ -238,3 +239,9 @@ def sound(seconds: float, seed: int = 0) -> np.ndarray:
     noise = np.random.RandomState(seed).standard_normal(len(time))
     found: np.ndarray = (noise * np.exp(-((time % 0.7) * 6)) * 0.3).astype(np.float32)
     return found
+
+
+def padded_samples(pcm: np.ndarray, mels: int, frames: int) -> Generator[None, None, np.ndarray]:
+    """`log_mel_spectrogram(pad_or_trim(audio))` of openai-whisper: filled up with silent *samples* [frames, mels]."""
+    samples = frames * features.HOP
+    return features.log_mel(pcm[:samples], mels, max(0, samples - len(pcm)))

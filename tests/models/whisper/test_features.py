@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.chatterbox.reference.mel import token_mel
+from models.chatterbox.reference.front_ends import token_mel
 from models.whisper import features
-from tests.models.whisper.builder import drain, sound
+from tests.models.whisper.builder import drain, padded_samples, sound
 
 
 def test_the_same_transform_as_the_speech_tokenizer() -> None:
@@ -20,7 +20,7 @@ def test_the_same_transform_as_the_speech_tokenizer() -> None:
 
 def test_padded_samples_and_padded_features_differ_in_their_silence() -> None:
     pcm = sound(7) + np.float32(0.001)
-    samples = drain(features.padded_samples(pcm, 80, 3000))
+    samples = drain(padded_samples(pcm, 80, 3000))
     mel = drain(features.recording(pcm, 80, 3000))
     window = features.padded_features(mel, 0, 700, 3000)
     assert samples.shape == window.shape == (3000, 80)
@@ -31,7 +31,7 @@ def test_padded_samples_and_padded_features_differ_in_their_silence() -> None:
 
 
 def test_long_audio_is_cut() -> None:
-    assert drain(features.padded_samples(sound(3), 80, 200)).shape == (200, 80)
+    assert drain(padded_samples(sound(3), 80, 200)).shape == (200, 80)
     mel = drain(features.recording(sound(3), 80, 200))
     assert mel.shape == (500, 80)
     assert np.array_equal(features.padded_features(mel, 100, 200, 200), mel[100:300])

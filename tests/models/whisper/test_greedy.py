@@ -12,9 +12,8 @@ from models.backend import mx
 from models.contract import Cancelled
 from models.whisper.decoding import DecodingOptions, decode
 from models.whisper.device_rules import DeviceRules
-from models.whisper.greedy import greedy
 from models.whisper.rules import TimestampRules, TokenRules, log_sum_exp
-from models.whisper.search import Sampled, WindowTask
+from models.whisper.search import Sampled, WindowTask, greedy
 from models.whisper.steps import Steps
 from models.whisper.text import WhisperTokenizer
 from tests.models.whisper.builder import config, drain, network, ranks_file

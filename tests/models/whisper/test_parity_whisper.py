@@ -35,7 +35,7 @@ from models.whisper.steps import Memory
 from models.whisper.text import WhisperTokenizer
 from models.whisper.transcribe import Transcriber, TranscriptionOptions
 from models.whisper.weights import load_weights, read_checkpoint
-from tests.models.whisper.builder import config, drain
+from tests.models.whisper.builder import config, drain, padded_samples
 from tests.parity import sample_or_all
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Pair:
 
         pcm = self.sound(1.5 + number, number)
         mels = self.ours.config.n_mels
-        mel = drain(features.padded_samples(pcm, mels, 3000))
+        mel = drain(padded_samples(pcm, mels, 3000))
         wanted = log_mel_spectrogram(pad_or_trim(pcm), mels)
         exact = precise_mel(pad_or_trim(pcm), mels)
         assert np.abs(mel - exact).max() < 1e-6

@@ -143,9 +143,8 @@ def test_too_few_finished_ones_are_filled_up() -> None:
 
 
 def test_scores() -> None:
-    assert TranscriptHypothesis([1, 2], sum_logprob=-3).score(None) == -1.5
-    assert TranscriptHypothesis([1] * 7, sum_logprob=-3).score(1.0) == -1.5
-    assert TranscriptHypothesis([], sum_logprob=-3).score(None) == -3  # the reference divides by zero here
+    assert TranscriptHypothesis([1, 2], sum_logprob=-3).score() == -1.5
+    assert TranscriptHypothesis([], sum_logprob=-3).score() == -3  # the reference divides by zero here
 
 
 @pytest.mark.parametrize("rows", [1, 3])

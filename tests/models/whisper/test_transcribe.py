@@ -159,29 +159,6 @@ def test_with_word_times_the_next_window_begins_after_the_last_word() -> None:
     assert found[1].segments[0].words[0].start == 2.0
 
 
-def test_leading_silence_before_a_hallucination_is_skipped() -> None:
-    model = Scripted(
-        decoded(at(0), A, at(9)),
-        decoded(at(0), B, at(2)),
-        words=[[word(" a", A, 6.0, 6.2, 0.01)], [word(" b", B, 0.5, 1.0)]],
-    )
-    found = run(model, 3000, word_times=True, hallucination_silence=2.0)
-    assert [seek for seek, _ in model.heard][:2] == [0, 600]
-    assert [item.seek for item in found] == [600]
-
-
-def test_a_hallucination_between_silences_is_left_out() -> None:
-    first = [word(" a", A, 0.5, 1.0), word(" b", B, 10.0, 10.05, 0.01)]
-    model = Scripted(
-        decoded(at(0), A, at(2), at(10), B, at(12)),
-        decoded(at(0), C, at(2)),
-        words=[first, [word(" c", C, 0.5, 1.0)]],
-    )
-    found = run(model, 3000, word_times=True, hallucination_silence=2.0)
-    assert [one.tokens for one in found[0].segments] == [[at(0), A, at(2)]]
-    assert [seek for seek, _ in model.heard][1] == 1000
-
-
 def test_thresholds_of_none_take_everything() -> None:
     model = Scripted(decoded(at(0), A, at(2), logprob=-9, silence=0.99))
     assert len(run(model, 2000, thresholds=Thresholds(None, None, None))) == 1

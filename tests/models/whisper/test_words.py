@@ -1,19 +1,12 @@
-"""Punctuation, lengths of words, segments that nobody spoke."""
+"""Tokens' times of one window (`make parity` has all sizes of medians and paths); punctuation and lengths of words."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from models.whisper.alignment import AlignedWord
-from models.whisper.words import (
-    WindowSegment,
-    WindowTimes,
-    add_words,
-    is_anomalous,
-    last_word_end,
-    merge_punctuation,
-    unspoken,
-)
+from models.whisper.alignment import AlignedWord, follow, median_filter, token_times, warp
+from models.whisper.words import WindowSegment, add_words, last_word_end, merge_punctuation
 
 END = 1000
 
@@ -71,28 +64,22 @@ def test_no_words() -> None:
     assert last_word_end([]) is None
 
 
-def segment(start: float, end: float, probability: float = 0.9) -> WindowSegment:
-    """Two words that share the time."""
-    middle = (start + end) / 2
-    timings = [AlignedWord(" a", [1], start, middle, probability), AlignedWord(" b", [2], middle, end, probability)]
-    return WindowSegment(start, end, [1, 2], words=timings)
+def test_few_frames_have_no_median() -> None:
+    x = np.random.RandomState(0).standard_normal((2, 3, 3)).astype(np.float32)
+    assert np.array_equal(median_filter(x), x)
 
 
-def test_anomalies() -> None:
-    assert not is_anomalous(None)
-    assert not is_anomalous(WindowSegment(0, 1, []))
-    assert not is_anomalous(segment(0, 1))
-    assert is_anomalous(segment(0, 1, probability=0.1))  # both words are unlikely
-    assert is_anomalous(segment(0, 0.02))  # 0.01 s a word
-    assert is_anomalous(segment(0, 9))
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1)])
+def test_one_row_or_one_column_is_the_path(shape: tuple[int, int]) -> None:
+    rows, columns = warp(np.random.RandomState(0).standard_normal(shape))
+    assert (rows.tolist(), columns.tolist()) == tuple(each.ravel().tolist() for each in np.indices(shape))
 
 
-def test_a_hallucination_between_silences_is_found() -> None:
-    window = WindowTimes(0.0, 30.0, 30.0, 100.0)
-    bad = segment(10, 11, probability=0.1)
-    assert unspoken([segment(3, 5), bad, segment(20, 21)], window, 0.0, 2.0) == 1
-    # Speech right before and after it: it was spoken, however strange.
-    assert unspoken([segment(8, 9.5), bad, segment(11.5, 13)], window, 0.0, 2.0) is None
-    assert unspoken([segment(3, 5), segment(10, 11)], window, 0.0, 2.0) is None
-    # Another one behind it is as good as silence.
-    assert unspoken([segment(3, 5), bad, segment(11.5, 12, probability=0.1)], window, 0.0, 2.0) == 1
+def test_tokens_begin_where_their_attention_begins() -> None:
+    """Six tokens between a start sequence of 3 and the end, each listening to ten positions."""
+    logits = np.zeros((2, 3 + 1 + 6 + 1, 100), np.float32)
+    for token in range(7):
+        logits[:, 3 + token, 10 * token : 10 * token + 10] = 8
+    begins = token_times(follow(logits, 70, 3))
+    assert len(begins) == 7
+    assert np.abs(begins - np.arange(7) * 0.2).max() < 0.05

@@ -13,9 +13,7 @@ import pytest
 from loadtest import torch_file
 from models.backend import mx
 from models.chatterbox.reference.conditioning import ReferenceEncoder, check_conditioning, read_conds
-from models.chatterbox.reference.fbank import kaldi_fbank
-from models.chatterbox.reference.loudness import set_loudness
-from models.chatterbox.reference.resample import resample_hann, resample_soxr
+from models.chatterbox.reference.front_ends import kaldi_fbank, resample_hann, resample_soxr, set_loudness
 from models.contract import Cancelled, Conditioning, UnusableReferenceError, WeightsError
 from tests.models.chatterbox.reference.builder import distance, encoder, golden, small, speech
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.chatterbox.reference.mel import token_mel, voice_mel
-from models.chatterbox.reference.resample import resample_hann
+from models.chatterbox.reference.front_ends import resample_hann, token_mel, voice_mel
 from models.chatterbox.reference.tokenizer import quantize
 from models.chatterbox.reference.voice_encoder import trim, windows
 from tests.models.chatterbox.reference.builder import encoder, golden, speech

@@ -14,10 +14,15 @@ import pytest
 from models.backend import mx
 from models.chatterbox.config import ENGLISH, TURBO
 from models.chatterbox.reference.conditioning import ReferenceEncoder, read_conds
-from models.chatterbox.reference.fbank import kaldi_fbank
-from models.chatterbox.reference.loudness import set_loudness
-from models.chatterbox.reference.mel import prompt_mel, token_mel, voice_mel
-from models.chatterbox.reference.resample import resample_hann, resample_soxr
+from models.chatterbox.reference.front_ends import (
+    kaldi_fbank,
+    prompt_mel,
+    resample_hann,
+    resample_soxr,
+    set_loudness,
+    token_mel,
+    voice_mel,
+)
 from models.chatterbox.reference.weights import load_speaker, load_tokenizer, load_voice_encoder
 from models.checkpoint import read_arrays
 from models.contract import Conditioning

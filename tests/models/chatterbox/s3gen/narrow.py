@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -49,6 +50,12 @@ def mel(frames: int, seed: int = 0) -> mx.array:
     rng = np.random.RandomState(seed)
     slow = np.repeat(rng.standard_normal((frames // 6 + 2, MELS)), 6, axis=0)[:frames]
     return mx.array((-3 + 1.5 * slow + 0.4 * rng.standard_normal((frames, MELS))).astype(np.float32)[None])
+
+
+def fixed_point(radians: mx.array) -> mx.array:
+    """Angles as phases in 2^-32 of a turn, uint32; exact to 1e-7 of a turn within [-pi, pi]."""
+    turns = radians * (0.5 / math.pi)
+    return (mx.minimum(turns - mx.floor(turns), 1 - 2.0**-24) * 2.0**32).astype(mx.uint32)
 
 
 def official_arrays() -> dict[str, mx.array]:

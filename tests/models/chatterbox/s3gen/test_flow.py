@@ -11,14 +11,18 @@ from models.backend import mx
 from models.chatterbox.s3gen import flow as flow_module
 from models.chatterbox.s3gen import relative_attention
 from models.chatterbox.s3gen.flow import Flow
+from models.chatterbox.s3gen.weights import load_flow
+from models.contract import WeightsError
 from models.layers import attention, conv, linear
 from models.native import kernels
 from tests.models.chatterbox.s3gen.flow_builder import (
     FRAMES,
     PROMPT,
     SMALL,
+    SMALL_TURBO,
     SPOKEN,
     VARIANTS,
+    arrays,
     distance,
     flow,
     loaded,
@@ -106,3 +110,13 @@ def test_guidance_of_zero_costs_no_second_row() -> None:
     own = loaded(replace(SMALL, flow=replace(SMALL.flow, guidance=0.0)))
     given = own._condition(normal(1, 1, FRAMES, 8), normal(2, 1, 12), normal(3, 1, FRAMES, 8))
     assert given[0].shape[0] == 1
+
+
+MIXER = "flow.decoder.estimator.time_embed_mixer.weight"
+
+
+def test_the_other_variants_weights_are_refused() -> None:
+    with pytest.raises(WeightsError, match=f"unexpected {MIXER}"):
+        load_flow(Flow(SMALL), arrays(SMALL_TURBO), "file")
+    with pytest.raises(WeightsError, match=f"missing {MIXER}"):
+        load_flow(Flow(SMALL_TURBO), arrays(SMALL), "file")

@@ -18,10 +18,10 @@ import pytest
 
 from models.backend import mx
 from models.chatterbox.config import VocoderConfig
-from models.chatterbox.s3gen.source import fixed_point
 from models.chatterbox.s3gen.vocoder import Carried, HiFT, Vocoder
 from models.chatterbox.s3gen.weights import load_vocoder
 from models.checkpoint import read_arrays
+from tests.models.chatterbox.s3gen.narrow import fixed_point
 from tests.parity import sample_or_all
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(1_200)]

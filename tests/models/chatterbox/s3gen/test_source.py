@@ -9,7 +9,8 @@ import pytest
 
 from models.backend import mx
 from models.chatterbox.s3gen.noise import Draw, NoiseAhead, frame_noise, random_phases
-from models.chatterbox.s3gen.source import FixedPointSource, fixed_point
+from models.chatterbox.s3gen.source import FixedPointSource
+from tests.models.chatterbox.s3gen.narrow import fixed_point
 
 SIZE, RATE = 480, 24_000
 

@@ -72,6 +72,19 @@ class Counting:
         return Spoken(mx.array(numbers.reshape(1, -1).astype(np.float32)), source, turns)
 
 
+class Level(Counting):
+    """A vocoder whose samples are all alike: `level`, or the number of the call; `heard` are the first mels."""
+
+    def __init__(self, level: float | None = None) -> None:
+        self.level, self.heard = level, list[np.ndarray]()
+
+    def __call__(self, mel: mx.array, phases: mx.array, noise: mx.array, carried: Carried | None = None) -> Spoken:
+        self.heard.append(np.array(mel)[0, :, 0])
+        shape = (1, mel.shape[1] * SIZE)
+        samples = mx.full(shape, float(len(self.heard)) if self.level is None else self.level)
+        return Spoken(samples, mx.zeros(shape), mx.zeros((1, noise.shape[1] + 1), dtype=mx.uint32))
+
+
 def numbered(tokens: int) -> Frames:
     return Frames(np.repeat(np.arange(2 * tokens, dtype=np.float32)[:, None], narrow.MELS, axis=1))
 
@@ -277,16 +290,8 @@ def test_no_click_at_the_seams(kind: type[Frames], vocoder: Vocoder) -> None:
 
 def test_held_frames_pass_from_one_version_to_the_next() -> None:
     """Their mel and their samples rise from the old solution to the new."""
-    heard: list[np.ndarray] = []
-
-    class Listening(Counting):
-        def __call__(self, mel: mx.array, phases: mx.array, noise: mx.array, carried: Carried | None = None) -> Spoken:
-            heard.append(np.array(mel)[0, :, 0])
-            frames, made = mel.shape[1], noise.shape[1]
-            turns = mx.zeros((1, made + 1), dtype=mx.uint32)
-            return Spoken(mx.full((1, frames * SIZE), float(len(heard))), mx.zeros((1, frames * SIZE)), turns)
-
-    stream = MelStream(Listening(), 1)  # type: ignore[arg-type]
+    level = Level()
+    heard, stream = level.heard, MelStream(level, 1)  # type: ignore[arg-type]
     stream.speak(mx.zeros((1, 30, narrow.MELS)), last=False)
     pcm = np.array(stream.speak(mx.ones((1, 20, narrow.MELS)), last=True))
     held = heard[1][CONTEXT : CONTEXT + HELD]
@@ -325,14 +330,7 @@ def test_loudness_is_held_without_a_jump() -> None:
     """A sentence 12 dB below its recording is raised by up to 6, more as it goes on, and continuously."""
     count = 110
     flow = Frames(np.full((2 * count, narrow.MELS), -3.0 - np.log(4.0), dtype=np.float32))
-
-    class Level(Counting):
-        def __call__(self, mel: mx.array, phases: mx.array, noise: mx.array, carried: Carried | None = None) -> Spoken:
-            frames, made = mel.shape[1], noise.shape[1]
-            turns = mx.zeros((1, made + 1), dtype=mx.uint32)
-            return Spoken(mx.full((1, frames * SIZE), 0.1), mx.zeros((1, frames * SIZE)), turns)
-
-    gain = together(chunks(plain(flow, Level(), steady=True), range(count)))[960:] / 0.1
+    gain = together(chunks(plain(flow, Level(0.1), steady=True), range(count)))[960:] / 0.1
     assert np.abs(np.diff(gain)).max() < 1e-3
     assert np.all(np.diff(gain) > -1e-6)
     assert 1.2 < gain[0] < gain[-1] < 10 ** (6 / 20)

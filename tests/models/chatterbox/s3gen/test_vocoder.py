@@ -10,7 +10,9 @@ import pytest
 from models.backend import mx
 from models.chatterbox.s3gen import vocoder as module
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
+from models.chatterbox.s3gen.source import PITCH_REACH
 from models.chatterbox.s3gen.vocoder import Carried, Spoken, Vocoder
+from models.layers.conv import PaddingMask
 from tests.models.chatterbox.s3gen import narrow
 
 TOLERANCE = 2e-5  # of the samples' norm: float32 through sixty layers
@@ -92,3 +94,21 @@ def test_warming_runs_the_shape(known: int, monkeypatch: pytest.MonkeyPatch) -> 
     carried = Carried(mx.zeros((1, known * 480)), mx.zeros((1, 1), dtype=mx.uint32)) if known else None
     speak(vocoder, mel, carried=carried)
     assert shapes[0] == shapes[1]
+
+
+def test_reach_of_the_pitch() -> None:
+    """A frame's pitch depends on exactly PITCH_REACH frames on either side."""
+    network, mel = narrow.lowered(), np.array(narrow.mel(41))
+    changed = mel.copy()
+    changed[0, 20] += 1
+    differs = np.array(
+        network.f0_predictor(mx.array(mel), PaddingMask()) != network.f0_predictor(mx.array(changed), PaddingMask())
+    )[0]
+    assert np.flatnonzero(differs).tolist() == list(range(20 - PITCH_REACH, 21 + PITCH_REACH))
+
+
+def test_padding_changes_no_pitch() -> None:
+    network, mel = narrow.lowered(), narrow.mel(30)
+    padded = mx.concatenate([mel, mx.full((1, 9, narrow.MELS), 7.0)], axis=1)
+    found = np.array(network.f0_predictor(padded, PaddingMask.of(mx.array([[[30]]]), 39)))[:, :30]
+    assert np.allclose(found, np.array(network.f0_predictor(mel, PaddingMask())), rtol=1e-5, atol=1e-4)

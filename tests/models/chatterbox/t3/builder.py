@@ -12,40 +12,14 @@ from models.chatterbox.config import TURBO, T3Config
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights, shapes
 
+SIZES: dict[str, int] = {
+    "hidden": 64, "layers": 3, "heads": 2, "text_vocabulary": 40, "start_speech": 90, "stop_speech": 91,
+    "max_text": 60, "max_speech": 220, "speaker": 16, "prompt_tokens": 12,
+}  # fmt: skip
 LLAMA = T3Config(
-    hidden=64,
-    layers=3,
-    heads=2,
-    inner=128,
-    text_vocabulary=40,
-    speech_vocabulary=96,
-    start_text=39,
-    stop_text=0,
-    start_speech=90,
-    stop_speech=91,
-    max_text=60,
-    max_speech=220,
-    speaker=16,
-    prompt_tokens=12,
-    perceiver_queries=5,
-    perceiver_heads=2,
+    **SIZES, inner=128, speech_vocabulary=96, start_text=39, stop_text=0, perceiver_queries=5, perceiver_heads=2
 )
-GPT2 = replace(
-    TURBO.t3,
-    hidden=64,
-    layers=3,
-    heads=2,
-    inner=256,
-    positions=320,
-    text_vocabulary=40,
-    speech_vocabulary=93,
-    start_speech=90,
-    stop_speech=91,
-    max_text=60,
-    max_speech=220,
-    speaker=16,
-    prompt_tokens=12,
-)
+GPT2 = replace(TURBO.t3, **SIZES, inner=256, positions=320, speech_vocabulary=93)
 CONFIGS = {"llama": LLAMA, "gpt2": GPT2}
 
 

@@ -8,8 +8,9 @@ import pytest
 from models.backend import mx
 from models.chatterbox.t3 import cache
 from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.weights import load_weights
 from models.native import kernels
-from tests.models.chatterbox.t3.builder import CONFIGS, LLAMA, conditioned, network
+from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, conditioned, network, official_arrays
 
 TEXT = [5, 9, 3, 17, 2]
 SAID = [4, 77, 12, 4, 30, 61, 8, 89, 1]
@@ -83,8 +84,8 @@ def test_rounded_cache(model: T3, bits: int, most: float) -> None:
     whole, rounded = run(model), run(model, bits=bits)
     error = np.abs(whole - rounded).max() / np.abs(whole).max()
     assert 1e-5 < error < most
-    held = cache.nbytes(model.allocate(1, 64, bits))
-    assert held < cache.nbytes(model.allocate(1, 64)) * (bits + 4) / 32
+    held, whole = (sum(array.nbytes for layer in model.allocate(1, 64, each) for array in layer) for each in (bits, 0))
+    assert held < whole * (bits + 4) / 32
 
 
 @pytest.mark.parametrize(("bits", "most"), [(8, 0.1), (4, 0.8)])
@@ -100,3 +101,21 @@ def test_rounded_weights(monkeypatch: pytest.MonkeyPatch, kind: str, bits: int, 
 def test_weights_in_bfloat16(kind: str) -> None:
     whole, rounded = run(network(CONFIGS[kind], seed=1)), run(network(CONFIGS[kind], seed=1, bits=16))
     assert 1e-5 < np.abs(whole - rounded).max() / np.abs(whole).max() < 0.02
+
+
+@pytest.mark.parametrize("prefix", ["", "model."])
+def test_what_no_inference_reads_may_be_there(prefix: str) -> None:
+    """The text head, and the backbone's own token table; everything may lie below "model."."""
+    arrays = official_arrays(LLAMA)
+    arrays["text_head.weight"] = mx.zeros((LLAMA.text_vocabulary, LLAMA.hidden))
+    arrays["tfmr.embed_tokens.weight"] = mx.zeros((8, LLAMA.hidden))
+    load_weights(T3(LLAMA), {prefix + name: array for name, array in arrays.items()}, "file")
+    arrays = official_arrays(GPT2)
+    arrays["tfmr.wte.weight"] = mx.zeros((GPT2.text_vocabulary, GPT2.hidden))
+    load_weights(T3(GPT2), {prefix + name: array for name, array in arrays.items()}, "file")
+
+
+def test_other_precision() -> None:
+    model = T3(LLAMA)
+    load_weights(model, official_arrays(LLAMA), "file", mx.bfloat16)
+    assert model.dtype == mx.bfloat16 and model.tfmr.layers[0].self_attn.qkv_proj.weight.dtype == mx.bfloat16

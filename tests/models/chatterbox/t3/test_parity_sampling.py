@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import cycle, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,31 +51,23 @@ def test_repetition_penalty(shape: tuple[int, int], penalty: float) -> None:
     compare(sampling.penalize(mx.array(x), mx.array(seen), mx.array(penalty)), theirs)
 
 
-@pytest.mark.parametrize(("shape", "least"), sized(0.0, 0.05, 0.5, 1.0))
-def test_min_p(shape: tuple[int, int], least: float) -> None:
+# The name in transformers -> ours, and the seed of the scores.
+WARPERS: dict[str, tuple[Callable[[mx.array, Any], mx.array], int]] = {
+    "MinP": (lambda x, least: sampling.keep_min_p(x, mx.array(math.log(least) if least else -math.inf)), 3),
+    "TopP": (lambda x, share: sampling.keep_top_p(x, mx.array(share, dtype=mx.float32)), 4),
+    "TopK": (sampling.keep_top_k, 5),
+}
+VALUES = {"MinP": (0.0, 0.05, 0.5, 1.0), "TopP": (0.01, 0.3, 0.8, 0.95, 0.999), "TopK": (1, 5, 1000, 10_000)}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "value"), [(name, *case) for name, values in VALUES.items() for case in sized(*values)]
+)
+def test_what_is_kept(name: str, shape: tuple[int, int], value: float) -> None:
     import torch
-    from transformers.generation.logits_process import MinPLogitsWarper
+    from transformers.generation import logits_process
 
-    x = scores(shape, 3)
-    theirs = MinPLogitsWarper(least)(torch.zeros(1, 0), torch.from_numpy(x)).numpy()
-    compare(sampling.keep_min_p(mx.array(x), mx.array(math.log(least) if least else -math.inf)), theirs)
-
-
-@pytest.mark.parametrize(("shape", "share"), sized(0.01, 0.3, 0.8, 0.95, 0.999))
-def test_top_p(shape: tuple[int, int], share: float) -> None:
-    import torch
-    from transformers.generation.logits_process import TopPLogitsWarper
-
-    x = scores(shape, 4)
-    theirs = TopPLogitsWarper(share)(torch.zeros(1, 0), torch.from_numpy(x)).numpy()
-    compare(sampling.keep_top_p(mx.array(x), mx.array(share, dtype=mx.float32)), theirs)
-
-
-@pytest.mark.parametrize(("shape", "count"), sized(1, 5, 1000, 10_000))
-def test_top_k(shape: tuple[int, int], count: int) -> None:
-    import torch
-    from transformers.generation.logits_process import TopKLogitsWarper
-
-    x = scores(shape, 5)
-    theirs = TopKLogitsWarper(count)(torch.zeros(1, 0), torch.from_numpy(x)).numpy()
-    compare(sampling.keep_top_k(mx.array(x), count), theirs)
+    ours, seed = WARPERS[name]
+    x = scores(shape, seed)
+    warper = getattr(logits_process, f"{name}LogitsWarper")(value)
+    compare(ours(mx.array(x), value), warper(torch.zeros(1, 0), torch.from_numpy(x)).numpy())
