@@ -12,10 +12,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
+from starlette.websockets import WebSocket
 
 from app import request_context
 from app.errors import BodyTooLargeError, InvalidRequestError, MethodNotAllowedError, NotFoundError, ServiceError
-from app.server.error_responses import error_response
+from app.server import deepgram
+from app.server.error_responses import error_response, header_text
 from app.server.exchange import body_model, quoted
 
 
@@ -28,10 +30,15 @@ def install(app: FastAPI) -> None:
     _describe_errors(app)
 
 
-async def _on_service_error(request: Request, error: ServiceError) -> Response:
-    # The rest of such a body is not read, so the connection cannot be used again.
-    headers = {"connection": "close"} if isinstance(error, BodyTooLargeError) else None
-    return error_response(error, headers, path=request.url.path)
+async def _on_service_error(request: Request | WebSocket, error: ServiceError) -> Response:
+    """Return the answer to a request, or to a handshake, that fails."""
+    path, headers = request.url.path, {}
+    if isinstance(error, BodyTooLargeError):
+        # The rest of such a body is not read, so the connection cannot be used again.
+        headers["connection"] = "close"
+    elif isinstance(request, WebSocket) and deepgram.SURFACE.has(path):
+        headers["dg-error"] = header_text(error.message)
+    return error_response(error, headers, path=path)
 
 
 async def _on_validation_error(request: Request, error: RequestValidationError) -> Response:

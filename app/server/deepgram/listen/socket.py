@@ -44,7 +44,7 @@ from app.server.deepgram.listen.schemas import (
     parse_listen,
     parse_milliseconds,
 )
-from app.server.error_responses import error_response, header_text, note_error
+from app.server.error_responses import note_error
 from app.server.schemas import UnicodeText
 from app.server.state import Services, services
 from app.server.streaming.events import explain
@@ -122,16 +122,10 @@ def parse_stream(query: QueryParams, catalog: Catalog) -> StreamOptions:
 async def listen_live(socket: WebSocket) -> None:
     """Serve one socket, or answer its handshake with an error."""
     app = services(socket)
-    try:
-        options = parse_stream(socket.query_params, app.catalog)
-        # The handshake tells a client that it cannot be served.
-        model = app.recognition.model_name(options.live.model)
-        labels = metrics.Labels(model, "deepgram", streaming=True)
-        live = await app.recognition.live(options.live, labels=labels)
-    except ServiceError as error:
-        headers = {"dg-error": header_text(error.message)}
-        await socket.send_denial_response(error_response(error, headers, path=LISTEN_PATH))
-        return
+    options = parse_stream(socket.query_params, app.catalog)
+    # The handshake tells a client that it cannot be served.
+    labels = metrics.Labels(app.recognition.model_name(options.live.model), "deepgram", streaming=True)
+    live = await app.recognition.live(options.live, labels=labels)
     loop = ListenSocket(socket, app, options, live)
     try:
         request_id = request_context.request_id.get() or ""

@@ -18,12 +18,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from app.audio.encoders import check_format, choose_rate
 from app.config import Settings
-from app.errors import EmptyInputError, ProtocolError, ServiceError
+from app.errors import EmptyInputError, ProtocolError
 from app.observability import metrics
 from app.server.deepgram import SPEAK_PATH
 from app.server.deepgram.listen.transcript import model_uuid
 from app.server.deepgram.speak.schemas import parse_start
-from app.server.error_responses import error_response, header_text
 from app.server.schemas import UnicodeText
 from app.server.state import services
 from app.server.streaming import events
@@ -57,18 +56,13 @@ _INCOMING: TypeAdapter[SpeakText | SpeakCommand] = TypeAdapter(_Incoming)
 async def speak_live(socket: WebSocket) -> None:
     """Serve one socket, or answer its handshake with an error."""
     app = services(socket)
-    try:
-        start = parse_start(socket.query_params, app.catalog)
-        # The handshake tells a client that it cannot be served. The session finds the prepared voice again.
-        speech = await app.speech.prepare(
-            SpeechOptions(model=start.model, voice=start.voice, lang=start.lang, speed=start.speed)
-        )
-        app.admission.check(speech.model)
-        choose_rate(check_format(start.format), speech.synthesizer.sample_rate, start.sample_rate)
-    except ServiceError as error:
-        headers = {"dg-error": header_text(error.message)}
-        await socket.send_denial_response(error_response(error, headers, path=SPEAK_PATH))
-        return
+    start = parse_start(socket.query_params, app.catalog)
+    # The handshake tells a client that it cannot be served. The session finds the prepared voice again.
+    speech = await app.speech.prepare(
+        SpeechOptions(model=start.model, voice=start.voice, lang=start.lang, speed=start.speed)
+    )
+    app.admission.check(speech.model)
+    choose_rate(check_format(start.format), speech.synthesizer.sample_rate, start.sample_rate)
     await socket.accept()
     await SessionSocket(socket, app, DeepgramAdapter(start, app.settings)).serve()
 

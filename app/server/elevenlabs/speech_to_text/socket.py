@@ -22,7 +22,7 @@ from app.observability import metrics
 from app.recognition.events import LiveEvent, LiveHypothesis, LiveOptions, LiveUtterance, UtteranceFailed
 from app.server.elevenlabs import SPEECH_TO_TEXT_PATH
 from app.server.elevenlabs.speech_to_text.routes import MODEL_PREFIX, word_entries
-from app.server.error_responses import error_response, note_error
+from app.server.error_responses import note_error
 from app.server.exception_handlers import explain
 from app.server.exchange import first_error
 from app.server.openai.realtime.events import read_audio
@@ -150,12 +150,8 @@ def parse_chunk(frame: str | bytes, most: int, rate: int) -> InputAudioChunk:
 async def listen(socket: WebSocket) -> None:
     """Serve one socket, or answer its handshake with an error."""
     app = services(socket)
-    try:
-        query = parse_query(socket.query_params)
-        await app.recognition.check_live(query.options())
-    except ServiceError as error:
-        await socket.send_denial_response(error_response(error, path=PATH))
-        return
+    query = parse_query(socket.query_params)
+    await app.recognition.check_live(query.options())
     await socket.accept()
     await SpeechToTextSocket(socket, app, query).serve()
 

@@ -11,8 +11,6 @@ from starlette.responses import JSONResponse, Response
 
 from app.engine.admission import client
 from app.engine.catalog import OPENAI_RECOGNIZERS
-from app.errors import ServiceError
-from app.server.error_responses import error_response
 from app.server.exchange import JsonRoute
 from app.server.middleware.access import client_secret
 from app.server.openai.realtime.config import TranscriptionConfig, from_old
@@ -34,11 +32,7 @@ _CONVERSATION: Final = ("gpt-realtime", "gpt-4o-realtime", "gpt-4o-mini-realtime
 async def realtime(socket: WebSocket) -> None:
     """Serve one socket, or answer its handshake with an error."""
     app = services(socket)
-    try:
-        config = _config(socket, app)
-    except ServiceError as error:
-        await socket.send_denial_response(error_response(error, path=PATH))
-        return
+    config = _config(socket, app)
     await socket.accept()
     if isinstance(config, ConversationConfig):
         await ConversationSocket(

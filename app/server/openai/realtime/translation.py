@@ -9,13 +9,9 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from app.errors import (
-    InvalidRequestError,
-    ProtocolError,
-    ServiceError,
-)
+from app.errors import InvalidRequestError, ProtocolError, ServiceError
 from app.interpretation.events import Event, Sentence, SentenceDone, SpeechPart, TranslatedPart
 from app.interpretation.options import InterpretationOptions, PreparedInterpretation
 from app.interpretation.session import Interpretation
@@ -29,7 +25,6 @@ from app.server.state import Services
 from app.server.streaming.interpretation_socket import InterpretationSocket
 from app.server.streaming.socket import Socket
 from app.translation.text import codes
-from models.timeline import Timeline
 
 RATE: Final = 24_000
 FRAME_MS: Final = 200
@@ -38,7 +33,7 @@ FRAME_MS: Final = 200
 class TranslationSocket(InterpretationSocket):
     """Socket of one translation session. `choose` makes options of its configuration."""
 
-    surface: ClassVar[metrics.SurfaceName] = "realtime"
+    surface: metrics.SurfaceName = "realtime"
 
     def __init__(
         self,
@@ -168,11 +163,10 @@ class TranslationSocket(InterpretationSocket):
         """Write that everything is translated."""
         await self.send(write_event("session.closed"))
 
-    async def send_error(self, error: ServiceError, *, fatal: bool) -> None:
+    async def send_error(self, error: ServiceError) -> None:
         """Write an error."""
         if self.interpretation is None:
-            labels = metrics.Labels("none", self.surface, True)
-            metrics.record(Timeline(), labels, "rejected", metrics.Playback())
+            self.note_rejected()
         await self.send(write_error(error))
 
 

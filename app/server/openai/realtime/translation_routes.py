@@ -11,8 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
 
 from app.engine.admission import client
-from app.errors import InvalidRequestError, PermissionDeniedError, ServiceError
-from app.server.error_responses import error_response
+from app.errors import InvalidRequestError, PermissionDeniedError
 from app.server.exchange import JsonRoute
 from app.server.middleware.access import client_secret
 from app.server.openai.realtime.events import new_id
@@ -33,12 +32,8 @@ async def translations(socket: WebSocket) -> None:
     """Serve one socket, or answer its handshake with an error."""
     app = services(socket)
     choose = partial(TranslationConfig.options, query=socket.query_params, catalog=app.catalog)
-    try:
-        config = _config(socket)
-        choose(config)
-    except ServiceError as error:
-        await socket.send_denial_response(error_response(error, path=PATH))
-        return
+    config = _config(socket)
+    choose(config)
     await socket.accept()
     await TranslationSocket(socket, app, config, choose).serve()
 
