@@ -234,7 +234,11 @@ class ElevenSocket(SocketLoop):
         except QuotaExceededError as error:
             if not self._multi:
                 raise
-            self._refuse(context, error)
+            # That ends the context alone.
+            self._set_aside(context)
+            if context.speaking is not None:
+                context.speaking.cancel()
+            context.speaking = asyncio.create_task(self._speaker.send_refusal(context, error))
             return
         for start in range(0, len(text), SLICE_CHARACTERS):
             if start:
@@ -312,10 +316,3 @@ class ElevenSocket(SocketLoop):
         # A cancelled task sends nothing more, so the end comes last.
         context.speaking.cancel()
         context.speaking = asyncio.create_task(self._speaker.send_final(context))
-
-    def _refuse(self, context: Context, error: ServiceError) -> None:
-        """End the context with `error`."""
-        self._set_aside(context)
-        if context.speaking is not None:
-            context.speaking.cancel()
-        context.speaking = asyncio.create_task(self._speaker.send_refusal(context, error))

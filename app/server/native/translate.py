@@ -21,7 +21,7 @@ from app.server.schemas import (
     TranslationUsage,
 )
 from app.server.state import Services, services
-from app.translation.plan import Alternative, Plan, TranslatedSentence, TranslatedText, TranslationOptions
+from app.translation.plan import Alternative, Plan, TranslatedText, TranslationOptions
 from app.translation.stream import TranslationStream
 from app.translation.text import codes
 
@@ -90,7 +90,15 @@ class StreamedTranslation(TranslationExchange):
     async def answer(self, stream: TranslationStream) -> None:
         """Send each sentence as it comes."""
         async for sentence in stream:
-            await self.send_event(sentence_event(sentence).model_dump_json())
+            event = SentenceEvent(
+                text=sentence.text_index,
+                sentence=sentence.index,
+                source_text=sentence.source,
+                translated_text=sentence.translation.text,
+                alternatives=_alternatives(sentence.alternatives),
+                seconds=round(sentence.seconds, 6),
+            )
+            await self.send_event(event.model_dump_json())
         texts = await stream.texts()
         self.timeline.finish()
         done = TranslationDoneEvent(
@@ -127,18 +135,6 @@ def _detected(text: TranslatedText) -> Detected | None:
 
 def _alternatives(found: Sequence[Alternative]) -> list[AlternativeEntry]:
     return [AlternativeEntry(text=each.text, score=each.score) for each in found]
-
-
-def sentence_event(sentence: TranslatedSentence) -> SentenceEvent:
-    """Return a sentence as it goes over the wire."""
-    return SentenceEvent(
-        text=sentence.text_index,
-        sentence=sentence.index,
-        source_text=sentence.source,
-        translated_text=sentence.translation.text,
-        alternatives=_alternatives(sentence.alternatives),
-        seconds=round(sentence.seconds, 6),
-    )
 
 
 def usage(volume: metrics.Volume) -> TranslationUsage:

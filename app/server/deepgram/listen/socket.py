@@ -101,13 +101,9 @@ def parse_stream(query: QueryParams, catalog: Catalog) -> StreamOptions:
     pause = parse_milliseconds(query, "endpointing") if endpoints and query.get("endpointing") != "true" else None
     silence = SPEECH.min_silence if pause is None else max(MIN_ENDPOINTING_SECONDS, pause)
     options = LiveOptions(
-        model=given.model,
-        language=given.language,
-        languages=given.languages,
-        keywords=given.keywords,
+        **given,
         detection=replace(SPEECH, min_silence=silence),
         partials=is_true(query, "interim_results"),
-        word_times=True,
     )
     return StreamOptions(
         audio=audio,

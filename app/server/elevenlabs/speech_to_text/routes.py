@@ -28,7 +28,7 @@ from app.recognition.transcript import Transcript, TranscriptOptions
 from app.server.elevenlabs import SPEECH_TO_TEXT_PATH
 from app.server.exception_handlers import explain
 from app.server.exchange import first_error
-from app.server.forms import from_json
+from app.server.forms import describe_form, from_json
 from app.server.recording_exchange import RecordingExchange
 from app.server.schemas import UnicodeText
 from app.server.state import Services, services
@@ -149,10 +149,7 @@ class SpeechToTextReply(BaseModel):
     additional_formats: list[ExportEntry] | None = None
 
 
-_BODY = {"content": {"multipart/form-data": {"schema": SpeechToTextForm.model_json_schema()}}, "required": True}
-
-
-@router.post(SPEECH_TO_TEXT_PATH, response_model=SpeechToTextReply, openapi_extra={"requestBody": _BODY})
+@router.post(SPEECH_TO_TEXT_PATH, response_model=SpeechToTextReply, openapi_extra=describe_form(SpeechToTextForm))
 async def transcribe(request: Request) -> Response:
     """Write down what is spoken in a recording."""
     return SpeechToTextExchange(services(request))
