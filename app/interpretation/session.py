@@ -78,15 +78,7 @@ class Interpretation:
         recognizer: str,
         surface: metrics.SurfaceName,
     ) -> None:
-        """Open a session; call on the event loop.
-
-        Args:
-            speech: the service that speaks, and its translation.
-            live: recognition of the session's audio.
-            prepared: the checked options.
-            recognizer: name of the model that recognizes.
-            surface: label of its metrics.
-        """
+        """Open a session; call on the event loop. `live` recognizes its audio by the model `recognizer`."""
         self.prepared = prepared
         self.recognizer = recognizer
         self.clock = SessionClock()

@@ -84,16 +84,7 @@ class LiveRecognition:
         timeline: Timeline,
         labels: metrics.Labels,
     ) -> None:
-        """Start the tasks.
-
-        Args:
-            service: The parts that all recognitions share.
-            passes: Passes of the model.
-            options: How utterances are found, and what is told of them.
-            request: The language and the prompt, without audio.
-            timeline: Times of the whole.
-            labels: Series of its metrics.
-        """
+        """Start the tasks. `request` has the language and the prompt, without audio."""
         self.timeline = timeline
         self.labels = labels
         self._service, self._passes, self._options, self._request = service, passes, options, request

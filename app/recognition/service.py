@@ -82,15 +82,7 @@ class RecognitionService:
     def __init__(
         self, settings: Settings, catalog: Catalog, worker: ModelWorker, loads: ModelLoads, admission: Admission
     ) -> None:
-        """Make the parts that streams use.
-
-        Args:
-            settings: the deployment's choices.
-            catalog: the models of this machine.
-            worker: the thread that computes.
-            loads: the models that requests name.
-            admission: quotas of the server.
-        """
+        """Make the parts that streams use."""
         self.settings = settings
         self.worker = worker
         self.thread = RoundRobinThread("vad")

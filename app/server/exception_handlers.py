@@ -42,7 +42,10 @@ async def _on_service_error(request: Request | WebSocket, error: ServiceError) -
 
 
 async def _on_validation_error(request: Request, error: RequestValidationError) -> Response:
-    return error_response(explain(quoted(error.errors()[0]), _accepted_fields(request)), path=request.url.path)
+    route = request.scope.get("route")
+    model = body_model(route) if isinstance(route, APIRoute) else None
+    accepted = [] if model is None else sorted(model.model_fields)
+    return error_response(explain(quoted(error.errors()[0]), accepted), path=request.url.path)
 
 
 async def _on_http_exception(request: Request, error: HTTPException) -> Response:
@@ -94,13 +97,6 @@ def explain(first: Mapping[str, Any], accepted: Iterable[str] = ()) -> InvalidRe
             f"Unknown parameter: '{name}'{'; accepted are ' if names else ''}{names}.", param=where[0]
         )
     return InvalidRequestError(f"Invalid '{name}': {message}.", param=where[0])
-
-
-def _accepted_fields(request: Request) -> list[str]:
-    """Return the names of the fields of the body that the route of `request` takes."""
-    route = request.scope.get("route")
-    model = body_model(route) if isinstance(route, APIRoute) else None
-    return [] if model is None else sorted(model.model_fields)
 
 
 def _shown(request: Request) -> str:

@@ -61,19 +61,7 @@ def _chunking(value: Any) -> Any:
 _CHUNKING_SCHEMA = {
     "description": "cut the recording at its pauses, and leave silence out: `auto`, or parameters of the detection of "
     "voices; default: as a whole",
-    "anyOf": [
-        {"type": "string", "enum": ["auto"]},
-        {
-            "type": "object",
-            "required": ["type"],
-            "properties": {
-                "type": {"type": "string", "enum": ["auto", "server_vad"]},
-                "prefix_padding_ms": {"type": "integer", "minimum": 0, "maximum": _MAX_MILLISECONDS},
-                "silence_duration_ms": {"type": "integer", "minimum": 32, "maximum": _MAX_MILLISECONDS},
-                "threshold": {"type": "number", "minimum": 0, "maximum": 1},
-            },
-        },
-    ],
+    "anyOf": [{"type": "string", "enum": ["auto"]}, _Chunking.model_json_schema()],
 }
 
 

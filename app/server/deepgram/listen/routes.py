@@ -169,8 +169,7 @@ class ListenExchange(RecordingExchange):
 
     def _results(self, transcript: Transcript) -> dict[str, Any]:
         words = form.all_words(transcript.segments)
-        confidence = form.confidence(words, transcript.segments)
-        channel: dict[str, Any] = {"alternatives": [form.alternative(transcript.text, words, confidence)]}
+        channel: dict[str, Any] = {"alternatives": [form.alternative(transcript.text, words, transcript.segments)]}
         if self._options.language is None and transcript.language is not None:
             channel["detected_language"] = transcript.language
         results: dict[str, Any] = {"channels": [channel]}

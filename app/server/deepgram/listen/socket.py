@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
@@ -50,7 +49,6 @@ from app.server.state import Services, services
 from app.server.streaming.events import explain
 from app.server.streaming.live_socket import LiveSocket
 from app.server.streaming.socket import Socket
-from models.contract import RecognizedSegment, RecognizedWord
 
 router = APIRouter()
 
@@ -203,7 +201,7 @@ class ListenSocket(LiveSocket):
             self._finalized = item
         else:
             # All that came has its text: only the answer is missing.
-            await self._send_results(self._seconds, self._seconds, "", (), (), final=True, finalized=True)
+            await self._send_results(self._seconds, self._seconds, form.alternative("", ()), finalized=True)
 
     async def _configure(self, message: Configure) -> None:
         request_id = request_context.request_id.get() or ""
@@ -235,7 +233,8 @@ class ListenSocket(LiveSocket):
             case LiveHypothesis():
                 text = (event.committed + event.pending).strip()
                 if text:
-                    await self._send_results(event.start, event.end, text, event.words, (), final=False)
+                    found = form.alternative(text, event.words)
+                    await self._send_results(event.start, event.end, found, final=False)
             case UtteranceFailed():
                 raise event.error
             case LiveUtterance():
@@ -245,16 +244,10 @@ class ListenSocket(LiveSocket):
         self._final = event.item
         finalized = self._finalized == event.item
         words = form.all_words(event.segments)
-        await self._send_results(
-            event.start,
-            event.end,
-            event.text.strip(),
-            words,
-            event.segments,
-            final=True,
-            finalized=finalized,
-            language=event.language,
-        )
+        found = form.alternative(event.text.strip(), words, event.segments)
+        if event.language is not None and self._options.live.language is None:
+            found["languages"] = [event.language]
+        await self._send_results(event.start, event.end, found, finalized=finalized)
         if event.warning is not None:
             await self._send("Warning", {"description": event.warning})
         if event.text.strip():
@@ -273,32 +266,9 @@ class ListenSocket(LiveSocket):
     # Messages.
 
     async def _send_results(
-        self,
-        start: float,
-        end: float,
-        text: str,
-        words: Sequence[RecognizedWord],
-        segments: Sequence[RecognizedSegment],
-        *,
-        final: bool,
-        finalized: bool = False,
-        language: str | None = None,
+        self, start: float, end: float, found: dict[str, Any], *, final: bool = True, finalized: bool = False
     ) -> None:
-        """Send the text of a part of the stream.
-
-        Args:
-            start: beginning of the part, in seconds.
-            end: its end.
-            text: what was said in it.
-            words: its words, if they are known.
-            segments: its segments, if it is final.
-            final: the text will not change.
-            finalized: the client ended the part by `Finalize`.
-            language: what was spoken, if it is known.
-        """
-        found = form.alternative(text, words, form.confidence(words, segments))
-        if language is not None and self._options.live.language is None:
-            found["languages"] = [language]
+        """Send what was found from second `start` to `end`. `finalized`: the client ended that part by `Finalize`."""
         model = self._live.labels.model
         metadata = {
             "request_id": request_context.request_id.get() or "",

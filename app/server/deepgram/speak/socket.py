@@ -126,7 +126,13 @@ class DeepgramAdapter(Adapter):
     def _messages(self, event: events.Outgoing) -> Iterator[dict[str, Any]]:
         match event:
             case events.Ready():
-                yield _metadata(event)
+                yield {
+                    "type": "Metadata",
+                    "request_id": event.request_id or "",
+                    "model_name": event.model,
+                    "model_version": "1",
+                    "model_uuid": model_uuid(event.model),
+                }
             case events.Done(cancelled=True):
                 yield self._answer("Cleared")
             case events.Done():
@@ -171,16 +177,6 @@ def _is_empty(effects: list[Effect]) -> bool:
         and effect.message.error.code == EmptyInputError.code
         for effect in effects
     )
-
-
-def _metadata(ready: events.Ready) -> dict[str, Any]:
-    return {
-        "type": "Metadata",
-        "request_id": ready.request_id or "",
-        "model_name": ready.model,
-        "model_version": "1",
-        "model_uuid": model_uuid(ready.model),
-    }
 
 
 def _warning(code: str, message: str) -> dict[str, Any]:

@@ -14,17 +14,6 @@ from app.server.streaming.events import Cancel, End, Flush, Message
 MAX_KEYWORDS = 100
 
 
-class Target(Message):
-    """Options that may change while somebody speaks: the language to speak, its translation, model and voice."""
-
-    target: UnicodeText | None = None
-    translate_model: UnicodeText | None = None
-    model: UnicodeText | None = None
-    voice: UnicodeText | None = None
-    any_language: StrictBool | None = None
-    speed: Speed | None = None
-
-
 class InterpretationStart(SamplingFields, Message):
     """First message. `target` is the language to speak; `source` what is spoken, detected by default.
 
@@ -65,10 +54,16 @@ class InterpretationStart(SamplingFields, Message):
     keywords: Annotated[tuple[UnicodeText, ...], Field(max_length=MAX_KEYWORDS)] = ()
 
 
-class Update(Target):
-    """Change options for the sentences that follow. `updated` answers it."""
+class Update(Message):
+    """Change what to speak, and by what, in the sentences that follow. `updated` answers it."""
 
     type: Literal["update"]
+    target: UnicodeText | None = None
+    translate_model: UnicodeText | None = None
+    model: UnicodeText | None = None
+    voice: UnicodeText | None = None
+    any_language: StrictBool | None = None
+    speed: Speed | None = None
 
 
 class Mute(Message):

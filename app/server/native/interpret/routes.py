@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from fastapi import APIRouter, WebSocket
@@ -231,19 +231,11 @@ def _rounded(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def _options(start: messages.InterpretationStart) -> InterpretationOptions:
+    same = {field.name for field in fields(InterpretationOptions)} & start.__class__.model_fields.keys()
     return InterpretationOptions(
         speech=SpeechOptions.of(start, translate_to=start.target),
-        recognition_model=start.recognition_model,
-        max_speed=start.max_speed,
-        max_delay=start.max_delay,
-        prompt=start.prompt,
-        keywords=start.keywords,
         detection=None if start.pause is None else replace(DETECTION, min_silence=start.pause),
-        partials=start.partials,
-        clauses=start.clauses,
-        anticipate=start.anticipate,
-        clone_voice=start.clone_voice,
-        consent=start.consent,
+        **start.model_dump(include=same),
     )
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request, WebSocket
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from app.engine.admission import client
 from app.engine.catalog import OPENAI_RECOGNIZERS
 from app.server.exchange import JsonRoute
 from app.server.middleware.access import client_secret
@@ -17,7 +15,7 @@ from app.server.openai.realtime.config import TranscriptionConfig, from_old
 from app.server.openai.realtime.conversation_config import ConversationConfig
 from app.server.openai.realtime.conversation_socket import ConversationSocket
 from app.server.openai.realtime.events import new_id
-from app.server.openai.realtime.secrets import ClientSecret
+from app.server.openai.realtime.secrets import sign_secret
 from app.server.openai.realtime.transcription import TranscriptionSocket
 from app.server.state import Services, services
 
@@ -139,8 +137,4 @@ async def make_session(request: Request, body: OldSessionBody) -> Response:
 async def _sign(request: Request, config: TranscriptionConfig | ConversationConfig, seconds: int) -> tuple[str, int]:
     """Return a client secret for a session, and the time at which it expires. Raises ServiceError."""
     await services(request).recognition.check_live(config.options)
-    owner = client.get()
-    expires_at = round(time.time()) + seconds
-    session = config.model_dump(exclude_unset=True) | {"type": config.type}
-    secret = ClientSecret("realtime", None if owner is None else owner.name, session, expires_at)
-    return secret.sign(), expires_at
+    return sign_secret("realtime", config.model_dump(exclude_unset=True) | {"type": config.type}, seconds)

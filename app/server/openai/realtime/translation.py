@@ -65,7 +65,7 @@ class TranslationSocket(InterpretationSocket):
 
     async def begin(self) -> None:
         """Check the configuration, and tell it. Raises ServiceError."""
-        self._prepared = await self._prepare(self._config)
+        self._prepared = await self.prepare_interpretation(self._choose(self._config))
         # The models are loaded before the client is told to speak.
         await self.unless_gone(self.app.recognition.model(self._prepared.options.recognition_model))
         await self.send(write_event("session.created", session=self._session()))
@@ -80,7 +80,7 @@ class TranslationSocket(InterpretationSocket):
             raise ProtocolError("'session' must be a JSON object.", param="session")
         config = self._config.changed(fields)
         if config.audio.output != self._config.audio.output:
-            self._prepared = await self._prepare(config)
+            self._prepared = await self.prepare_interpretation(self._choose(config))
             if self.interpretation is not None:
                 self.interpretation.retarget(self._prepared)
         self._config = config
@@ -103,9 +103,6 @@ class TranslationSocket(InterpretationSocket):
                 raise InvalidRequestError("The session has not begun.")
             self.begin_sending(await self.open(self._prepared, RATE))
         return self.opened()
-
-    async def _prepare(self, config: TranslationConfig) -> PreparedInterpretation:
-        return await self.prepare_interpretation(self._choose(config))
 
     def _session(self) -> dict[str, Any]:
         return {"id": self._id, "expires_at": self._expires_at, **self._config.shown()}
