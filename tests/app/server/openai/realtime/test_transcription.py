@@ -285,20 +285,6 @@ def test_a_failure_concerns_one_item(hearing: Any) -> None:
         assert one.until(COMPLETED)[-1]["transcript"]
 
 
-@pytest.mark.parametrize(
-    ("query", "status", "words"),
-    [
-        ("?intent=conversation&model=whisper-1", 404, "whisper-1"),
-        ("?intent=transcription&model=nothing", 404, "nothing"),
-    ],
-)
-def test_a_handshake_is_refused(hearing: Any, query: str, status: int, words: str) -> None:
-    with pytest.raises(InvalidStatus) as refused, session(hearing, query):
-        pass
-    assert refused.value.response.status_code == status
-    assert words in json.loads(refused.value.response.body)["error"]["message"]
-
-
 @pytest.mark.parametrize("query", ["?model=gpt-4o-transcribe", "?intent=transcription&model=gpt-realtime"])
 def test_names_of_models(hearing: Any, query: str) -> None:
     with session(hearing, query) as one:
