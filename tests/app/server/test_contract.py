@@ -374,20 +374,15 @@ def test_a_model_that_is_not_installed_is_refused_with_the_command_that_installs
 
 
 OTHER_KIND = {"speech": "shout", "translation": "tone", "recognition": "tone", "interpretation": "ear"}
+TRANSLATING = ("translation", "interpretation")
 # What is wrong: the kinds of surfaces that it concerns, the choice, the code, the HTTP status, words of the message.
 FAULTS: dict[str, tuple[tuple[str, ...], dict[str, object], str, int, str]] = {
     "unknown model": (tuple(OTHER_KIND), {"model": "nobody"}, "model_not_found", 404, "accepted are"),
     "model of another kind": (tuple(OTHER_KIND), {}, "wrong_model_kind", 400, ""),
     "unknown voice": (("speech", "interpretation"), {"voice": "nobody"}, "unknown_voice", 400, "silky"),
     "unknown language": (("speech",), {"language": "tlh"}, "unsupported_language", 400, "en-us"),
-    "unknown target": (("translation", "interpretation"), {"target": "Frnch"}, "unsupported_language", 400, "French"),
-    "unknown source": (
-        ("translation", "interpretation"),
-        {"source": "Klingon"},
-        "unsupported_language",
-        400,
-        "Klingon",
-    ),
+    "unknown target": (TRANSLATING, {"target": "Frnch"}, "unsupported_language", 400, "French"),
+    "unknown source": (TRANSLATING, {"source": "Klingon"}, "unsupported_language", 400, "Klingon"),
     "unknown speech": (("recognition",), {"language": "xx"}, "unsupported_language", 400, "xx"),
     "unknown format": (("speech", "interpretation"), {"format": "midi"}, "unsupported_format", 400, ""),
     "unknown option": (tuple(OTHER_KIND), {"sead": 1}, "invalid_request", 400, "sead"),

@@ -117,7 +117,7 @@ def test_lines_may_hold_ssml_and_marks_of_a_text_are_text_in_them(server: Any) -
         (
             {"inputs": [line("Yes.\ud800", "steady")]},
             "inputs",
-            "'inputs.0.text': Value error, it holds half of a UTF-16 surrogate",
+            "'inputs.0.text': Value error, it holds half of a UTF-16",
         ),
     ],
 )

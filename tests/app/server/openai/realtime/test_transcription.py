@@ -212,6 +212,10 @@ def test_the_older_protocol(hearing: Any) -> None:
         assert "conversation.item.created" in [event["type"] for event in one.until(COMPLETED)]
 
 
+def update(**given: Any) -> str:
+    return json.dumps({"type": "session.update", "session": {"audio": {"input": given}}})
+
+
 @pytest.mark.parametrize(
     ("sent", "param"),
     [
@@ -222,19 +226,9 @@ def test_the_older_protocol(hearing: Any) -> None:
         ('{"type": "session.update", "session": {"type": "realtime"}}', "session.type"),
         ('{"type": "session.update", "session": {"audio": 3}}', "session.audio"),
         ('{"type": "session.update", "session": {"voice": "alloy"}}', "session.voice"),
-        (
-            '{"type": "session.update", "session": {"audio": {"input": {"format": {"type": "audio/pcm", '
-            '"rate": 8000}}}}}',
-            "session.audio.input.format.audio/pcm.rate",
-        ),
-        (
-            '{"type": "session.update", "session": {"audio": {"input": {"transcription": {"language": "xx"}}}}}',
-            "language",
-        ),
-        (
-            '{"type": "session.update", "session": {"audio": {"input": {"transcription": {"model": "nothing"}}}}}',
-            "model",
-        ),
+        (update(format={"type": "audio/pcm", "rate": 8_000}), "session.audio.input.format.audio/pcm.rate"),
+        (update(transcription={"language": "xx"}), "language"),
+        (update(transcription={"model": "nothing"}), "model"),
         ('{"type": "input_audio_buffer.append"}', "audio"),
         ('{"type": "input_audio_buffer.append", "audio": "A"}', "audio"),
         ('{"type": "input_audio_buffer.append", "audio": "\\ud800"}', "audio"),
