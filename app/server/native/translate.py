@@ -115,22 +115,16 @@ class StreamedTranslation(TranslationExchange):
 def entries(plan: Plan, texts: Sequence[TranslatedText]) -> list[TranslationEntry]:
     """Return the texts as they go over the wire."""
     target = codes.tag(plan.route.target)
-    return [
-        TranslationEntry(
-            text=text.text,
-            source=None if text.source is None else codes.tag(text.source),
-            target=target,
-            detected=_detected(text),
-            alternatives=_alternatives(text.alternatives),
+    result = []
+    for text in texts:
+        code, source = text.source, None if text.source is None else codes.tag(text.source)
+        entry = TranslationEntry(
+            text=text.text, source=source, target=target, alternatives=_alternatives(text.alternatives)
         )
-        for text in texts
-    ]
-
-
-def _detected(text: TranslatedText) -> Detected | None:
-    if text.confidence is None or text.source is None:
-        return None
-    return Detected(language=codes.tag(text.source), code=text.source, confidence=round(text.confidence, 3))
+        if code is not None and source is not None and text.confidence is not None:
+            entry.detected = Detected(language=source, code=code, confidence=round(text.confidence, 3))
+        result.append(entry)
+    return result
 
 
 def _alternatives(found: Sequence[Alternative]) -> list[AlternativeEntry]:

@@ -211,22 +211,20 @@ class SessionSocket(SocketLoop):
 
     async def _speak_all(self) -> None:
         while not self._queue.empty():
-            await self._speak(self._queue.get_nowait())
-
-    async def _speak(self, spoken: _Set) -> None:
-        stream = spoken.stream
-        try:
-            async with recorded(stream, stream.begun):
-                await self._send_speech(stream)
-                report = await stream.verification()
-            answer = self._session.finished(stream.timeline, report, stream.ignored)
-        except Cancelled:
-            return
-        except ServiceError as error:
-            answer = self._session.set_failed(error)
-        finally:
-            self._sets.pop(spoken.id, None)
-        await self._carry_out(answer)
+            spoken = self._queue.get_nowait()
+            stream = spoken.stream
+            try:
+                async with recorded(stream, stream.begun):
+                    await self._send_speech(stream)
+                    report = await stream.verification()
+                answer = self._session.finished(stream.timeline, report, stream.ignored)
+            except Cancelled:
+                continue
+            except ServiceError as error:
+                answer = self._session.set_failed(error)
+            finally:
+                self._sets.pop(spoken.id, None)
+            await self._carry_out(answer)
 
     async def _send_speech(self, stream: SpeechStream) -> None:
         encoder = make_encoder(self._format, stream.speech.synthesizer.sample_rate, self._rate)

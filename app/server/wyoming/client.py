@@ -85,7 +85,10 @@ class WyomingClient:
                 waiting: set[asyncio.Future[Any]] = {reading, self._lost}
                 if self._work is not None:
                     waiting.add(self._work)
-                patience = self._patience()
+                # The work has a limit of its own.
+                settings = self._app.settings
+                first = settings.idle_seconds if self._heard else min(settings.idle_seconds, settings.head_seconds)
+                patience = first if self._work is None else None
                 done, _ = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
                     raise IdleTimeoutError(f"Nothing was received for {patience:g} seconds.")
@@ -130,13 +133,6 @@ class WyomingClient:
             await self._writer.drain()
 
     # Limits.
-
-    def _patience(self) -> float | None:
-        """Return the seconds to wait for an event; None: any number, since the work has a limit of its own."""
-        settings = self._app.settings
-        if self._work is not None:
-            return None
-        return settings.idle_seconds if self._heard else min(settings.idle_seconds, settings.head_seconds)
 
     async def _count(self, event: Event) -> None:
         """Count an event. Raises ProtocolError where events come faster than they may; audio is read slowly instead."""
