@@ -76,7 +76,7 @@ _INCOMING: TypeAdapter[ListenCommand | Configure] = TypeAdapter(_Incoming)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamOptions:
+class ListenOptions:
     """Options of one stream. `utterance_end`: seconds of silence after the last word that are told; None: they are not.
 
     `endpoints`: the results that a pause ended have `speech_final`.
@@ -89,7 +89,7 @@ class StreamOptions:
     utterance_end: float | None
 
 
-def parse_stream(query: QueryParams, catalog: Catalog) -> StreamOptions:
+def parse_stream(query: QueryParams, catalog: Catalog) -> ListenOptions:
     """Return the options of a stream. Raises InvalidRequestError and UnsupportedFormatError."""
     given = parse_listen(query, catalog)
     audio = parse_audio(query, live=True)
@@ -103,7 +103,7 @@ def parse_stream(query: QueryParams, catalog: Catalog) -> StreamOptions:
         detection=replace(SPEECH, min_silence=silence),
         partials=is_true(query, "interim_results"),
     )
-    return StreamOptions(
+    return ListenOptions(
         audio=audio,
         live=options,
         voice_events=is_true(query, "vad_events"),
@@ -134,7 +134,7 @@ class ListenSocket(LiveSocket):
 
     idle_message = "Neither audio nor KeepAlive was received for {seconds:g} seconds."
 
-    def __init__(self, socket: Socket, app: Services, options: StreamOptions, live: LiveRecognition) -> None:
+    def __init__(self, socket: Socket, app: Services, options: ListenOptions, live: LiveRecognition) -> None:
         audio = options.audio
         reader = SampleReader(LIVE_CODINGS[audio.coding], audio.rate, SAMPLE_RATE, audio.channels)
         super().__init__(socket, app, reader)
