@@ -155,7 +155,7 @@ class _Teller:
         from app.recognition.events import LiveUtterance, UtteranceFailed
 
         match event:
-            case TranslatedPart(source=source, text=text):
+            case TranslatedPart(source_text=source, text=text):
                 print(f"{source}\n→ {text}", file=self._text, flush=True)
             case SpeechPart():
                 await self._play(event)

@@ -31,7 +31,7 @@ class TranslatedPart:
     """Translation of a sentence, or of a part of it. Not `translated`: it is in the listener's language already."""
 
     number: int
-    source: str
+    source_text: str
     text: str
     translated: bool
 

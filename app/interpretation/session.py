@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -78,15 +78,7 @@ class Interpretation:
         recognizer: str,
         surface: metrics.SurfaceName,
     ) -> None:
-        """Open a session; call on the event loop.
-
-        Args:
-            speech: the service that speaks, and its translation.
-            live: recognition of the session's audio.
-            prepared: the checked options.
-            recognizer: name of the model that recognizes.
-            surface: label of its metrics.
-        """
+        """Open a session; call on the event loop. `live` recognizes its audio by the model `recognizer`."""
         self.prepared = prepared
         self.recognizer = recognizer
         self.clock = SessionClock()
@@ -148,7 +140,9 @@ class Interpretation:
         """Drop every sentence that was recognized and not spoken to its end."""
         if self._closed:
             return
-        await _stop(self._working)
+        for task in self._working:
+            task.cancel()
+        await asyncio.wait(self._working)
         last = None in _emptied(self._agreed) + _emptied(self._spoken)
         dropped, self._passages = self._passages, {}
         for passage in dropped.values():
@@ -210,8 +204,12 @@ class Interpretation:
             async for event in events:
                 pieces = self._cutter.take(event, time.monotonic())
                 if isinstance(event, LiveUtterance) and event.language is not None:
-                    self._language = _flores(event.language)
-                    self._hear_voice(event)
+                    with suppress(UnsupportedLanguageError):
+                        self._language = None
+                        self._language = codes.resolve(event.language, codes.FLORES)
+                    if self._speaker is not None and event.text.strip():
+                        self._speaker.said(event.start, event.end)
+                        self._clone_voice()
                 await self._emit(event)
                 await self._agree(pieces)
                 if isinstance(event, LiveHypothesis) and self.prepared.options.anticipate:
@@ -254,11 +252,6 @@ class Interpretation:
 
     # From audio to the voice of who speaks.
 
-    def _hear_voice(self, utterance: LiveUtterance) -> None:
-        if self._speaker is not None and utterance.text.strip():
-            self._speaker.said(utterance.start, utterance.end)
-            self._clone_voice()
-
     def _clone_voice(self) -> None:
         """Begin to make the voice of who speaks for the model that speaks, if it can be and is not made."""
         speech = self.prepared.speech
@@ -282,7 +275,10 @@ class Interpretation:
         await self._spoken.put(None)
 
     async def _translate(self, passage: _Passage) -> None:
-        interpreter = self._interpreter_for(self.prepared)
+        if self._interpreter_of is not self.prepared:
+            self._interpreter.close()
+            self._interpreter, self._interpreter_of = self._new_interpreter(self.prepared), self.prepared
+        interpreter = self._interpreter
         if self.prepared.route.source is None and passage.language is not None:
             interpreter.source = passage.language
         interpreter.timeline = passage.timeline
@@ -328,12 +324,6 @@ class Interpretation:
         options = self.prepared.options
         hurry = min(1.0, max(0.0, (behind - HURRY_FROM) / (HURRY_TO - HURRY_FROM)))
         return 1.0 + hurry * max(0.0, options.max_speed - 1.0)
-
-    def _interpreter_for(self, prepared: PreparedInterpretation) -> Interpreter:
-        if self._interpreter_of is not prepared:
-            self._interpreter.close()
-            self._interpreter, self._interpreter_of = self._new_interpreter(prepared), prepared
-        return self._interpreter
 
     def _new_interpreter(self, prepared: PreparedInterpretation) -> Interpreter:
         labels = metrics.Labels(prepared.route.model or "none", self._surface, True)
@@ -400,14 +390,6 @@ class Interpretation:
 _OUTCOMES: Final[dict[Ending, metrics.Outcome]] = {"cancelled": "cancelled", "failed": "failed"}
 
 
-def _flores(language: str) -> str | None:
-    """Return the FLORES-200 code of a language that was recognized; None: it has none."""
-    try:
-        return codes.resolve(language, codes.FLORES)
-    except UnsupportedLanguageError:
-        return None
-
-
 def _emptied(queue: asyncio.Queue[T]) -> list[T]:
     """Return what waited in `queue`."""
     return [queue.get_nowait() for _ in range(queue.qsize())]
@@ -416,9 +398,3 @@ def _emptied(queue: asyncio.Queue[T]) -> list[T]:
 def _done(passage: _Passage) -> SentenceDone:
     latency, number = dict(passage.latency), passage.sentence.number
     return SentenceDone(number, passage.ending, latency, passage.delay, passage.timeline, passage.error)
-
-
-async def _stop(tasks: tuple[asyncio.Task[None], ...]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)

@@ -11,13 +11,11 @@ from models.contract import RecognizedSegment, RecognizedWord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveOptions:
-    """Options of a live recognition. None means the default.
+class SpeechContext:
+    """What may be spoken, what comes before it, and who hears it. None means the default.
 
-    `model`, `language`, `languages`, `prompt` and `keywords` are those of RecognitionOptions. `detection` finds the
-    utterances; None: the client commits each of them. `partials`: there are hypotheses while somebody speaks.
-    `word_times`: hypotheses and segments have words. `sentence_pause`: seconds of silence that end an utterance of
-    `detection` sooner, where its text ends with a sentence; needs `partials`. `policy` tells which words are committed.
+    `language` is a code, a tag or an English name; None: it is detected. `languages` are those that may be spoken. The
+    `keywords` are words to expect. `word_times`: hypotheses and segments have words.
     """
 
     model: str | None = None
@@ -25,9 +23,20 @@ class LiveOptions:
     languages: tuple[str, ...] = ()
     prompt: str = ""
     keywords: tuple[str, ...] = ()
+    word_times: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveOptions(SpeechContext):
+    """Options of a live recognition. None means the default.
+
+    `detection` finds the utterances; None: the client commits each of them. `partials`: there are hypotheses while
+    somebody speaks. `sentence_pause`: seconds of silence that end an utterance of `detection` sooner, where its text
+    ends with a sentence; needs `partials`. `policy` tells which words are committed.
+    """
+
     detection: VoiceOptions | None = SPEECH
     partials: bool = True
-    word_times: bool = False
     sentence_pause: float | None = None
     policy: PolicyName | None = None
 

@@ -36,17 +36,6 @@ from models.timeline import Stage, Timeline
 if TYPE_CHECKING:
     from app.recognition.service import RecognitionService
 
-__all__ = [
-    "LiveEvent",
-    "LiveHypothesis",
-    "LiveOptions",
-    "LiveRecognition",
-    "LiveUtterance",
-    "SpeechStarted",
-    "SpeechStopped",
-    "UtteranceFailed",
-]
-
 log = logging.getLogger(__name__)
 
 # Most seconds of audio that wait: `push` waits where there are more.
@@ -95,16 +84,7 @@ class LiveRecognition:
         timeline: Timeline,
         labels: metrics.Labels,
     ) -> None:
-        """Start the tasks.
-
-        Args:
-            service: The parts that all recognitions share.
-            passes: Passes of the model.
-            options: How utterances are found, and what is told of them.
-            request: The language and the prompt, without audio.
-            timeline: Times of the whole.
-            labels: Series of its metrics.
-        """
+        """Start the tasks. `request` has the language and the prompt, without audio."""
         self.timeline = timeline
         self.labels = labels
         self._service, self._passes, self._options, self._request = service, passes, options, request
@@ -138,7 +118,11 @@ class LiveRecognition:
         size = round(CHUNK_SECONDS * SAMPLE_RATE)
         for start in range(0, pcm.size, size):
             piece = np.ascontiguousarray(pcm[start : start + size], dtype=np.float32)
-            self._charge(piece.size / SAMPLE_RATE)
+            # Audio is taken from the client's quota by the second.
+            self._uncharged += piece.size / SAMPLE_RATE
+            if whole := int(self._uncharged):
+                self._service.charge(whole)
+                self._uncharged -= whole
             await self._until(lambda: self._ended or self._buffered < BUFFER * SAMPLE_RATE)
             if self._ended or self._finished:
                 return
@@ -290,14 +274,6 @@ class LiveRecognition:
 
     def _seconds(self, item: OpenUtterance) -> float:
         return (self._audio.end - item.start) / SAMPLE_RATE
-
-    def _charge(self, seconds: float) -> None:
-        """Take audio from the client's quota, by the second."""
-        self._uncharged += seconds
-        if self._uncharged >= 1:
-            whole = int(self._uncharged)
-            self._service.charge(whole)
-            self._uncharged -= whole
 
     def require_speech(self, seconds: float | None) -> None:
         """Have a voice begin an utterance once it lasts so many seconds; None: those of the options."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from app.engine.spool import Spool
 from app.engine.turns import Turns
 from app.engine.worker import ModelWorker
 from app.observability import metrics
+from app.recognition.events import LiveOptions, SpeechContext
 from app.recognition.languages import resolve
 from app.recognition.listener import StreamRecognizer
-from app.recognition.live import LiveOptions, LiveRecognition
+from app.recognition.live import LiveRecognition
 from app.recognition.passes import Passes, request_error
 from app.text.executor import RoundRobinThread
 from app.text.languages import primary_language
@@ -47,22 +48,15 @@ MAX_PROMPT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecognitionOptions:
+class RecognitionOptions(SpeechContext):
     """Options of one request. None means the default.
 
-    `language` is a code, a tag or an English name; None: it is detected. `languages` are those that may be spoken. The
-    `keywords` are words to expect. `temperature` in [0, 1]: None is 0, and higher ones where the text looks wrong.
+    `temperature` in [0, 1]: None is 0, and higher ones where the text looks wrong.
     `chunks`: cut the recording at its pauses, and leave the silence out; None: recognize it as a whole.
     """
 
-    model: str | None = None
-    language: str | None = None
-    languages: tuple[str, ...] = ()
     task: RecognitionTask = "transcribe"
-    prompt: str = ""
-    keywords: tuple[str, ...] = ()
     temperature: float | None = None
-    word_times: bool = False
     chunks: VoiceOptions | None = None
 
 
@@ -88,15 +82,7 @@ class RecognitionService:
     def __init__(
         self, settings: Settings, catalog: Catalog, worker: ModelWorker, loads: ModelLoads, admission: Admission
     ) -> None:
-        """Make the parts that streams use.
-
-        Args:
-            settings: the deployment's choices.
-            catalog: the models of this machine.
-            worker: the thread that computes.
-            loads: the models that requests name.
-            admission: quotas of the server.
-        """
+        """Make the parts that streams use."""
         self.settings = settings
         self.worker = worker
         self.thread = RoundRobinThread("vad")
@@ -216,7 +202,12 @@ class RecognitionService:
             raise request_error(error) from error
         self.charge(recording.seconds)
         tokens = len(recognizer.encode_text(prompt)) if prompt else 0
-        self._hold(recording.seconds)
+        held = self._held + recording.seconds
+        if recording.seconds > SHORT and self._held and held > HELD * self.settings.recognition_seconds:
+            raise errors.OverloadedError(
+                f"{self._held:.0f} seconds of recordings are being recognized already; try again shortly."
+            )
+        self._held = held
         return PreparedRecognition(name, recognizer, request, languages, options.chunks, recording.seconds, tokens)
 
     async def live(
@@ -226,16 +217,13 @@ class RecognitionService:
 
         Raises what `model` raises, UnsupportedLanguageError, TextTooLongError and InvalidRequestError.
         """
-        name, recognizer, languages, request = await self._check_live(options)
+        name, recognizer, languages, request = await self.check_live(options)
         passes = Passes(self.worker, name, recognizer, languages)
         labels = labels or metrics.Labels(name, "openai", streaming=True)
         return LiveRecognition(self, passes, options, request, timeline or Timeline(), labels)
 
-    async def check_live(self, options: LiveOptions) -> None:
-        """Check options, and wait for their model. Raises what `live` raises."""
-        await self._check_live(options)
-
-    async def _check_live(self, options: LiveOptions) -> tuple[str, Recognizer, tuple[str, ...], RecognitionRequest]:
+    async def check_live(self, options: LiveOptions) -> tuple[str, Recognizer, tuple[str, ...], RecognitionRequest]:
+        """Return model, languages and request, once they are checked and the model is there. Raises as `live` does."""
         name, recognizer = await self.reader(options.model)
         language, languages = resolve_languages(options, recognizer.languages)
         if options.policy == "attention" and not getattr(recognizer, "takes_prefix", False):
@@ -250,14 +238,6 @@ class RecognitionService:
     def release(self, prepared: PreparedRecognition) -> None:
         """Note that the recording is in memory no more."""
         self._held -= prepared.seconds
-
-    def _hold(self, seconds: float) -> None:
-        """Count a recording in memory. Raises OverloadedError if those that are have no room for it."""
-        if seconds > SHORT and self._held and self._held + seconds > HELD * self.settings.recognition_seconds:
-            raise errors.OverloadedError(
-                f"{self._held:.0f} seconds of recordings are being recognized already; try again shortly."
-            )
-        self._held += seconds
 
     async def decode(self, read: Callable[[], Awaitable[bytes]]) -> Recording:
         """Return the recording that `read` returns, decoded at SAMPLE_RATE.
@@ -286,22 +266,6 @@ class RecognitionService:
                 reason = "Enough recordings are being decoded already; try again shortly."
                 raise errors.OverloadedError(reason) from None
             yield
-
-
-class SpeechContext(Protocol):
-    """Options that tell what may be spoken, and what comes before it."""
-
-    @property
-    def language(self) -> str | None: ...
-
-    @property
-    def languages(self) -> tuple[str, ...]: ...
-
-    @property
-    def prompt(self) -> str: ...
-
-    @property
-    def keywords(self) -> tuple[str, ...]: ...
 
 
 def resolve_languages(options: SpeechContext, known: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:

@@ -163,11 +163,18 @@ class Transcript:
     def reply(self, *, logprobs: bool = False) -> TranscriptionReply:
         """Return the answer in the format `json`."""
         tokens = [token for segment in self.segments for token in segment.tokens]
+        audio = math.ceil(self.seconds * AUDIO_TOKENS_PER_SECOND)
+        read = audio + self.prompt_tokens
         return TranscriptionReply(
             text=self.text,
             languages=[] if self.language is None else [LanguageEntry(code=self.language)],
             logprobs=logprob_entries(tokens) if logprobs else None,
-            usage=self._usage(len(tokens)),
+            usage=TokenUsage(
+                input_tokens=read,
+                output_tokens=len(tokens),
+                total_tokens=read + len(tokens),
+                input_token_details=InputTokens(audio_tokens=audio, text_tokens=self.prompt_tokens),
+            ),
             warning=self.warning,
         )
 
@@ -184,26 +191,15 @@ class Transcript:
             duration=round(self.seconds, 3),
             text=self.text,
             segments=[_entry(number, each) for number, each in enumerate(self.segments)] if options.segments else None,
-            words=self._words() if options.words else None,
+            words=[
+                WordEntry(word=word.text.strip(), start=round(word.start, 3), end=round(word.end, 3))
+                for segment in self.segments
+                for word in segment.words
+            ]
+            if options.words
+            else None,
             usage=DurationUsage(seconds=math.ceil(self.seconds)),
             warning=self.warning,
-        )
-
-    def _words(self) -> list[WordEntry]:
-        return [
-            WordEntry(word=word.text.strip(), start=round(word.start, 3), end=round(word.end, 3))
-            for segment in self.segments
-            for word in segment.words
-        ]
-
-    def _usage(self, written: int) -> TokenUsage:
-        audio = math.ceil(self.seconds * AUDIO_TOKENS_PER_SECOND)
-        read = audio + self.prompt_tokens
-        return TokenUsage(
-            input_tokens=read,
-            output_tokens=written,
-            total_tokens=read + written,
-            input_token_details=InputTokens(audio_tokens=audio, text_tokens=self.prompt_tokens),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
 from app.audio.vad import SAMPLE_RATE
@@ -175,7 +176,8 @@ class OpenUtterance:
         full = self.covered - self.begin > MAX_WINDOW_SECONDS * SAMPLE_RATE
         count = _last_sentence(agreement.agreed, segments)
         if not count and full:
-            count = len(agreement.agreed) or _sure(words, self.covered / SAMPLE_RATE - UNSURE)
+            sure = self.covered / SAMPLE_RATE - UNSURE
+            count = len(agreement.agreed) or sum(1 for _ in takewhile(lambda word: word.end <= sure, words))
             if not count and not words:
                 self._drop(self.covered - round(KEPT * SAMPLE_RATE))
         if not count:
@@ -202,11 +204,6 @@ def _last_sentence(agreed: Words, segments: Sequence[RecognizedSegment]) -> int:
         if word.text.rstrip().endswith(_SENTENCE_ENDS) or round(word.end, 2) in ends:
             return count
     return 0
-
-
-def _sure(words: Words, before: float) -> int:
-    """Return how many words end before a time."""
-    return next((number for number, word in enumerate(words) if word.end > before), len(words))
 
 
 def _segment(words: Words, segments: Sequence[RecognizedSegment], language: str | None) -> list[RecognizedSegment]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 from starlette.responses import JSONResponse
 
@@ -21,19 +20,14 @@ MAX_HEADER_TEXT = 500
 _SURFACES = (deepgram.SURFACE, elevenlabs.SURFACE, libretranslate.SURFACE)
 
 
-def _body(error: ServiceError, path: str | None) -> dict[str, Any]:
-    for surface in _SURFACES:
-        if path is not None and surface.has(path):
-            return surface.error_body(error)
-    return {"error": error.body()}
-
-
 def error_response(
     error: ServiceError, headers: Mapping[str, str] | None = None, *, path: str | None = None
 ) -> JSONResponse:
     """Return the response that tells `error` in the form of the surface at `path`; None is OpenAI's."""
     note_error(error.code, error.status)
-    return JSONResponse(_body(error, path), error.status, headers={**error.headers(), **(headers or {})})
+    surface = None if path is None else next((each for each in _SURFACES if each.has(path)), None)
+    body = {"error": error.body()} if surface is None else surface.error_body(error)
+    return JSONResponse(body, error.status, headers={**error.headers(), **(headers or {})})
 
 
 def sse_error(error: ServiceError) -> bytes:

@@ -12,10 +12,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
+from starlette.websockets import WebSocket
 
 from app import request_context
 from app.errors import BodyTooLargeError, InvalidRequestError, MethodNotAllowedError, NotFoundError, ServiceError
-from app.server.error_responses import error_response
+from app.server import deepgram
+from app.server.error_responses import error_response, header_text
 from app.server.exchange import body_model, quoted
 
 
@@ -28,14 +30,22 @@ def install(app: FastAPI) -> None:
     _describe_errors(app)
 
 
-async def _on_service_error(request: Request, error: ServiceError) -> Response:
-    # The rest of such a body is not read, so the connection cannot be used again.
-    headers = {"connection": "close"} if isinstance(error, BodyTooLargeError) else None
-    return error_response(error, headers, path=request.url.path)
+async def _on_service_error(request: Request | WebSocket, error: ServiceError) -> Response:
+    """Return the answer to a request, or to a handshake, that fails."""
+    path, headers = request.url.path, {}
+    if isinstance(error, BodyTooLargeError):
+        # The rest of such a body is not read, so the connection cannot be used again.
+        headers["connection"] = "close"
+    elif isinstance(request, WebSocket) and deepgram.SURFACE.has(path):
+        headers["dg-error"] = header_text(error.message)
+    return error_response(error, headers, path=path)
 
 
 async def _on_validation_error(request: Request, error: RequestValidationError) -> Response:
-    return error_response(explain(quoted(error.errors()[0]), _accepted_fields(request)), path=request.url.path)
+    route = request.scope.get("route")
+    model = body_model(route) if isinstance(route, APIRoute) else None
+    accepted = [] if model is None else sorted(model.model_fields)
+    return error_response(explain(quoted(error.errors()[0]), accepted), path=request.url.path)
 
 
 async def _on_http_exception(request: Request, error: HTTPException) -> Response:
@@ -87,13 +97,6 @@ def explain(first: Mapping[str, Any], accepted: Iterable[str] = ()) -> InvalidRe
             f"Unknown parameter: '{name}'{'; accepted are ' if names else ''}{names}.", param=where[0]
         )
     return InvalidRequestError(f"Invalid '{name}': {message}.", param=where[0])
-
-
-def _accepted_fields(request: Request) -> list[str]:
-    """Return the names of the fields of the body that the route of `request` takes."""
-    route = request.scope.get("route")
-    model = body_model(route) if isinstance(route, APIRoute) else None
-    return [] if model is None else sorted(model.model_fields)
 
 
 def _shown(request: Request) -> str:

@@ -318,11 +318,7 @@ FAREWELL_SECONDS: Final = 0.5
 COMMENT_SECONDS: Final = 2.0
 
 
-class _End:
-    """End of an iteration."""
-
-
-_END: Final = _End()
+_END: Final = object()  # end of an iteration
 
 
 class StreamExchange(Exchange, Generic[S]):
@@ -361,9 +357,9 @@ class StreamExchange(Exchange, Generic[S]):
                     await self._send_event_bytes(b": \n\n")
                     continue
                 item = waiting.result()
-                if isinstance(item, _End):
+                if item is _END:
                     return
-                yield item
+                yield cast("T", item)
                 waiting = asyncio.ensure_future(anext(iterator, _END))
         finally:
             waiting.cancel()

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from encodings import aliases, normalize_encoding
 from typing import Any, Final
 
+from pydantic import BaseModel
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -41,6 +42,12 @@ async def read_form(request: Request, **limits: Any) -> AsyncIterator[FormData]:
         yield form
     finally:
         await form.close()
+
+
+def describe_form(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the description of a form for OpenAPI."""
+    content = {"multipart/form-data": {"schema": model.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def from_json(value: Any) -> Any:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any
 
-from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -17,7 +15,6 @@ from app.recognition.service import RecognitionOptions
 from app.recognition.stream import RecognitionStream
 from app.server.error_responses import header_text
 from app.server.exchange import StreamExchange
-from app.server.forms import read_form
 from app.server.spooled_upload import SpooledUpload, spooled
 from app.server.state import Services
 from models.timeline import Timeline
@@ -54,10 +51,6 @@ class RecordingExchange(StreamExchange[RecognitionStream]):
             # A slow sender's time is its own.
             self.timeline = Timeline()
             await super().__call__(scope, receive, send)
-
-    async def read_form(self, request: Request, held: AsyncExitStack, **limits: Any) -> FormData:
-        """Return the form in the body, with at most one file. Raises ServiceError."""
-        return await held.enter_async_context(read_form(request, max_files=1, **limits))
 
     async def read_bytes(self, request: Request, held: AsyncExitStack, limit: int | None = None) -> SpooledUpload:
         """Return the body as it is, of at most `limit` bytes; None: `max_recording_bytes`. Raises ServiceError."""

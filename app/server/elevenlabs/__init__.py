@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from app.errors import ServiceError
 from app.server.surface import Surface
 
 SPEECH_TO_TEXT_PATH = "/v1/speech-to-text"
-
-
-def _error_body(error: ServiceError) -> dict[str, Any]:
-    return {"detail": {"status": error.code, **error.body()}}
 
 
 SURFACE = Surface(
@@ -24,5 +17,5 @@ SURFACE = Surface(
         "/v1/voices*",
         "/v2/voices*",
     ),
-    _error_body,
+    lambda error: {"detail": {"status": error.code, **error.body()}},
 )

@@ -24,11 +24,9 @@ from app.server.elevenlabs.schemas import (
     DEFAULT_OUTPUT,
     CharacterAlignment,
     DialogueInput,
-    ElevenLabsOutput,
     TextToDialogueBody,
     TimedDialogue,
     VoiceSegment,
-    model_name,
     parse_output,
 )
 from app.server.openai.dialogue import DialogueResponse, spoken_body
@@ -50,7 +48,7 @@ _TAG: Final = re.compile(r"\[[^\W\d_][\w ,.'’!-]{0,60}\](?!\(/)")
 @router.post(PATH + "/stream", response_class=Response, responses=_AUDIO)
 async def speak(request: Request, body: TextToDialogueBody, output_format: OutputFormat = DEFAULT_OUTPUT) -> Response:
     """Speak `inputs` in turn, each in its voice. Both paths send audio as soon as there is some."""
-    return _Response(request, body, parse_output(output_format))
+    return _Response(request, body, output_format)
 
 
 @router.post(PATH + "/with-timestamps", response_model=TimedDialogue)
@@ -58,7 +56,7 @@ async def speak_timed(
     request: Request, body: TextToDialogueBody, output_format: OutputFormat = DEFAULT_OUTPUT
 ) -> Response:
     """Speak `inputs`, with the times of their characters and voices."""
-    return _TimedResponse(request, body, parse_output(output_format), in_lines=False)
+    return _Response(request, body, output_format, in_lines=False)
 
 
 @router.post(PATH + "/stream/with-timestamps", response_model=TimedDialogue)
@@ -66,7 +64,7 @@ async def stream_timed(
     request: Request, body: TextToDialogueBody, output_format: OutputFormat = DEFAULT_OUTPUT
 ) -> Response:
     """Speak `inputs` with the times of their characters and voices, one JSON object per line."""
-    return _TimedResponse(request, body, parse_output(output_format), in_lines=True)
+    return _Response(request, body, output_format, in_lines=True)
 
 
 def _lines(inputs: Sequence[DialogueInput], lang: str | None, most: int) -> tuple[list[Line], tuple[str, ...]]:
@@ -89,47 +87,34 @@ def _lines(inputs: Sequence[DialogueInput], lang: str | None, most: int) -> tupl
 
 
 class _Response(DialogueResponse):
-    """Dialogue with ElevenLabs' errors and bit rate."""
+    """Dialogue with ElevenLabs' errors and bit rate. `in_lines`: as for TimedReply; None: audio alone is sent."""
 
     voice_field = "voice_id"
     most_voices = 10  # ElevenLabs' number
 
-    def __init__(self, request: Request, body: TextToDialogueBody, output: ElevenLabsOutput) -> None:
+    def __init__(
+        self, request: Request, body: TextToDialogueBody, output_format: str, *, in_lines: bool | None = None
+    ) -> None:
         app = services(request)
+        self._output = parse_output(output_format)
         lines, self._tags = _lines(body.inputs, body.language_code, app.settings.max_input_characters)
-        spoken = spoken_body(
-            lines,
-            model=model_name(body.model_id),
-            response_format=output.format,
-            sample_rate=output.rate,
-            lang=body.language_code,
-            seed=body.seed or 0,
-            lexicons=[each.pronunciation_dictionary_id for each in body.pronunciation_dictionary_locators or ()],
-        )
-        super().__init__(app, spoken, lines, "elevenlabs")
+        super().__init__(app, spoken_body(lines, **body.options(self._output)), lines, "elevenlabs")
         self._inputs = body.inputs
-        self._output = output
+        self._in_lines = in_lines
         self._path = request.url.path
 
     def refusal(self, error: ServiceError) -> Response:
         return refusal(error, self._path)
 
     def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
-        return Reply(stream, send, replace(form, bit_rate=self._output.bit_rate))
+        form = replace(form, bit_rate=self._output.bit_rate)
+        if self._in_lines is None:
+            return Reply(stream, send, form)
+        return _TimedReply(stream, send, form, self._inputs, in_lines=self._in_lines)
 
     async def read(self, speech: PreparedSpeech) -> SpeechDocument:
         result = await super().read(speech)
         return replace(result, ignored=(*result.ignored, *self._tags))
-
-
-class _TimedResponse(_Response):
-    def __init__(self, request: Request, body: TextToDialogueBody, output: ElevenLabsOutput, *, in_lines: bool) -> None:
-        super().__init__(request, body, output)
-        self._in_lines = in_lines
-
-    def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
-        known = replace(form, bit_rate=self._output.bit_rate)
-        return _TimedReply(stream, send, known, self._inputs, in_lines=self._in_lines)
 
 
 class _TimedReply(TimedReply):

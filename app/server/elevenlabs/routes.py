@@ -22,21 +22,20 @@ from app.server.elevenlabs.alignment import Aligner, Alignment
 from app.server.elevenlabs.schemas import (
     DEFAULT_OUTPUT,
     CharacterAlignment,
-    ElevenLabsOutput,
     ElevenVoice,
     ElevenVoicePage,
     ElevenVoices,
     OutputName,
     TextToSpeechBody,
     TimedAudio,
-    model_name,
     parse_output,
+    speed_of,
 )
 from app.server.error_responses import error_response
 from app.server.native import voices
 from app.server.openai.speech import SpeechResponse
 from app.server.schemas import SpeechBody, VoiceEntry
-from app.server.state import Services, services
+from app.server.state import services
 from app.speech.sentence import SpokenChunk
 from app.speech.stream import SpeechStream
 from app.speech.verifier import Mode
@@ -72,9 +71,7 @@ async def speak(
     verify: Verify = "off",
 ) -> Response:
     """Speak `text`. Both paths send audio as soon as there is some, or as all is heard."""
-    output = parse_output(output_format)
-    speech = _translated(voice_id, body, output).model_copy(update={"verify": verify})
-    return _SpeechResponse(services(request), speech, output, request.url.path)
+    return _SpeechResponse(request, voice_id, body, output_format, verify=verify)
 
 
 @router.post(PATH + "/with-timestamps", response_model=TimedAudio)
@@ -82,10 +79,7 @@ async def speak_timed(
     request: Request, voice_id: str, body: TextToSpeechBody, output_format: OutputFormat = DEFAULT_OUTPUT
 ) -> Response:
     """Speak `text`, with the times of its characters."""
-    output = parse_output(output_format)
-    return _TimedResponse(
-        services(request), _translated(voice_id, body, output), output, request.url.path, in_lines=False
-    )
+    return _SpeechResponse(request, voice_id, body, output_format, in_lines=False)
 
 
 @router.post(PATH + "/stream/with-timestamps", response_model=TimedAudio)
@@ -93,10 +87,7 @@ async def stream_timed(
     request: Request, voice_id: str, body: TextToSpeechBody, output_format: OutputFormat = DEFAULT_OUTPUT
 ) -> Response:
     """Speak `text` with the times of its characters, one JSON object per line. Times count from the start."""
-    output = parse_output(output_format)
-    return _TimedResponse(
-        services(request), _translated(voice_id, body, output), output, request.url.path, in_lines=True
-    )
+    return _SpeechResponse(request, voice_id, body, output_format, in_lines=True)
 
 
 @router.get("/v1/voices")
@@ -138,47 +129,37 @@ def _entry(known: VoiceEntry) -> ElevenVoice:
     )
 
 
-def _translated(voice_id: str, body: TextToSpeechBody, output: ElevenLabsOutput) -> SpeechBody:
-    """Return the request of `/v1/audio/speech`, which has no bit rate."""
-    return SpeechBody(
-        input=body.text,
-        model=model_name(body.model_id),
-        voice=voice_id,
-        response_format=output.format,
-        sample_rate=output.rate,
-        speed=body.speed,
-        lang=body.language_code,
-        seed=body.seed or 0,
-        lexicons=tuple(body.lexicons),
-    )
-
-
 class _SpeechResponse(SpeechResponse):
-    """Speech with ElevenLabs' errors and bit rate."""
+    """Speech with ElevenLabs' errors and bit rate. `in_lines`: as for TimedReply; None: audio alone is sent."""
 
     text_field = "text"
     voice_marks = False
 
-    def __init__(self, app: Services, body: SpeechBody, output: ElevenLabsOutput, path: str) -> None:
-        super().__init__(app, body, "elevenlabs")
-        self._output = output
-        self._path = path
+    def __init__(
+        self,
+        request: Request,
+        voice: str,
+        body: TextToSpeechBody,
+        output_format: str,
+        *,
+        verify: Mode = "off",
+        in_lines: bool | None = None,
+    ) -> None:
+        self._output = parse_output(output_format)
+        speed, options = speed_of(body.voice_settings), body.options(self._output)
+        speech = SpeechBody(input=body.text, voice=voice, speed=speed, verify=verify, **options)
+        super().__init__(services(request), speech, "elevenlabs")
+        self._path = request.url.path
+        self._in_lines = in_lines
 
     def refusal(self, error: ServiceError) -> Response:
         return refusal(error, self._path)
 
     def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
-        return Reply(stream, send, replace(form, bit_rate=self._output.bit_rate))
-
-
-class _TimedResponse(_SpeechResponse):
-    def __init__(self, app: Services, body: SpeechBody, output: ElevenLabsOutput, path: str, *, in_lines: bool) -> None:
-        super().__init__(app, body, output, path)
-        self._in_lines = in_lines
-
-    def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
-        known = replace(form, bit_rate=self._output.bit_rate)
-        return TimedReply(stream, send, known, self._body.input, in_lines=self._in_lines)
+        form = replace(form, bit_rate=self._output.bit_rate)
+        if self._in_lines is None:
+            return Reply(stream, send, form)
+        return TimedReply(stream, send, form, self._body.input, in_lines=self._in_lines)
 
 
 class TimedReply(Reply):

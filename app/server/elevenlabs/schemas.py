@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from app.audio.encoders import Format, check_bit_rate, check_rate
-from app.errors import InvalidRequestError, ProtocolError, UnsupportedFormatError
+from app.errors import ProtocolError, UnsupportedFormatError
+from app.server.exception_handlers import explain
 from app.server.exchange import first_error
 from app.server.schemas import Seed, Speed, UnicodeText
 from app.server.streaming.events import read_json
@@ -87,30 +88,38 @@ class DictionaryLocator(_Lenient):
 Locators = Annotated[list[DictionaryLocator], Field(max_length=8)]
 
 
-class TextToSpeechBody(_Lenient):
+class _SpeechBody(_Lenient):
+    """Fields of speech and of dialogues."""
+
+    model_id: Annotated[
+        UnicodeText | None, Field(description="a name of GET /v1/models; eleven_... means the default")
+    ] = None
+    language_code: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
+    seed: Seed | None = None
+    pronunciation_dictionary_locators: Locators | None = None
+
+    def options(self, output: ElevenLabsOutput) -> dict[str, Any]:
+        """Return the fields of `/v1/audio/speech` for these, and for an output."""
+        return {
+            "model": model_name(self.model_id),
+            "response_format": output.format,
+            "sample_rate": output.rate,
+            "lang": self.language_code,
+            "seed": self.seed or 0,
+            "lexicons": tuple(
+                each.pronunciation_dictionary_id for each in self.pronunciation_dictionary_locators or ()
+            ),
+        }
+
+
+class TextToSpeechBody(_SpeechBody):
     """Body of `POST /v1/text-to-speech/{voice_id}` and the three paths below it. Other fields are accepted and not
     used: `previous_text`, `next_text`, request ids, `apply_text_normalization`, `audio_effects`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Hello, how are you today?"}]})
 
     text: Annotated[UnicodeText, Field(description="the text; `[word](/ipa/)` and `[pause:0.5s]` are understood")]
-    model_id: Annotated[
-        UnicodeText | None, Field(description="a name of GET /v1/models; eleven_... means the default")
-    ] = None
-    language_code: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
     voice_settings: VoiceSettings | None = None
-    seed: Seed | None = None
-    pronunciation_dictionary_locators: Locators | None = None
-
-    @property
-    def lexicons(self) -> list[str]:
-        """Ids of the lexicons to use."""
-        return [each.pronunciation_dictionary_id for each in self.pronunciation_dictionary_locators or ()]
-
-    @property
-    def speed(self) -> float:
-        """Speed of the request; 1 is normal."""
-        return speed_of(self.voice_settings)
 
 
 def speed_of(settings: VoiceSettings | None) -> float:
@@ -141,7 +150,7 @@ class DialogueInput(_Lenient):
     voice_id: UnicodeText
 
 
-class TextToDialogueBody(_Lenient):
+class TextToDialogueBody(_SpeechBody):
     """Body of `POST /v1/text-to-dialogue` and the three paths below it. `settings` and other fields are accepted, and
     not used: these models have no counterpart."""
 
@@ -152,12 +161,6 @@ class TextToDialogueBody(_Lenient):
     inputs: Annotated[
         list[DialogueInput], Field(fail_fast=True, min_length=1, max_length=1_000, description="the lines in order")
     ]
-    model_id: Annotated[
-        UnicodeText | None, Field(description="a name of GET /v1/models; eleven_... means the default")
-    ] = None
-    language_code: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: each voice's")] = None
-    seed: Seed | None = None
-    pronunciation_dictionary_locators: Locators | None = None
 
 
 class VoiceSegment(BaseModel):
@@ -300,9 +303,7 @@ def parse_options(query: dict[str, str]) -> SocketOptions:
     try:
         return SocketOptions.model_validate(query)
     except ValidationError as error:
-        first = first_error(error)
-        name = ".".join(map(str, first["loc"]))
-        raise InvalidRequestError(f"Invalid '{name}': {first['msg']}.", param=name) from None
+        raise explain(first_error(error)) from None
 
 
 class SocketAlignment(BaseModel):

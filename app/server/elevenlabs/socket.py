@@ -17,7 +17,6 @@ import asyncio
 import time
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 from fastapi import APIRouter, WebSocket
 
@@ -77,7 +76,7 @@ async def multi_stream_input(socket: WebSocket, voice_id: str) -> None:
 class ElevenSocket(SocketLoop):
     """Socket of one client, and its contexts."""
 
-    surface: ClassVar[metrics.SurfaceName] = "elevenlabs"
+    surface: metrics.SurfaceName = "elevenlabs"
 
     def __init__(self, socket: WebSocket, app: Services, voice_id: str, *, multi: bool) -> None:
         super().__init__(socket, app)
@@ -175,14 +174,11 @@ class ElevenSocket(SocketLoop):
         self._closing_error = DrainingError("The server is shutting down.")
         self._end_all()
 
-    async def fail(self, error: ServiceError) -> None:
-        """Drop every context, tell the client of `error` and close."""
+    async def send_error(self, error: ServiceError) -> None:
+        """Tell the client of the error that ends the socket."""
         if self._speech is None:
-            labels = metrics.Labels("none", self.surface, True)
-            metrics.record(Timeline(), labels, "rejected", metrics.Playback())
-        await self.stop()
+            self.note_rejected()
         await self._speaker.send_error(error, None)
-        await self.close(error.close_code, error.message)
 
     async def stop(self) -> None:
         """Drop every context. When this returns, nothing more of them is sent."""
@@ -238,7 +234,11 @@ class ElevenSocket(SocketLoop):
         except QuotaExceededError as error:
             if not self._multi:
                 raise
-            self._refuse(context, error)
+            # That ends the context alone.
+            self._set_aside(context)
+            if context.speaking is not None:
+                context.speaking.cancel()
+            context.speaking = asyncio.create_task(self._speaker.send_refusal(context, error))
             return
         for start in range(0, len(text), SLICE_CHARACTERS):
             if start:
@@ -316,10 +316,3 @@ class ElevenSocket(SocketLoop):
         # A cancelled task sends nothing more, so the end comes last.
         context.speaking.cancel()
         context.speaking = asyncio.create_task(self._speaker.send_final(context))
-
-    def _refuse(self, context: Context, error: ServiceError) -> None:
-        """End the context with `error`."""
-        self._set_aside(context)
-        if context.speaking is not None:
-            context.speaking.cancel()
-        context.speaking = asyncio.create_task(self._speaker.send_refusal(context, error))

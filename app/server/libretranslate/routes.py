@@ -24,7 +24,6 @@ from app.server.state import services
 from app.translation.plan import MAX_ALTERNATIVES, Format, TranslatedText, TranslationOptions
 from app.translation.stream import TranslationStream
 from app.translation.text import codes
-from models.contract import Translator
 from models.timeline import Timeline
 
 router = APIRouter()
@@ -97,7 +96,7 @@ async def detect(request: Request) -> Response:
 async def languages(request: Request) -> Response:
     """List the languages of the default translation model, each with itself and the languages it translates to."""
     _, translator = await services(request).translation.model(None)
-    known = {each: code(each) for each in sorted(_known(translator), key=codes.name)}
+    known = {each: code(each) for each in sorted(filter(codes.known, translator.languages), key=codes.name)}
     listed = []
     for each, tag in known.items():
         able = {each, *translator.targets(each)}
@@ -154,10 +153,6 @@ class LibreExchange(TranslationExchange):
 def code(flores: str) -> str:
     """Return LibreTranslate's code of a language: ISO 639, with a script for Chinese."""
     return _CODES.get(flores, codes.tag(flores))
-
-
-def _known(translator: Translator) -> Sequence[str]:
-    return [each for each in translator.languages if codes.known(each)]
 
 
 def _confidence(language: str, confidence: float) -> dict[str, Any]:

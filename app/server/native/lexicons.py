@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
 from app.errors import BodyTooLargeError, InvalidRequestError
 from app.lexicons.store import StoredLexicon
-from app.server.forms import read_form
+from app.server.forms import describe_form, read_form
 from app.server.schemas import LexiconDeleted, LexiconDetail, LexiconItem, LexiconList, LexiconSummary, LexiconUpload
 from app.server.state import Services, services
-from app.text.lexicon import Lexicon
 from app.text.lexicon_files import MAX_BYTES
 from app.threads import REQUESTS
 
@@ -23,15 +20,9 @@ PATH = "/v1/lexicons"
 # Characters of speech that an upload costs its key.
 UPLOAD_CHARACTERS = 200
 _TEXT_BYTES = 4_096
-_FORM: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"multipart/form-data": {"schema": LexiconUpload.model_json_schema()}},
-    }
-}
 
 
-@router.post(PATH, openapi_extra=_FORM)
+@router.post(PATH, openapi_extra=describe_form(LexiconUpload))
 async def create(request: Request) -> LexiconSummary:
     """Keep a lexicon: a file of W3C's PLS, or lines of two columns."""
     app = services(request)
@@ -63,13 +54,13 @@ async def lexicon(request: Request, lexicon_id: str) -> Response:
     lexicons = services(request).speech.lexicons
     stored = await lexicons.get(lexicon_id)
     read = await lexicons.read(stored)
+
+    def detail() -> str:
+        items = [LexiconItem(grapheme=each.grapheme, phonemes=each.phonemes, alias=each.alias) for each in read.entries]
+        return LexiconDetail(**summary(stored).model_dump(), entries=items).model_dump_json()
+
     async with lexicons.turns.place():
-        return Response(await REQUESTS.run(_detail, stored, read), media_type="application/json")
-
-
-def _detail(stored: StoredLexicon, read: Lexicon) -> str:
-    entries = [LexiconItem(grapheme=each.grapheme, phonemes=each.phonemes, alias=each.alias) for each in read.entries]
-    return LexiconDetail(**summary(stored).model_dump(), entries=entries).model_dump_json()
+        return Response(await REQUESTS.run(detail), media_type="application/json")
 
 
 @router.delete(PATH + "/{lexicon_id}")

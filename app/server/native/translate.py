@@ -21,7 +21,7 @@ from app.server.schemas import (
     TranslationUsage,
 )
 from app.server.state import Services, services
-from app.translation.plan import Alternative, Plan, TranslatedSentence, TranslatedText, TranslationOptions
+from app.translation.plan import Alternative, Plan, TranslatedText, TranslationOptions
 from app.translation.stream import TranslationStream
 from app.translation.text import codes
 
@@ -90,7 +90,15 @@ class StreamedTranslation(TranslationExchange):
     async def answer(self, stream: TranslationStream) -> None:
         """Send each sentence as it comes."""
         async for sentence in stream:
-            await self.send_event(sentence_event(sentence).model_dump_json())
+            event = SentenceEvent(
+                text=sentence.text_index,
+                sentence=sentence.index,
+                source_text=sentence.source,
+                translated_text=sentence.translation.text,
+                alternatives=_alternatives(sentence.alternatives),
+                seconds=round(sentence.seconds, 6),
+            )
+            await self.send_event(event.model_dump_json())
         texts = await stream.texts()
         self.timeline.finish()
         done = TranslationDoneEvent(
@@ -107,38 +115,20 @@ class StreamedTranslation(TranslationExchange):
 def entries(plan: Plan, texts: Sequence[TranslatedText]) -> list[TranslationEntry]:
     """Return the texts as they go over the wire."""
     target = codes.tag(plan.route.target)
-    return [
-        TranslationEntry(
-            text=text.text,
-            source=None if text.source is None else codes.tag(text.source),
-            target=target,
-            detected=_detected(text),
-            alternatives=_alternatives(text.alternatives),
+    result = []
+    for text in texts:
+        code, source = text.source, None if text.source is None else codes.tag(text.source)
+        entry = TranslationEntry(
+            text=text.text, source=source, target=target, alternatives=_alternatives(text.alternatives)
         )
-        for text in texts
-    ]
-
-
-def _detected(text: TranslatedText) -> Detected | None:
-    if text.confidence is None or text.source is None:
-        return None
-    return Detected(language=codes.tag(text.source), code=text.source, confidence=round(text.confidence, 3))
+        if code is not None and source is not None and text.confidence is not None:
+            entry.detected = Detected(language=source, code=code, confidence=round(text.confidence, 3))
+        result.append(entry)
+    return result
 
 
 def _alternatives(found: Sequence[Alternative]) -> list[AlternativeEntry]:
     return [AlternativeEntry(text=each.text, score=each.score) for each in found]
-
-
-def sentence_event(sentence: TranslatedSentence) -> SentenceEvent:
-    """Return a sentence as it goes over the wire."""
-    return SentenceEvent(
-        text=sentence.text_index,
-        sentence=sentence.index,
-        source_text=sentence.source,
-        translated_text=sentence.translation.text,
-        alternatives=_alternatives(sentence.alternatives),
-        seconds=round(sentence.seconds, 6),
-    )
 
 
 def usage(volume: metrics.Volume) -> TranslationUsage:

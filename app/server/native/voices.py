@@ -7,7 +7,9 @@ memory at once. A voice belongs to the key that made it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.datastructures import FormData, UploadFile
@@ -16,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from app import errors
 from app.server.exchange import ClientGoneError, until_gone
-from app.server.forms import read_form
+from app.server.forms import describe_form, read_form
 from app.server.schemas import VoiceDeleted, VoiceEntry, VoiceList, VoiceUpload
 from app.server.spooled_upload import spooled
 from app.server.state import Services, services
@@ -34,15 +36,9 @@ FIELDS = (*AUDIO_FIELDS, "name", "consent", "language", "gender", "type")
 _TEXT_BYTES = 4_096
 # Characters of speech, about a minute of sound, that an upload costs its key.
 UPLOAD_CHARACTERS = 1_000
-_FORM: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"multipart/form-data": {"schema": VoiceUpload.model_json_schema()}},
-    }
-}
 
 
-@router.post(PATH, response_model=VoiceEntry, status_code=200, openapi_extra=_FORM)
+@router.post(PATH, response_model=VoiceEntry, status_code=200, openapi_extra=describe_form(VoiceUpload))
 async def create(request: Request) -> Response:
     """Make a voice from a recording of somebody who agrees to it."""
     app = services(request)
@@ -104,7 +100,8 @@ async def voice(request: Request, voice_id: str, model: Annotated[str | None, Qu
     """Return one voice: a cloned one, or one of the model's own, by its id or by another service's name for it."""
     app = services(request)
     if is_voice_id(voice_id):
-        return cloned_entry(await _known(app, voice_id))
+        with _not_found():
+            return cloned_entry(await app.speech.voices.get(voice_id))
     name, known = await app.speech.describe(model)
     wanted = resolve_alias(voice_id, known)
     for voice in known.voices:
@@ -116,11 +113,8 @@ async def voice(request: Request, voice_id: str, model: Annotated[str | None, Qu
 @router.delete(PATH + "/{voice_id}")
 async def delete(request: Request, voice_id: str) -> VoiceDeleted:
     """Delete a cloned voice and its recording. Speech under way is finished."""
-    app = services(request)
-    try:
-        await app.speech.voices.remove(voice_id)
-    except errors.UnknownVoiceError as error:
-        raise errors.NotFoundError(error.message, param="voice_id") from None
+    with _not_found():
+        await services(request).speech.voices.remove(voice_id)
     return VoiceDeleted(id=voice_id)
 
 
@@ -153,9 +147,11 @@ def cloned_entry(voice: StoredVoice, model: str | None = None, languages: list[s
     )
 
 
-async def _known(app: Services, voice_id: str) -> StoredVoice:
+@contextmanager
+def _not_found() -> Iterator[None]:
+    """Answer with 404 where a voice is not known."""
     try:
-        return await app.speech.voices.get(voice_id)
+        yield
     except errors.UnknownVoiceError as error:
         raise errors.NotFoundError(error.message, param="voice_id") from None
 

@@ -18,11 +18,12 @@ from app.speech.document import Line, SpeechDocument, read_dialogue
 from app.speech.options import PreparedSpeech, SpeechOptions
 from app.speech.variants import MAX_VOICES
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 
 PATH = "/v1/audio/dialogue"
 
 
+@router.post(PATH, response_class=Response, responses={200: {"content": {kind: {} for kind in ANSWERS}}})
 async def dialogue(request: Request, body: DialogueBody) -> Response:
     """Speak `inputs` in turn, each in its voice."""
     lines = [
@@ -31,16 +32,6 @@ async def dialogue(request: Request, body: DialogueBody) -> Response:
     ]
     given = {name: getattr(body, name) for name in body.model_fields_set - {"inputs"}}
     return DialogueResponse(services(request), spoken_body(lines, **given), lines)
-
-
-router.add_api_route(
-    PATH,
-    dialogue,
-    methods=["POST"],
-    response_class=Response,
-    responses={200: {"content": {kind: {} for kind in ANSWERS}}},
-    route_class_override=JsonRoute,
-)
 
 
 def spoken_body(lines: Sequence[Line], **fields: object) -> SpeechBody:

@@ -33,7 +33,7 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
 async def models(request: Request) -> ModelList:
     """Return every model of the catalog, and what they compute with."""
     app = services(request)
-    entries = _models(app)
+    entries = [_entry(app, info) for info in app.catalog.models()]
     listed = ModelList(models=entries, data=entries, memory_budget=app.settings.memory_budget or None)
     hardware = app.worker.loader.hardware
     if hardware is not None:
@@ -52,9 +52,7 @@ async def model(request: Request, name: str) -> ModelEntry:
 @router.post("/v1/models/{name}/load", responses=_ACCEPTED)
 async def load(request: Request, name: str) -> Response:
     """Load a model, also one that failed before; needs an admin key. With `Prefer: wait`, wait until it is ready."""
-    app = services(request)
-    canonical = _canonical(app, name)
-    _check_admin(app)
+    app, canonical = _administered(request, name)
     state = app.loads.load(canonical, again=True)
     await _wait(request, app, state, ModelStatus.READY)
     if state.status is not ModelStatus.READY and not state.under_way:
@@ -65,9 +63,7 @@ async def load(request: Request, name: str) -> Response:
 @router.post("/v1/models/{name}/unload", responses=_ACCEPTED)
 async def unload(request: Request, name: str) -> Response:
     """Unload a model once nobody uses it; needs an admin key. With `Prefer: wait`, wait until it is unloaded."""
-    app = services(request)
-    canonical = _canonical(app, name)
-    _check_admin(app)
+    app, canonical = _administered(request, name)
     state = app.worker.request_unload(canonical)
     await _wait(request, app, state, ModelStatus.IDLE)
     return _answer(app, canonical, done=state.model is None and not state.under_way)
@@ -80,19 +76,22 @@ def _canonical(app: Services, name: str) -> str:
     return app.speech.model_name(name)
 
 
-def _check_admin(app: Services) -> None:
-    """Raise PermissionDeniedError unless the request may load and unload models.
+def _administered(request: Request, name: str) -> tuple[Services, str]:
+    """Return the services, and the catalog's name of a model that the request loads or unloads.
 
-    Without a file of keys, whoever reaches a server that listens on this machine alone owns it.
+    Raises PermissionDeniedError unless it may. Without a file of keys, whoever reaches a server that listens on this
+    machine alone owns it.
     """
+    app = services(request)
+    canonical = _canonical(app, name)
     if app.admission.draining:
         raise DrainingError("The server is shutting down.")
     who = client.get()
     if who is not None and who.admin:
-        return
+        return app, canonical
     if who is None and app.settings.keys_file is None:
         if is_loopback(app.settings.host):
-            return
+            return app, canonical
         raise PermissionDeniedError(
             "To load and unload models needs an admin key: name a file of keys in the setting 'keys_file', with "
             "'admin = true' in the entry of one."
@@ -117,35 +116,39 @@ def _answer(app: Services, name: str, *, done: bool) -> Response:
 
 
 def _model(app: Services, name: str) -> ModelEntry:
-    for entry in _models(app):
-        if entry.id == name:
-            return entry
+    for info in app.catalog.models():
+        if info.name == name:
+            return _entry(app, info)
     raise UnknownModelError(f"There is no model '{name[:100]}'.")
 
 
-def _models(app: Services) -> list[ModelEntry]:
+def _entry(app: Services, info: ModelInfo) -> ModelEntry:
     defaults = (
         app.speech.default_model,
         app.catalog.default_translator(),
         app.recognition.default_model,
         app.catalog.default_language_model(),
     )
-    return [_entry(app, info, default=info.name in defaults) for info in app.catalog.models()]
-
-
-def _entry(app: Services, info: ModelInfo, *, default: bool) -> ModelEntry:
     held = app.worker.state(info.name)
     absent = info.status == "absent"
     status = {
         ModelStatus.IDLE: "absent" if absent else "available",
         ModelStatus.WARMING: "loading",
     }.get(held.status, held.status.value)
+    # What was loaded is known: sampling parameters of a model that speaks, and languages as BCP-47 tags.
+    loaded = held.description if held.available else None
+    parameters = languages = None
+    if loaded is not None:
+        tag = codes.tag if held.kind == "translation" else str
+        languages = [tag(code) for code in loaded.languages]
+        if held.kind == "text-to-speech":
+            parameters = [name for name in SAMPLING_RANGES if name in loaded.parameters]
     return ModelEntry(
         id=info.name,
         name=info.name,
         status=status,
         kind=info.kind,
-        default=default,
+        default=info.name in defaults,
         description=info.description,
         license=info.license,
         commercial_use=info.commercial_use,
@@ -157,10 +160,10 @@ def _entry(app: Services, info: ModelInfo, *, default: bool) -> ModelEntry:
         error=held.error,
         requests=held.requests,
         idle_unload_seconds=app.worker.rules.idle_limit(info.name),
-        parameters=_parameters(held),
+        parameters=parameters,
         install_command=info.install_command if absent else None,
         install_hint=info.install_hint if absent else None,
-        languages=_languages(held),
+        languages=languages,
     )
 
 
@@ -173,22 +176,3 @@ def _progress(state: ModelState) -> LoadProgress | None:
     if step is None:
         return LoadProgress(step="warm" if state.status is ModelStatus.WARMING else "load", seconds=seconds)
     return LoadProgress(step="warm", name=step.name, done=step.done, total=step.total, seconds=seconds)
-
-
-def _parameters(state: ModelState) -> list[str] | None:
-    """Return the sampling parameters of a model that speaks and was loaded, else None."""
-    if not state.available or state.description is None or state.kind != "text-to-speech":
-        return None
-    return [name for name in SAMPLING_RANGES if name in state.description.parameters]
-
-
-def _languages(state: ModelState) -> list[str] | None:
-    """Return the BCP-47 tags of the languages that a model speaks, or translates from or to, else None.
-
-    They are known once the model was loaded.
-    """
-    if not state.available or state.description is None:
-        return None
-    if state.kind == "translation":
-        return [codes.tag(code) for code in state.description.languages]
-    return list(state.description.languages)

@@ -19,12 +19,7 @@ from app.audio import subtitles
 from app.audio.encoders import INFO, Format, check_format, choose_rate
 from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
 from app.engine.admission import client
-from app.errors import (
-    EmptyInputError,
-    InvalidRequestError,
-    TextTooLongError,
-    UnsupportedFormatError,
-)
+from app.errors import EmptyInputError, InvalidRequestError, TextTooLongError, UnsupportedFormatError
 from app.observability import metrics
 from app.server.audio_response import Reply, ReplyForm, negotiate
 from app.server.exchange import JsonRoute, StreamExchange
@@ -35,25 +30,16 @@ from app.speech.options import PreparedSpeech, SpeechOptions, unused_speed
 from app.speech.sentence import SpokenChunk
 from app.speech.stream import SpeechStream
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 
 PATH = "/v1/audio/speech"
 ANSWERS = [*(info.media_type for info in INFO.values()), *subtitles.MEDIA_TYPES.values(), "text/event-stream"]
 
 
+@router.post(PATH, response_class=Response, responses={200: {"content": {kind: {} for kind in ANSWERS}}})
 async def speech(request: Request, body: SpeechBody) -> Response:
     """Speak `input`."""
     return SpeechResponse(services(request), body)
-
-
-router.add_api_route(
-    PATH,
-    speech,
-    methods=["POST"],
-    response_class=Response,
-    responses={200: {"content": {kind: {} for kind in ANSWERS}}},
-    route_class_override=JsonRoute,
-)
 
 
 def check_text(text: str, limit: int, field: str = "input") -> None:

@@ -6,9 +6,8 @@ Clients write lists as `name` or `name[]`, and objects as `name[key]` or as JSON
 from __future__ import annotations
 
 import binascii
-import json
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from starlette.datastructures import FormData, UploadFile
@@ -19,6 +18,7 @@ from app.recognition.service import RecognitionOptions
 from app.recognition.transcript import TRANSCRIPT_FORMATS, TranscriptFormat, TranscriptOptions
 from app.server.exception_handlers import explain
 from app.server.exchange import first_error
+from app.server.forms import from_json
 from app.server.schemas import OptionalFields, UnicodeText
 from models.contract import RecognitionTask
 
@@ -55,32 +55,13 @@ class _Chunking(BaseModel):
 
 def _chunking(value: Any) -> Any:
     """Return the object for `auto`, and for an object that was written as JSON."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("{"):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            raise ValueError("it is not valid JSON") from None
-    return {"type": value}
+    return {"type": value} if isinstance(value, str) and not value.lstrip().startswith("{") else from_json(value)
 
 
 _CHUNKING_SCHEMA = {
     "description": "cut the recording at its pauses, and leave silence out: `auto`, or parameters of the detection of "
     "voices; default: as a whole",
-    "anyOf": [
-        {"type": "string", "enum": ["auto"]},
-        {
-            "type": "object",
-            "required": ["type"],
-            "properties": {
-                "type": {"type": "string", "enum": ["auto", "server_vad"]},
-                "prefix_padding_ms": {"type": "integer", "minimum": 0, "maximum": _MAX_MILLISECONDS},
-                "silence_duration_ms": {"type": "integer", "minimum": 32, "maximum": _MAX_MILLISECONDS},
-                "threshold": {"type": "number", "minimum": 0, "maximum": 1},
-            },
-        },
-    ],
+    "anyOf": [{"type": "string", "enum": ["auto"]}, _Chunking.model_json_schema()],
 }
 
 
@@ -204,14 +185,7 @@ class TranscriptionForm(TranslationForm):
 
 _FORMS: dict[RecognitionTask, type[TranslationForm]] = {"transcribe": TranscriptionForm, "translate": TranslationForm}
 _LISTS = frozenset(
-    {
-        "include",
-        "keywords",
-        "known_speaker_names",
-        "known_speaker_references",
-        "languages",
-        "timestamp_granularities",
-    }
+    name for name, field in TranscriptionForm.model_fields.items() if get_origin(field.annotation) is list
 )
 
 

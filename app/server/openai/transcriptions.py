@@ -27,6 +27,7 @@ from app.recognition.transcript import (
     logprob_entries,
 )
 from app.server.exchange import is_json
+from app.server.forms import read_form
 from app.server.openai.transcription_form import (
     MAX_FIELD_BYTES,
     MAX_FIELDS,
@@ -111,7 +112,8 @@ class TranscriptionExchange(RecordingExchange):
             async with self.app.bodies.place():
                 self._received = await REQUESTS.run(read_json_fields, await upload.read(), self._task)
         else:
-            self._received = await self.read_form(request, held, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
+            form = read_form(request, max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
+            self._received = await held.enter_async_context(form)
 
     def check(self, headers: Headers) -> None:
         """Check the fields. Raises InvalidRequestError."""
@@ -134,13 +136,9 @@ class TranscriptionExchange(RecordingExchange):
 
     async def answer(self, stream: RecognitionStream) -> None:
         """Send everything at once, or each segment as it comes."""
-        if self.streams_events:
-            await self._send_events(stream)
+        if not self.streams_events:
+            await self.respond_whole(*(await stream.transcript()).render(self._form))
             return
-        await self.respond_whole(*(await stream.transcript()).render(self._form))
-
-    async def _send_events(self, stream: RecognitionStream) -> None:
-        """Send deltas and the whole text."""
         deltas = Deltas()
         async with aclosing(self.with_comments(stream)) as segments:
             async for segment in segments:

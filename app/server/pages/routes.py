@@ -7,8 +7,10 @@ enforces that.
 from __future__ import annotations
 
 import mimetypes
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from pydantic import TypeAdapter
@@ -40,40 +42,25 @@ HEADERS = {
 router = APIRouter(include_in_schema=False)
 
 
-@router.get("/")
-async def playground() -> Response:
-    """Return the playground."""
-    return _page("index.html")
+_PAGES = {
+    "/": "index.html",
+    "/transcribe": "transcribe.html",
+    "/interpret": "interpret.html",
+    "/talk": "talk.html",
+    "/dashboard": "dashboard.html",
+    "/docs": "docs.html",
+}
 
 
-@router.get("/transcribe")
-async def transcription() -> Response:
-    """Return the page of transcription."""
-    return _page("transcribe.html")
+def _page(name: str) -> Callable[[], Coroutine[Any, Any, Response]]:
+    async def page() -> Response:
+        return FileResponse(STATIC / name, media_type="text/html", headers=HEADERS)
+
+    return page
 
 
-@router.get("/interpret")
-async def interpreter() -> Response:
-    """Return the page of the interpreter."""
-    return _page("interpret.html")
-
-
-@router.get("/talk")
-async def talk() -> Response:
-    """Return the page of conversations."""
-    return _page("talk.html")
-
-
-@router.get("/dashboard")
-async def dashboard() -> Response:
-    """Return the page that shows `/metrics`."""
-    return _page("dashboard.html")
-
-
-@router.get("/docs")
-async def docs() -> Response:
-    """Return the page that shows the OpenAPI description."""
-    return _page("docs.html")
+for _path, _name in _PAGES.items():
+    router.get(_path)(_page(_name))
 
 
 @router.get("/dashboard/requests")
@@ -124,7 +111,3 @@ def install(app: FastAPI) -> None:
     mimetypes.add_type("text/javascript", ".js")
     app.include_router(router)
     app.mount("/web", _Files(directory=STATIC), name="web")
-
-
-def _page(name: str) -> Response:
-    return FileResponse(STATIC / name, media_type="text/html", headers=HEADERS)

@@ -6,15 +6,19 @@ Times and durations are seconds.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
 
-from app.errors import BodyTooLargeError, ProtocolError
+from app.engine.model_loader import ModelState
+from app.errors import BodyTooLargeError, ProtocolError, ServiceError
 from app.server.exchange import first_error
 from app.server.json_values import LARGE, check_values
 from app.server.schemas import OptionalFields, OptionFields, UnicodeText
 from app.speech.document import InputType
+from app.speech.sentence import Word
+
+T = TypeVar("T")
 
 
 class Message(OptionalFields):
@@ -84,6 +88,12 @@ class Loading(Message):
     done: int = 0
     total: int | None = None
 
+    @classmethod
+    def of(cls, state: ModelState) -> Loading:
+        """Return the progress of a model."""
+        done, total = (0, None) if state.step is None else (state.step.done, state.step.total)
+        return cls(model=state.name, done=done, total=total)
+
 
 class Ready(Message):
     """Answer to `start`: the options in use, and the watermark of the speech."""
@@ -111,6 +121,12 @@ class WordTiming(Message):
     end: float
     char_start: int
     char_end: int
+
+    @classmethod
+    def of(cls, word: Word, digits: int, moved: float = 0.0) -> WordTiming:
+        """Return the timing of a word, `moved` by so many seconds and rounded to `digits`."""
+        start, end = round(word.start + moved, digits), round(word.end + moved, digits)
+        return cls(text=word.text, start=start, end=end, char_start=word.char_start, char_end=word.char_end)
 
 
 class MarkTiming(Message):
@@ -171,6 +187,11 @@ class ErrorDetail(Message):
     code: str | None
     request_id: str | None = None
 
+    @classmethod
+    def of(cls, error: ServiceError) -> ErrorDetail:
+        """Return the object of an error."""
+        return cls.model_validate(error.body())
+
 
 class Error(Message):
     """Error. Where it is `fatal`, the socket closes next."""
@@ -199,6 +220,14 @@ def read_json(frame: str | bytes, most: int) -> Any:
         return json.loads(frame)
     except (ValueError, RecursionError):
         raise ProtocolError(_NOT_JSON) from None
+
+
+def read_message(frame: str | bytes, most: int, adapter: TypeAdapter[T], union: Any) -> T:
+    """Return a message of at most `most` bytes: one of `union`, as `adapter` reads it. Raises as `read_json` does."""
+    try:
+        return adapter.validate_python(read_json(frame, most))
+    except ValidationError as error:
+        raise ProtocolError(explain(error, union)) from None
 
 
 def explain(error: ValidationError, incoming: Any) -> str:

@@ -1,7 +1,4 @@
-"""InterpretationSocket: the loop of a client who speaks and hears a translation, whatever the protocol.
-
-Besides the tasks of its SocketLoop, one task writes the events of the interpretation.
-"""
+"""InterpretationSocket: the loop of a client who speaks and hears a translation, whatever the protocol."""
 
 from __future__ import annotations
 
@@ -9,17 +6,17 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from app.audio.encoders import Format, StreamEncoder, make_encoder
 from app.audio.samples import SampleCoding, SampleReader
 from app.audio.vad import SAMPLE_RATE
 from app.engine.model_loader import ModelState
-from app.errors import DrainingError, IdleTimeoutError, ProtocolError, ServiceError
+from app.errors import DrainingError, ProtocolError
 from app.interpretation.events import Event, SpeechPart
 from app.interpretation.options import InterpretationOptions, PreparedInterpretation
 from app.interpretation.session import Interpretation
-from app.observability import metrics
 from app.server.audio_response import encode_chunk
 from app.server.exchange import recorded
 from app.server.state import Services
@@ -42,8 +39,6 @@ class _Voice:
 class InterpretationSocket(SocketLoop):
     """Socket of one client. A subclass reads its frames, and writes events; it calls `open` first."""
 
-    surface: ClassVar[metrics.SurfaceName]
-
     def __init__(self, socket: Socket, app: Services) -> None:
         super().__init__(socket, app)
         self.interpretation: Interpretation | None = None
@@ -52,7 +47,6 @@ class InterpretationSocket(SocketLoop):
         self.rate = 0
         self._reader = SampleReader("pcm16", SAMPLE_RATE, SAMPLE_RATE)
         self._voice: _Voice | None = None
-        self._sending: asyncio.Task[None] | None = None
         self._ending = False
         self._drained = False
 
@@ -65,10 +59,6 @@ class InterpretationSocket(SocketLoop):
     @abstractmethod
     async def send_end(self) -> None:
         """Write that everything is interpreted."""
-
-    @abstractmethod
-    async def send_error(self, error: ServiceError, *, fatal: bool) -> None:
-        """Write an error; `fatal`: the socket closes next."""
 
     async def send_loading(self, state: ModelState) -> None:
         """Write that a model is being loaded."""
@@ -85,16 +75,14 @@ class InterpretationSocket(SocketLoop):
         self, prepared: PreparedInterpretation, input_rate: int, coding: SampleCoding = "pcm16"
     ) -> Interpretation:
         """Open the session of audio at `input_rate` Hz; its events are written once `begin_sending` is called."""
-        opened = await self.unless_gone(
-            self.app.interpretation.open(prepared, self.surface, self.send_loading),
-        )
+        opened = await self.unless_gone(self.app.interpretation.open(prepared, self.surface, self.send_loading))
         self.interpretation = opened
         self._reader = SampleReader(coding, input_rate, SAMPLE_RATE)
         return opened
 
     def begin_sending(self, interpretation: Interpretation) -> None:
         """Write the events from now on."""
-        self._sending = asyncio.create_task(self._send_events(interpretation))
+        self.speak(partial(self._send_events, interpretation))
 
     async def push(self, data: bytes) -> None:
         """Take bytes of samples. Waits while enough of them are not recognized yet.
@@ -171,23 +159,10 @@ class InterpretationSocket(SocketLoop):
 
     # The loop.
 
-    def speaking(self) -> set[asyncio.Task[None]]:
-        """Return the task that writes, if there is one."""
-        return set() if self._sending is None else {self._sending}
-
-    async def settle(self) -> None:
-        """Raise the error of the task that writes, once it ended."""
-        if self._sending is not None and self._sending.done():
-            task, self._sending = self._sending, None
-            task.result()
-
-    async def tick(self, now: float) -> None:
-        """Raise IdleTimeoutError, unless the rest is being interpreted."""
-        seconds = self.app.settings.idle_seconds
-        if now - self.active_at >= seconds:
-            if not self._ending:
-                raise IdleTimeoutError(f"Nothing was received for {seconds:g} seconds.")
-            self.active_at = now
+    @property
+    def busy(self) -> bool:
+        """Whether the rest is being interpreted."""
+        return self._ending
 
     async def drain(self) -> None:
         """Interpret what was said, then close."""
@@ -196,18 +171,8 @@ class InterpretationSocket(SocketLoop):
             raise DrainingError("The server is shutting down.")
         await self.finish()
 
-    async def fail(self, error: ServiceError) -> None:
-        """Drop everything, tell the client of `error` and close."""
-        await self.stop()
-        await self.send_error(error, fatal=True)
-        await self.close(error.close_code, error.message)
-
     async def stop(self) -> None:
         """Drop everything. When this returns, nothing more is written."""
         if self.interpretation is not None:
             self.interpretation.close("cancelled")
-        task = self._sending
-        if task is not None and task is not asyncio.current_task():
-            self._sending = None
-            task.cancel()
-            await asyncio.wait({task})
+        await super().stop()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
-from typing import ClassVar
 
 from app.audio.pcm import frames
 from app.audio.samples import SampleReader
-from app.errors import DrainingError, IdleTimeoutError, ServiceError
+from app.errors import DrainingError, ServiceError
 from app.observability import metrics
 from app.recognition.events import LiveEvent
 from app.recognition.live import LiveRecognition
@@ -23,16 +21,12 @@ class LiveSocket(SocketLoop):
     `outcome` is how it ended so far, and `live` the recognition; None: there was no audio yet.
     """
 
-    # Message of the error for a client that sent nothing for too long; {seconds} are those.
-    idle_message: ClassVar[str] = "Nothing was received for {seconds:g} seconds."
-
     def __init__(self, socket: Socket, app: Services, reader: SampleReader) -> None:
         super().__init__(socket, app)
         self.outcome: metrics.Outcome = "cancelled"
         self.live: LiveRecognition | None = None
         self.finishing = False
         self._reader = reader
-        self._sending: asyncio.Task[None] | None = None
         self._draining: DrainingError | None = None
 
     # The protocol.
@@ -41,28 +35,22 @@ class LiveSocket(SocketLoop):
     async def send_event(self, event: LiveEvent) -> None:
         """Write what an event says. Raises ServiceError where it ends the socket."""
 
-    @abstractmethod
-    async def send_error(self, error: ServiceError) -> None:
-        """Write an error."""
-
     async def end(self) -> None:
         """Write what comes after the last event."""
 
     # The loop.
 
-    def speaking(self) -> set[asyncio.Task[None]]:
-        """Return the task that tells the events."""
-        return set() if self._sending is None else {self._sending}
+    @property
+    def busy(self) -> bool:
+        """Whether the client waits for its last results."""
+        return self.finishing
 
     async def settle(self) -> None:
         """Close once all is told. Raises the error that stopped it."""
-        if self._sending is None:
-            if not self.finishing:
-                return
-        elif not self._sending.done():
+        told = self._task is not None or self.finishing
+        await super().settle()
+        if self._task is not None or not told:
             return
-        else:
-            self._sending.result()
         await self.end()
         self.outcome = "ok"
         if self._draining is not None:
@@ -78,33 +66,25 @@ class LiveSocket(SocketLoop):
     async def fail(self, error: ServiceError) -> None:
         """Tell the client of `error` and close."""
         self.outcome = "failed" if error.status >= 500 else "rejected"
-        await self.send_error(error)
-        await self.close(error.close_code, error.message)
+        await super().fail(error)
 
     async def stop(self) -> None:
         """Tell nothing more, and end the recognition."""
-        task, self._sending = self._sending, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task})
+        await super().stop()
         if self.live is not None:
             self.live.close(self.outcome)
-
-    async def tick(self, now: float) -> None:
-        """Raise IdleTimeoutError, unless the client waits for its last results."""
-        seconds = self.app.settings.idle_seconds
-        if now - self.active_at < seconds:
-            return
-        if not self.finishing:
-            raise IdleTimeoutError(self.idle_message.format(seconds=seconds))
-        self.active_at = now
 
     # Audio.
 
     def listen_by(self, live: LiveRecognition) -> None:
         """Begin to tell the events of a recognition, which `stop` ends."""
+
+        async def tell() -> None:
+            async for event in live:
+                await self.send_event(event)
+
         self.live = live
-        self._sending = asyncio.create_task(self._send_events(live))
+        self.speak(tell)
 
     async def take(self, data: bytes) -> None:
         """Recognize audio; `listen_by` comes before. Waits while the model is behind, and so does the client."""
@@ -122,7 +102,3 @@ class LiveSocket(SocketLoop):
         self.finishing = True
         if self.live is not None:
             await self.live.finish()
-
-    async def _send_events(self, live: LiveRecognition) -> None:
-        async for event in live:
-            await self.send_event(event)

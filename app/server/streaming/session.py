@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from app.errors import (
     DrainingError,
@@ -108,7 +108,7 @@ class StreamSession:
         if self.state is SessionState.CLOSED:
             return []
         try:
-            message = self._parse(frame)
+            message = events.read_message(frame, self._max_frame_bytes, events.INCOMING, events.Incoming)
         except ServiceError as error:
             return self.fail(error)
         return self.accept(message, now)
@@ -146,25 +146,13 @@ class StreamSession:
 
     def chunk(self, chunk: SpokenChunk) -> list[Effect]:
         """Announce a piece of audio, which is sent next."""
-        words = None
-        if self._timestamps:
-            words = tuple(
-                events.WordTiming(
-                    text=word.text,
-                    start=round(word.start, 4),
-                    end=round(word.end, 4),
-                    char_start=word.char_start,
-                    char_end=word.char_end,
-                )
-                for word in chunk.words
-            )
         message = events.Chunk(
             sequence=self._sequence,
             text=chunk.text,
             start=round(chunk.start, 6),
             duration=round(chunk.duration, 6),
             source_text=chunk.source,
-            words=words,
+            words=tuple(events.WordTiming.of(word, 4) for word in chunk.words) if self._timestamps else None,
             marks=tuple(events.MarkTiming(name=mark.name, time=round(mark.time, 4)) for mark in chunk.marks) or None,
         )
         self._sequence += 1
@@ -199,13 +187,6 @@ class StreamSession:
         error = DrainingError("The server is shutting down.")
         self._closing = [Send(_error(error, fatal=True)), Close(error.close_code, error.message)]
         return self._end(now) if self.state is not SessionState.ENDING else []
-
-    def _parse(self, frame: str | bytes) -> BaseModel:
-        data = events.read_json(frame, self._max_frame_bytes)
-        try:
-            return events.INCOMING.validate_python(data)
-        except ValidationError as error:
-            raise ProtocolError(events.explain(error, events.Incoming)) from None
 
     def _handle(self, message: BaseModel, now: float) -> list[Effect]:
         if isinstance(message, events.Start):
@@ -384,4 +365,4 @@ def _round(value: float | None) -> float | None:
 
 
 def _error(error: ServiceError, *, fatal: bool) -> events.Error:
-    return events.Error(error=events.ErrorDetail.model_validate(error.body()), fatal=fatal)
+    return events.Error(error=events.ErrorDetail.of(error), fatal=fatal)

@@ -1,7 +1,4 @@
-"""SessionSocket: carries out the effects of a StreamSession on a socket.
-
-Besides the tasks of its SocketLoop, one task speaks the sets in turn.
-"""
+"""SessionSocket: carries out the effects of a StreamSession on a socket. Its task speaks the sets in turn."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from dataclasses import dataclass
 from app import request_context
 from app.audio.encoders import Format, check_format, choose_rate, make_encoder
 from app.engine.model_loader import ModelState
-from app.errors import IdleTimeoutError, ServiceError
+from app.errors import ServiceError
 from app.observability import metrics
 from app.server.audio_response import encode_chunk
 from app.server.error_responses import note_error
@@ -47,6 +44,7 @@ class SessionSocket(SocketLoop):
 
     def __init__(self, socket: Socket, app: Services, adapter: Adapter) -> None:
         super().__init__(socket, app)
+        self.surface = adapter.surface
         self._adapter = adapter
         self._session = StreamSession(
             max_characters=app.settings.max_input_characters,
@@ -60,7 +58,6 @@ class SessionSocket(SocketLoop):
         self._sets: dict[int, _Set] = {}
         # The session bounds it: MAX_SETS flushed sets and the one that is being written.
         self._queue: asyncio.Queue[_Set] = asyncio.Queue()
-        self._speaking: asyncio.Task[None] | None = None
         # Monotonic time at which the client has played all that it was sent.
         self._played_out = 0.0
 
@@ -83,18 +80,10 @@ class SessionSocket(SocketLoop):
             await self._carry_out(effects)
         await self.throttle.wait()
 
-    def speaking(self) -> set[asyncio.Task[None]]:
-        """Return the task that speaks, if there is one."""
-        return set() if self._speaking is None else {self._speaking}
-
-    async def settle(self) -> None:
-        """Forget the task that spoke, once it ended. Raises its error."""
-        self._collect()
-
-    def _collect(self) -> None:
-        if self._speaking is not None and self._speaking.done():
-            task, self._speaking = self._speaking, None
-            task.result()
+    @property
+    def busy(self) -> bool:
+        """Whether a set waits for its answer."""
+        return self._session.busy
 
     def next_deadline(self) -> float:
         """Return the time of idleness, or that of the session where it is sooner."""
@@ -103,14 +92,10 @@ class SessionSocket(SocketLoop):
         return idle if deadline is None else min(idle, deadline)
 
     async def tick(self, now: float) -> None:
-        """Let the session act on the time `now`. Raises IdleTimeoutError, unless a set waits for its answer."""
-        seconds = self.app.settings.idle_seconds
-        if now - self.active_at < seconds:
+        """Let the session act on the time `now`, too."""
+        if now - self.active_at < self.app.settings.idle_seconds:
             await self._carry_out(self._session.tick(now))
-        elif self._session.busy:
-            self.active_at = now
-        else:
-            raise IdleTimeoutError(f"Nothing was received for {seconds:g} seconds.")
+        await super().tick(now)
 
     async def drain(self) -> None:
         """Speak the text that came, then close."""
@@ -118,20 +103,20 @@ class SessionSocket(SocketLoop):
 
     async def fail(self, error: ServiceError) -> None:
         """Drop every set, tell the client of `error` and close."""
+        await self.send_error(error)
+
+    async def send_error(self, error: ServiceError) -> None:
+        """Have the session end with `error`, as its protocol says it."""
         await self._carry_out(self._session.fail(error))
 
     async def stop(self) -> None:
         """Drop every set. When this returns, nothing more of them is sent."""
-        task = self._speaking
         for each in self._sets.values():
             each.stream.close("cancelled")
         self._sets.clear()
         while not self._queue.empty():
             self._queue.get_nowait()
-        if task is not None and task is not asyncio.current_task():
-            self._speaking = None
-            task.cancel()
-            await asyncio.wait({task})
+        await super().stop()
 
     # Effects.
 
@@ -172,8 +157,7 @@ class SessionSocket(SocketLoop):
             rate = choose_rate(name, speech.synthesizer.sample_rate, start.sample_rate)
             make = await self.app.verifiers(speech, start.verify)
         except ServiceError as error:
-            labels = metrics.Labels("none", self._adapter.surface, True)
-            metrics.record(Timeline(), labels, "rejected", metrics.Playback())
+            self.note_rejected()
             await self.fail(error)
             return
         self._speech, self._format, self._rate, self._make_verifier = speech, name, rate, make
@@ -195,8 +179,7 @@ class SessionSocket(SocketLoop):
         await self._carry_out(self._session.ready(ready, None if route is None else route.source, ignored))
 
     async def _send_loading(self, state: ModelState) -> None:
-        done, total = (0, None) if state.step is None else (state.step.done, state.step.total)
-        await self._send_event(events.Loading(model=state.name, done=done, total=total))
+        await self._send_event(events.Loading.of(state))
 
     # Speech.
 
@@ -217,35 +200,31 @@ class SessionSocket(SocketLoop):
         if result is None:
             if self._speech is None:
                 raise RuntimeError("the session spoke before it was ready")
-            labels = metrics.Labels(self._speech.model, self._adapter.surface, True)
+            labels = metrics.Labels(self._speech.model, self.surface, True)
             verifier = self._make_verifier() if self._make_verifier else None
             stream = SpeechStream(self.app.speech, self._speech, Timeline(), labels, verifier=verifier)
             result = _Set(set_id, stream)
             self._sets[set_id] = result
             self._queue.put_nowait(result)
-            self._collect()
-            if self._speaking is None:
-                self._speaking = asyncio.create_task(self._speak_all())
+            self.speak(self._speak_all)
         return result
 
     async def _speak_all(self) -> None:
         while not self._queue.empty():
-            await self._speak(self._queue.get_nowait())
-
-    async def _speak(self, spoken: _Set) -> None:
-        stream = spoken.stream
-        try:
-            async with recorded(stream, stream.begun):
-                await self._send_speech(stream)
-                report = await stream.verification()
-            answer = self._session.finished(stream.timeline, report, stream.ignored)
-        except Cancelled:
-            return
-        except ServiceError as error:
-            answer = self._session.set_failed(error)
-        finally:
-            self._sets.pop(spoken.id, None)
-        await self._carry_out(answer)
+            spoken = self._queue.get_nowait()
+            stream = spoken.stream
+            try:
+                async with recorded(stream, stream.begun):
+                    await self._send_speech(stream)
+                    report = await stream.verification()
+                answer = self._session.finished(stream.timeline, report, stream.ignored)
+            except Cancelled:
+                continue
+            except ServiceError as error:
+                answer = self._session.set_failed(error)
+            finally:
+                self._sets.pop(spoken.id, None)
+            await self._carry_out(answer)
 
     async def _send_speech(self, stream: SpeechStream) -> None:
         encoder = make_encoder(self._format, stream.speech.synthesizer.sample_rate, self._rate)

@@ -1,8 +1,8 @@
 """SocketLoop: the one loop that admits, reads, times out, writes and closes, for every streaming protocol.
 
 One task reads ahead, so that the loop notices a client that leaves, whatever it waits for. The caller's task carries
-out the frames. Subclasses start the tasks that speak. Each speaking task waits for its writes: a client that does not
-read stops the writing, that stops the speaking, and the sentences after the next two are not computed.
+out the frames. Another task speaks: it writes what is computed, and waits for its writes. A client that does not read
+stops the writing, that stops the speaking, and the sentences after the next two are not computed.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from app.engine.admission import Slot
 from app.engine.model_loader import Progress
-from app.errors import DrainingError, ServiceError
+from app.errors import DrainingError, IdleTimeoutError, ServiceError
+from app.observability import metrics
 from app.server.exchange import FAREWELL_SECONDS, GONE
 from app.server.state import Services
 from app.server.streaming.inbox import Inbox, Readable, SocketClosedError, Throttle
 from app.speech.options import PreparedSpeech, SpeechOptions
+from models.timeline import Timeline
 
 # Bytes of the reason of a close frame. RFC 6455, section 5.5, allows 123.
 MAX_REASON = 120
@@ -41,15 +43,20 @@ class Socket(Readable, Protocol):
 
 
 class SocketLoop(ABC):
-    """Loop of one client. A subclass says what a frame, a deadline, the end of the server and an error mean.
+    """Loop of one client. A subclass says what a frame, the end of the server and an error mean.
 
-    `active_at` is the monotonic time of the last frame that came or went.
+    `active_at` is the monotonic time of the last frame that came or went. `surface` is the label of its metrics.
     """
+
+    surface: metrics.SurfaceName
+    # Message of the error for a client that sent nothing for too long; {seconds} are those.
+    idle_message = "Nothing was received for {seconds:g} seconds."
 
     def __init__(self, socket: Socket, app: Services) -> None:
         self.app = app
         self.active_at = time.monotonic()
         self._socket = socket
+        self._task: asyncio.Task[None] | None = None
         self._inbox = Inbox(socket)
         self.throttle = Throttle(self._inbox, app.admission)
 
@@ -63,28 +70,64 @@ class SocketLoop(ABC):
         """Carry out a frame of the client."""
 
     @abstractmethod
-    def speaking(self) -> set[asyncio.Task[None]]:
-        """Return the tasks that speak; the loop wakes when one ends."""
-
-    @abstractmethod
-    async def settle(self) -> None:
-        """Forget the tasks that ended, and close if nothing is left to do. Raises the error of a task."""
-
-    @abstractmethod
     async def drain(self) -> None:
         """Begin to end, because the server shuts down: speak the text that came, then close."""
 
     @abstractmethod
-    async def fail(self, error: ServiceError) -> None:
-        """Stop speaking, tell the client of `error` and close."""
+    async def send_error(self, error: ServiceError) -> None:
+        """Tell the client of the error that ends the socket, and count it."""
 
-    @abstractmethod
+    @property
+    def busy(self) -> bool:
+        """Whether the client waits for this side, and so may be silent."""
+        return False
+
+    # The task that speaks, and its end.
+
+    def speaking(self) -> set[asyncio.Task[None]]:
+        """Return the tasks that speak; the loop wakes when one ends."""
+        return set() if self._task is None else {self._task}
+
+    def speak(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have a task do `work`, unless it is under way. Raises the error of a task that ended."""
+        self._collect()
+        if self._task is None:
+            self._task = asyncio.create_task(work())
+
+    def _collect(self) -> None:
+        if self._task is not None and self._task.done():
+            task, self._task = self._task, None
+            task.result()
+
+    async def settle(self) -> None:
+        """Forget the tasks that ended, and close if nothing is left to do. Raises the error of a task."""
+        self._collect()
+
     async def stop(self) -> None:
         """Stop speaking. When this returns, nothing more is sent."""
+        task = self._task
+        if task is not None and task is not asyncio.current_task():
+            self._task = None
+            task.cancel()
+            await asyncio.wait({task})
 
-    @abstractmethod
+    async def fail(self, error: ServiceError) -> None:
+        """Stop speaking, tell the client of `error` and close."""
+        await self.stop()
+        await self.send_error(error)
+        await self.close(error.close_code, error.message)
+
+    def note_rejected(self) -> None:
+        """Count a session that is refused before anything is computed."""
+        metrics.record(Timeline(), metrics.Labels("none", self.surface, True), "rejected", metrics.Playback())
+
     async def tick(self, now: float) -> None:
         """Act on the time `now`: a deadline came, or a task ended. Raises IdleTimeoutError."""
+        seconds = self.app.settings.idle_seconds
+        if now - self.active_at >= seconds:
+            if not self.busy:
+                raise IdleTimeoutError(self.idle_message.format(seconds=seconds))
+            self.active_at = now
 
     def next_deadline(self) -> float:
         """Return the monotonic time at which `tick` is due."""

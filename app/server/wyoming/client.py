@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -72,18 +71,6 @@ class WyomingClient:
         self._heard = False
         rate = app.settings.messages_per_second
         self._bucket = TokenBucket.full(rate, rate * BURST_SECONDS, time.monotonic())
-        self._handlers: dict[str, Callable[[Event], Awaitable[None]]] = {
-            "describe": self._describe,
-            "ping": self._ping,
-            "synthesize": self._synthesize,
-            "synthesize-start": self._start_stream,
-            "synthesize-chunk": self._continue_stream,
-            "synthesize-stop": self._stop_stream,
-            "transcribe": self._transcribe,
-            "audio-start": self._start_audio,
-            "audio-chunk": self._continue_audio,
-            "audio-stop": self._stop_audio,
-        }
 
     async def refuse(self, error: ServiceError) -> None:
         """Send the error that ends the connection."""
@@ -98,7 +85,10 @@ class WyomingClient:
                 waiting: set[asyncio.Future[Any]] = {reading, self._lost}
                 if self._work is not None:
                     waiting.add(self._work)
-                patience = self._patience()
+                # The work has a limit of its own.
+                settings = self._app.settings
+                first = settings.idle_seconds if self._heard else min(settings.idle_seconds, settings.head_seconds)
+                patience = first if self._work is None else None
                 done, _ = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
                     raise IdleTimeoutError(f"Nothing was received for {patience:g} seconds.")
@@ -129,8 +119,7 @@ class WyomingClient:
 
     async def _read(self) -> Event | None:
         settings = self._app.settings
-        limits = settings.max_frame_bytes, settings.max_audio_frame_bytes
-        return await read_event(self._reader, *limits, self._app.turns)
+        return await read_event(self._reader, settings.max_frame_bytes, settings.max_audio_frame_bytes, self._app.turns)
 
     async def _send(self, kind: str, data: dict[str, Any] | None = None) -> None:
         await self._write(encode_event(kind, data))
@@ -144,13 +133,6 @@ class WyomingClient:
             await self._writer.drain()
 
     # Limits.
-
-    def _patience(self) -> float | None:
-        """Return the seconds to wait for an event; None: any number, since the work has a limit of its own."""
-        settings = self._app.settings
-        if self._work is not None:
-            return None
-        return settings.idle_seconds if self._heard else min(settings.idle_seconds, settings.head_seconds)
 
     async def _count(self, event: Event) -> None:
         """Count an event. Raises ProtocolError where events come faster than they may; audio is read slowly instead."""
@@ -191,52 +173,47 @@ class WyomingClient:
 
     async def _handle(self, event: Event) -> None:
         """Carry out an event. Events without a meaning here are dropped, as the protocol's programs do."""
-        handler = self._handlers.get(event.kind)
-        if handler is None:
-            return
         try:
-            await handler(event)
+            if event.kind.startswith("synthesize"):
+                await self._handle_text(event.kind, event.data)
+            elif event.kind.startswith("audio-"):
+                await self._handle_audio(event)
+            elif event.kind == "transcribe":
+                self._request = Transcribe.model_validate(event.data)
+            elif event.kind == "describe":
+                await self._app.turns.pace()  # few ask for it, and seldom
+                await self._send("info", info(self._app))
+            elif event.kind == "ping":
+                await self._send("pong", {"text": _Ping.model_validate(event.data).text})
         except ValidationError as error:
             first = first_error(error)
             where = ".".join(str(part) for part in first["loc"])
             raise ProtocolError(f"'{where}' of '{event.kind}': {first['msg']}.") from None
 
-    async def _describe(self, _: Event) -> None:
-        await self._app.turns.pace()  # few ask for it, and seldom
-        await self._send("info", info(self._app))
-
-    async def _ping(self, event: Event) -> None:
-        await self._send("pong", {"text": _Ping.model_validate(event.data).text})
-
-    async def _synthesize(self, event: Event) -> None:
-        text = _Text.model_validate(event.data).text
-        if self._streaming:
-            # Home Assistant sends the whole text once more within a stream, for servers without streams.
-            return
-        if not text.strip():
-            raise EmptyInputError("'text' is empty; send the text to speak.", param="text")
-        await self._begin(_Begin.model_validate(event.data), streaming=False)
-        await self._put(text)
-        await self._put(END)
-
-    async def _start_stream(self, event: Event) -> None:
-        if self._streaming:
-            raise ProtocolError("'synthesize-start' came twice; 'synthesize-stop' ends a stream.")
-        await self._begin(_Begin.model_validate(event.data), streaming=True)
-        self._streaming = True
-
-    async def _continue_stream(self, event: Event) -> None:
-        self._require_stream("synthesize-chunk")
-        await self._put(_Text.model_validate(event.data).text)
-
-    async def _stop_stream(self, _: Event) -> None:
-        self._require_stream("synthesize-stop")
-        self._streaming = False
-        await self._put(END)
-
-    def _require_stream(self, kind: str) -> None:
-        if not self._streaming:
-            raise ProtocolError(f"'{kind}' came without 'synthesize-start'.")
+    async def _handle_text(self, kind: str, data: dict[str, Any]) -> None:
+        match kind:
+            case "synthesize":
+                text = _Text.model_validate(data).text
+                if self._streaming:
+                    # Home Assistant sends the whole text once more within a stream, for servers without streams.
+                    return
+                if not text.strip():
+                    raise EmptyInputError("'text' is empty; send the text to speak.", param="text")
+                await self._begin(_Begin.model_validate(data), streaming=False)
+                await self._put(text)
+                await self._put(END)
+            case "synthesize-start":
+                if self._streaming:
+                    raise ProtocolError("'synthesize-start' came twice; 'synthesize-stop' ends a stream.")
+                await self._begin(_Begin.model_validate(data), streaming=True)
+                self._streaming = True
+            case "synthesize-chunk" | "synthesize-stop" if not self._streaming:
+                raise ProtocolError(f"'{kind}' came without 'synthesize-start'.")
+            case "synthesize-chunk":
+                await self._put(_Text.model_validate(data).text)
+            case "synthesize-stop":
+                self._streaming = False
+                await self._put(END)
 
     # Speech.
 
@@ -276,13 +253,21 @@ class WyomingClient:
 
     # Recognition.
 
-    async def _transcribe(self, event: Event) -> None:
-        self._request = Transcribe.model_validate(event.data)
-
-    async def _start_audio(self, event: Event) -> None:
-        if self._recording is not None:
-            raise ProtocolError("'audio-start' came twice; 'audio-stop' ends a recording.")
-        self._begin_audio(AudioFormat.model_validate(event.data))
+    async def _handle_audio(self, event: Event) -> None:
+        match event.kind:
+            case "audio-start":
+                if self._recording is not None:
+                    raise ProtocolError("'audio-start' came twice; 'audio-stop' ends a recording.")
+                self._begin_audio(AudioFormat.model_validate(event.data))
+            case "audio-chunk":
+                form = AudioFormat.model_validate(event.data)
+                await (self._recording or self._begin_audio(form)).put(form, event.payload)
+            case "audio-stop":
+                if self._recording is None:
+                    raise ProtocolError("'audio-stop' came without 'audio-start'.")
+                await self._end_work()
+                recording, self._recording = self._recording, None
+                self._work = asyncio.create_task(self._recognize(recording))
 
     def _begin_audio(self, form: AudioFormat) -> Transcription:
         request, self._request = self._request or Transcribe(), None
@@ -290,18 +275,6 @@ class WyomingClient:
         place = self._app.recognition.spool.place(self._lost.set_result, "wyoming")
         self._recording = Transcription(self._app, request, form, place)
         return self._recording
-
-    async def _continue_audio(self, event: Event) -> None:
-        form = AudioFormat.model_validate(event.data)
-        recording = self._recording or self._begin_audio(form)
-        await recording.put(form, event.payload)
-
-    async def _stop_audio(self, _: Event) -> None:
-        if self._recording is None:
-            raise ProtocolError("'audio-stop' came without 'audio-start'.")
-        await self._end_work()
-        recording, self._recording = self._recording, None
-        self._work = asyncio.create_task(self._recognize(recording))
 
     async def _recognize(self, recording: Transcription) -> bool:
         """Recognize one recording. Returns whether it ended without an error."""

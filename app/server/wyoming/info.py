@@ -17,7 +17,10 @@ def info(app: Services) -> dict[str, Any]:
     """Return the data of `info`: voices and recognizers of the models that are or were loaded."""
     speaks, hears = app.speech.default_model, app.recognition.default_model
     programs = [_program(name, model, default=name == speaks) for name, model in _served(app, "text-to-speech", speaks)]
-    recognizers = [_recognizer(name, model) for name, model in _served(app, "speech-recognition", hears)]
+    recognizers = [
+        {**_artifact(name, f"Nightingale, model {name}"), "languages": list(model.languages)}
+        for name, model in _served(app, "speech-recognition", hears)
+    ]
     empty: list[dict[str, Any]] = []
     others = dict.fromkeys(("handle", "intent", "wake", "mic", "snd"), empty)
     return {"asr": [_hearing_program(recognizers)] if recognizers else [], "tts": programs, **others}
@@ -54,10 +57,6 @@ def _hearing_program(models: list[dict[str, Any]]) -> dict[str, Any]:
         "prefers_auto_gain_enabled": False,
         "prefers_noise_reduction_enabled": False,
     }
-
-
-def _recognizer(name: str, model: Description) -> dict[str, Any]:
-    return {**_artifact(name, f"Nightingale, model {name}"), "languages": list(model.languages)}
 
 
 def _program(name: str, model: Description, *, default: bool) -> dict[str, Any]:

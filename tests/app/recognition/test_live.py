@@ -16,17 +16,16 @@ from app.audio.vad import SAMPLE_RATE, VoiceOptions
 from app.engine.worker import ModelWorker
 from app.errors import InvalidRequestError, QuotaExceededError
 from app.observability.metrics import Labels
-from app.recognition.live import (
-    MAX_UTTERANCE_SECONDS,
+from app.recognition.events import (
     LiveEvent,
     LiveHypothesis,
     LiveOptions,
-    LiveRecognition,
     LiveUtterance,
     SpeechStarted,
     SpeechStopped,
     UtteranceFailed,
 )
+from app.recognition.live import MAX_UTTERANCE_SECONDS, LiveRecognition
 from app.recognition.passes import Passes
 from app.text.executor import RoundRobinThread
 from models.contract import RecognitionRequest, RecognizedSegment, RecognizedWord

@@ -56,9 +56,12 @@ class RefusedError(Exception):
     """The answer is an error: its code in small letters, its words, the parameter, and the HTTP status."""
 
     status = 0
+    # Code of the close that follows, where the message tells it.
+    close: int | None = None
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(f"{code}: {message}")
+        assert message
         self.code, self.message, self.param = code.lower(), message, param
 
 
@@ -419,7 +422,9 @@ class ElevenLabs(WebSocket):
 
     def read(self, message: Any) -> str | None:
         if message.get("error"):
-            raise RefusedError(message["error"], message["message"])
+            refused = RefusedError(message["error"], message["message"])
+            refused.close = message["code"]
+            raise refused
         return "end" if message["isFinal"] else "piece"
 
     def content(self, message: Any) -> bytes:
@@ -437,7 +442,8 @@ class DeepgramSpeech(WebSocket):
         if isinstance(message, bytes):
             return "piece"
         if message["type"] == "Error":
-            raise RefusedError(message["err_code"], message["err_msg"])
+            assert message["err_msg"] == message["description"]
+            raise deepgram_error({name: message[name] for name in ("err_code", "err_msg", "request_id")})
         if message["type"] == "Warning":
             raise RefusedError(message["warn_code"], message["warn_msg"])
         return "end" if message["type"] == "Flushed" else None
@@ -453,6 +459,7 @@ class DeepgramListening(WebSocket):
 
     def read(self, message: Any) -> str | None:
         if message["type"] == "Error":
+            assert (message["variant"], message["err_msg"]) == (message["err_code"], message["description"])
             raise RefusedError(message["err_code"], message["description"])
         return {"Results": "piece", "Metadata": "end"}.get(message["type"])
 

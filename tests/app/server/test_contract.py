@@ -16,10 +16,13 @@ from typing import Any
 from unittest import mock
 
 import av
+import httpx
 import numpy as np
 import pytest
 import soundfile
 import soxr
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from app.config import Settings
 from tests.app.conftest import PATIENCE, Running, ToneCatalog, start, stop, wait_until
@@ -64,6 +67,10 @@ def surfaces(*kinds: str, rule: str = "", socket: bool | None = None) -> pytest.
     chosen = [each for each in SURFACES if not kinds or each.kind in kinds]
     chosen = [each for each in chosen if socket in (None, each.socket) and each.name not in LEFT_OUT.get(rule, {})]
     return pytest.mark.parametrize("surface", chosen, ids=str)
+
+
+def named(name: str) -> Any:
+    return next(surface for surface in SURFACES if surface.name == name)
 
 
 def counted(server: Running, surface: Surface, *outcomes: str) -> float:
@@ -250,7 +257,7 @@ OUTPUTS: list[tuple[str, dict[str, object], str, str | int, int, int]] = [
 def test_audio_is_what_its_form_says(
     hearing: Any, name: str, choice: dict[str, object], media: str, codec: str | int, rate: int, bits: int, text: str
 ) -> None:
-    (surface,) = (each for each in SURFACES if each.name == name)
+    surface = named(name)
     with SURFACES[0].ask(hearing, text=text, format="pcm") as conversation:
         seconds = len(conversation.answer()) / 48_000
     with surface.ask(hearing, text=text, **choice) as conversation:
@@ -323,7 +330,7 @@ def spectrum(pcm: np.ndarray) -> np.ndarray:
 def test_samples_are_heard_as_they_sound(
     hearing: Any, name: str, choice: dict[str, object], form: str, rate: int, channels: int
 ) -> None:
-    (surface,) = (each for each in SURFACES if each.name == name)
+    surface = named(name)
     if "encoding" in choice:
         choice = choice | {"sample_rate": rate}
     spoken = SPOKEN[: 2 * RATE]
@@ -367,20 +374,15 @@ def test_a_model_that_is_not_installed_is_refused_with_the_command_that_installs
 
 
 OTHER_KIND = {"speech": "shout", "translation": "tone", "recognition": "tone", "interpretation": "ear"}
+TRANSLATING = ("translation", "interpretation")
 # What is wrong: the kinds of surfaces that it concerns, the choice, the code, the HTTP status, words of the message.
 FAULTS: dict[str, tuple[tuple[str, ...], dict[str, object], str, int, str]] = {
     "unknown model": (tuple(OTHER_KIND), {"model": "nobody"}, "model_not_found", 404, "accepted are"),
     "model of another kind": (tuple(OTHER_KIND), {}, "wrong_model_kind", 400, ""),
     "unknown voice": (("speech", "interpretation"), {"voice": "nobody"}, "unknown_voice", 400, "silky"),
     "unknown language": (("speech",), {"language": "tlh"}, "unsupported_language", 400, "en-us"),
-    "unknown target": (("translation", "interpretation"), {"target": "Frnch"}, "unsupported_language", 400, "French"),
-    "unknown source": (
-        ("translation", "interpretation"),
-        {"source": "Klingon"},
-        "unsupported_language",
-        400,
-        "Klingon",
-    ),
+    "unknown target": (TRANSLATING, {"target": "Frnch"}, "unsupported_language", 400, "French"),
+    "unknown source": (TRANSLATING, {"source": "Klingon"}, "unsupported_language", 400, "Klingon"),
     "unknown speech": (("recognition",), {"language": "xx"}, "unsupported_language", 400, "xx"),
     "unknown format": (("speech", "interpretation"), {"format": "midi"}, "unsupported_format", 400, ""),
     "unknown option": (tuple(OTHER_KIND), {"sead": 1}, "invalid_request", 400, "sead"),
@@ -496,6 +498,89 @@ def test_a_message_that_cannot_be_read_ends_the_socket(hearing: Any, surface: Su
         else:
             assert (refused.code, conversation.end()) == ("protocol_error", 1008)
     assert hearing.tone.begun == []
+
+
+CHUNK = '{"message_type": "input_audio_chunk"'
+# Messages of single surfaces: the surface, the message, the code of the error, and that of the close.
+MESSAGES: list[tuple[str, str | bytes, str, int]] = [
+    ("deepgram listening socket", '{"type": "Configure", "keyterms": 5}', "protocol_error", 1008),
+    ("deepgram listening socket", '{"type": "Configure", "keyterms": ["\\ud800"]}', "protocol_error", 1008),
+    ("deepgram listening socket", bytes((1 << 20) + 1), "body_too_large", 1009),
+    ("deepgram listening socket", "x" * 70_000, "body_too_large", 1009),
+    ("deepgram socket", '{"type": "Speak"}', "protocol_error", 1008),
+    ("deepgram socket", '{"type": "Speak", "text": 5}', "protocol_error", 1008),
+    ("deepgram socket", '{"type": "Speak", "text": "\\ud800"}', "protocol_error", 1008),
+    ("deepgram socket", json.dumps({"type": "Speak", "text": "a" * 2_001}), "text_too_long", 1008),
+    ("deepgram socket", json.dumps({"type": "Speak", "text": "a" * 70_000}), "body_too_large", 1009),
+    ("elevenlabs listening socket", f"{CHUNK}}}", "protocol_error", 1008),
+    ("elevenlabs listening socket", f'{CHUNK}, "audio_base_64": "?"}}', "protocol_error", 1008),
+    ("elevenlabs listening socket", f'{CHUNK}, "audio_base_64": "", "commit": "yes"}}', "protocol_error", 1008),
+    ("elevenlabs listening socket", f'{CHUNK}, "audio_base_64": "", "sample_rate": 8000}}', "protocol_error", 1008),
+    ("elevenlabs listening socket", "x" * ((1 << 20) + 1), "chunk_size_exceeded", 1009),
+]
+for _name in ("elevenlabs socket", "elevenlabs contexts"):
+    MESSAGES += [
+        (_name, '{"text": 1}', "protocol_error", 1008),
+        (_name, '{"text": "\\ud800"}', "protocol_error", 1008),
+        (_name, '{"text": " ", "voice_settings": {"speed": 99}}', "protocol_error", 1008),
+        (_name, '{"text": " ", "generation_config": {"chunk_length_schedule": [0]}}', "protocol_error", 1008),
+        (_name, json.dumps({"text": "a" * 2_001}), "text_too_long", 1008),
+        (_name, json.dumps({"text": "a" * 70_000}), "body_too_large", 1009),
+    ]
+
+
+@pytest.mark.parametrize(("name", "message", "code", "close"), MESSAGES, ids=[each[0] for each in MESSAGES])
+def test_a_message_that_is_wrong_ends_the_socket(
+    hearing: Any, name: str, message: str | bytes, code: str, close: int
+) -> None:
+    with named(name).opened(hearing) as conversation:
+        conversation.send(message)
+        refused = refusal(conversation)
+        assert (refused.code, conversation.end()) == (code, close)
+        assert refused.close in (None, close)
+
+
+# Addresses of sockets: the surface, what its query has besides, and the code of the error.
+HANDSHAKES: list[tuple[str, dict[str, Any], str]] = [
+    ("deepgram listening socket", {"encoding": ""}, "unsupported_format"),
+    ("deepgram listening socket", {"encoding": "opus"}, "unsupported_format"),
+    ("deepgram listening socket", {"sample_rate": ""}, "invalid_request"),
+    ("deepgram listening socket", {"sample_rate": "200000"}, "invalid_request"),
+    ("deepgram listening socket", {"channels": "0"}, "invalid_request"),
+    ("deepgram listening socket", {"endpointing": "soon"}, "invalid_request"),
+    ("deepgram listening socket", {"utterance_end_ms": "-1"}, "invalid_request"),
+    ("deepgram listening socket", {"diarize": "true"}, "invalid_request"),
+    ("deepgram listening socket", {"multichannel": "true"}, "invalid_request"),
+    ("deepgram listening socket", {"callback": "http://127.0.0.1/"}, "invalid_request"),
+    ("deepgram socket", {"sample_rate": 96_000}, "unsupported_format"),
+    ("deepgram socket", {"sample_rate": "fast"}, "invalid_request"),
+    ("deepgram socket", {"sample_rate": "0"}, "invalid_request"),
+    ("deepgram socket", {"speed": "nan"}, "invalid_request"),
+    ("deepgram socket", {"model": "aura-2-none-xx"}, "unsupported_language"),
+    ("elevenlabs listening socket", {"model_id": ""}, "invalid_request"),
+    ("elevenlabs listening socket", {"audio_format": "opus"}, "invalid_request"),
+    ("elevenlabs listening socket", {"commit_strategy": "often"}, "invalid_request"),
+    ("elevenlabs listening socket", {"vad_threshold": "nan"}, "invalid_request"),
+    ("elevenlabs listening socket", {"vad_silence_threshold_secs": "9"}, "invalid_request"),
+    ("elevenlabs listening socket", {"keyterms": ["word"] * 51}, "invalid_request"),
+    ("elevenlabs listening socket", {"entity_detection": "all"}, "invalid_request"),
+    ("elevenlabs listening socket", {"token": "sutkn_1"}, "invalid_request"),
+    ("realtime", {"intent": "conversation", "model": "whisper-1"}, "model_not_found"),
+    ("realtime", {"model": "nothing"}, "model_not_found"),
+]
+
+
+@pytest.mark.parametrize(("name", "query", "code"), HANDSHAKES, ids=[f"{each[0]}: {each[1]}" for each in HANDSHAKES])
+def test_a_handshake_that_cannot_be_served_says_why(hearing: Any, name: str, query: dict[str, Any], code: str) -> None:
+    surface = named(name)
+    url = httpx.URL(hearing.url.replace("http", "ws", 1) + surface.path).copy_merge_params(query)
+    with pytest.raises(InvalidStatus) as caught, connect(str(url)):
+        pass
+    response = caught.value.response
+    refused = surface.error(json.loads(response.body))
+    assert (refused.code, response.status_code) == (code, 404 if code == "model_not_found" else 400)
+    assert response.headers.get("dg-error") == (refused.message if surface.label == "deepgram" else None)
+    assert code != "model_not_found" or query["model"] in refused.message
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,8 @@ from app.engine.admission import Admission
 from app.errors import DrainingError, EmptyInputError, ModelFailedError, ServiceError
 from app.server.exchange import ClientGoneError, StreamExchange, recorded, until_gone
 from models.contract import Cancelled
+
+pytestmark = pytest.mark.anyio
 
 # Seconds: before the client is watched, and while it is.
 AFTER = (0, 0.004)
@@ -72,24 +75,18 @@ async def serve(answer: Answer) -> list[Message]:
     return sent
 
 
-def test_a_failure_of_the_program_is_not_hidden() -> None:
-    async def go() -> None:
-        answer = Answer(services(), ZeroDivisionError())
-        with pytest.raises(ZeroDivisionError):
-            await serve(answer)
-        assert answer.stream.outcome == "failed"
-        assert answer.app.admission.active == 0
-
-    asyncio.run(go())
-
-
-def test_a_client_that_leaves_after_its_last_byte_was_served() -> None:
-    async def go() -> None:
-        answer = Answer(services())
+async def test_a_failure_of_the_program_is_not_hidden() -> None:
+    answer = Answer(services(), ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
         await serve(answer)
-        assert answer.stream.outcome == "ok"
+    assert answer.stream.outcome == "failed"
+    assert answer.app.admission.active == 0
 
-    asyncio.run(go())
+
+async def test_a_client_that_leaves_after_its_last_byte_was_served() -> None:
+    answer = Answer(services())
+    await serve(answer)
+    assert answer.stream.outcome == "ok"
 
 
 @pytest.mark.parametrize(
@@ -109,23 +106,16 @@ def test_a_client_that_leaves_after_its_last_byte_was_served() -> None:
         (asyncio.CancelledError(), False, "cancelled"),
     ],
 )
-def test_one_rule_of_outcomes(error: BaseException | None, started: bool, outcome: str) -> None:
+async def test_one_rule_of_outcomes(error: BaseException | None, started: bool, outcome: str) -> None:
     stream = Stream()
-
-    async def go() -> None:
+    with nullcontext() if error is None else pytest.raises(type(error)):
         async with recorded(stream, lambda: started):
             if error is not None:
                 raise error
-
-    if error is None:
-        asyncio.run(go())
-    else:
-        with pytest.raises(type(error)):
-            asyncio.run(go())
     assert stream.outcome == outcome
 
 
-def test_a_request_is_checked_before_it_takes_a_slot() -> None:
+async def test_a_request_is_checked_before_it_takes_a_slot() -> None:
     class Checked(Answer):
         def check(self, headers: Any) -> None:
             assert self.app.admission.active == 0
@@ -134,11 +124,8 @@ def test_a_request_is_checked_before_it_takes_a_slot() -> None:
         def refusal(self, error: ServiceError) -> Any:
             return PlainTextResponse("mine", 418)
 
-    async def go() -> None:
-        sent = await serve(Checked(services()))
-        assert sent[0]["status"] == 418
-
-    asyncio.run(go())
+    sent = await serve(Checked(services()))
+    assert sent[0]["status"] == 418
 
 
 # A request's work ends with its client, and with the server.
@@ -175,60 +162,48 @@ def begin() -> tuple[Life, asyncio.Task[None]]:
     return life, asyncio.create_task(life.run())
 
 
+@pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize(("what", "error"), [("gone", ClientGoneError), ("aborted", DrainingError)])
-def test_work_is_cancelled_by_either(what: str, error: type[Exception]) -> None:
-    async def check(after: float) -> None:
-        life, task = begin()
-        await asyncio.sleep(after)
-        getattr(life, what).set()
-        with pytest.raises(error):
-            await task
-        assert life.ended == "cancelled"
-        assert task.cancelling() == 0
-
-    for after in AFTER:
-        asyncio.run(check(after))
-
-
-def test_work_that_is_done_is_done_though_the_client_goes_in_the_same_moment() -> None:
-    async def check(after: float) -> None:
-        life, task = begin()
-        await asyncio.sleep(after)
-        life.gone.set()
-        life.free.set()
+async def test_work_is_cancelled_by_either(what: str, error: type[Exception], after: float) -> None:
+    life, task = begin()
+    await asyncio.sleep(after)
+    getattr(life, what).set()
+    with pytest.raises(error):
         await task
-        # Nothing of it comes later.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert life.ended == "done"
-
-    for after in AFTER:
-        asyncio.run(check(after))
+    assert life.ended == "cancelled"
+    assert task.cancelling() == 0
 
 
-def test_who_cancels_the_whole_is_not_taken_for_the_client() -> None:
-    async def check(after: float) -> None:
-        life, task = begin()
-        await asyncio.sleep(after)
-        life.gone.set()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert life.ended == "cancelled"
+@pytest.mark.parametrize("after", AFTER)
+async def test_work_that_is_done_is_done_though_the_client_goes_in_the_same_moment(after: float) -> None:
+    life, task = begin()
+    await asyncio.sleep(after)
+    life.gone.set()
+    life.free.set()
+    await task
+    # Nothing of it comes later.
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert life.ended == "done"
 
-    for after in AFTER:
-        asyncio.run(check(after))
+
+@pytest.mark.parametrize("after", AFTER)
+async def test_who_cancels_the_whole_is_not_taken_for_the_client(after: float) -> None:
+    life, task = begin()
+    await asyncio.sleep(after)
+    life.gone.set()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert life.ended == "cancelled"
 
 
-def test_what_work_raises_comes_through() -> None:
+async def test_what_work_raises_comes_through() -> None:
     async def fail() -> None:
         await asyncio.sleep(0.002)
         raise ValueError("this")
 
-    async def check() -> None:
-        life = Life()
-        with pytest.raises(ValueError, match="this"):
-            await until_gone(life.receive, life.abort(), fail())
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(check())
+    before, life = asyncio.all_tasks(), Life()
+    with pytest.raises(ValueError, match="this"):
+        await until_gone(life.receive, life.abort(), fail())
+    assert asyncio.all_tasks() == before

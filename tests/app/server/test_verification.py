@@ -15,8 +15,12 @@ from tests.app.server.streams import say, session
 
 GOOD, BAD, WORSE = "hello there my friend", "hello their own fiend", "what is it now then yes"
 
+TEXT = "Hello there, my friend."
+THRICE = " ".join([TEXT] * 3)
+DRAWN = {"model": "parrot", "verify": "retry"}
 
-def speak(server: Any, text: str = "Hello there, my friend.", **fields: object) -> httpx.Response:
+
+def speak(server: Any, text: str = TEXT, **fields: object) -> httpx.Response:
     body = {"input": text, "verify": "report", **fields}
     return httpx.post(f"{server.url}/v1/audio/speech", json=body, headers={"prefer": "wait"})
 
@@ -53,24 +57,33 @@ def test_a_likely_text_passes_though_it_was_spelled_otherwise(
     assert result(speak(hearing))[0] == verdict
 
 
-def test_the_draft_is_the_text_as_it_is_spoken(hearing: Any) -> None:
-    hearing.ear.says[:] = ["it is five dollars"]
-    assert result(speak(hearing, "It is $5."))[:3] == ("passed", 4, 0)
-    assert hearing.ear.requests[-1].draft == (0, 1, 2, 3)
-
-
-def test_sentences_are_counted_together(hearing: Any) -> None:
-    hearing.ear.says[:] = [GOOD, WORSE, GOOD]
-    response = speak(hearing, " ".join(["Hello there, my friend."] * 3))
-    assert result(response) == ("failed", 12, 6, 3, "ear")
+@pytest.mark.parametrize(
+    ("says", "text", "fields", "expected", "seeds"),
+    [
+        ([GOOD, WORSE, GOOD], THRICE, {}, ("failed", 12, 6, 3, "ear"), []),
+        ([GOOD], TEXT, {"response_format": "srt"}, ("passed", 4, 0, 1, "ear"), []),
+        # The draft is the text as it is spoken.
+        (["it is five dollars"], "It is $5.", {}, ("passed", 4, 0, 1, "ear"), []),
+        # A model that draws speaks again with the next seed, and the best of three is sent.
+        ([WORSE, GOOD], TEXT, DRAWN | {"seed": 5}, ("passed", 4, 0, 2, "ear"), [5, 6]),
+        ([WORSE, BAD, ""], TEXT, DRAWN, ("failed", 4, 2, 3, "ear"), [0, 1, 2]),
+        # One that would say the same is not asked again.
+        ([WORSE], TEXT, {"verify": "retry"}, ("failed", 4, 6, 1, "ear"), []),
+    ],
+    ids=["together", "subtitles", "draft", "again", "best", "same"],
+)
+def test_results(
+    hearing: Any, says: list[str], text: str, fields: dict[str, Any], expected: tuple[Any, ...], seeds: list[int]
+) -> None:
+    hearing.parrot.requests.clear()
+    hearing.ear.says[:] = says
+    response = speak(hearing, text, **fields)
+    assert result(response) == expected
     assert int(response.headers["content-length"]) == len(response.content)
-
-
-def test_subtitles_tell_the_result_of_their_audio(hearing: Any) -> None:
-    hearing.ear.says[:] = [GOOD]
-    response = speak(hearing, response_format="srt")
-    assert "Hello there, my friend." in response.text
-    assert result(response) == ("passed", 4, 0, 1, "ear")
+    assert [request.seed for request in hearing.parrot.requests] == seeds
+    assert hearing.ear.requests[-1].draft == (0, 1, 2, 3)
+    if "response_format" in fields:
+        assert TEXT in response.text
 
 
 def test_a_client_that_leaves_ends_the_hearing(hearing: Any, wait_until: Any) -> None:
@@ -116,25 +129,6 @@ def test_a_voice_that_the_recognizer_does_not_know_is_unheard(
 ) -> None:
     hearing.ear.says[:] = ["hello there my fiend"]
     assert result(speak(hearing, text, model=model, verify=mode)) == found
-
-
-def test_a_model_that_draws_speaks_again_with_the_next_seed(hearing: Any) -> None:
-    hearing.parrot.requests.clear()
-    hearing.ear.says[:] = [WORSE, GOOD]
-    assert result(speak(hearing, model="parrot", verify="retry", seed=5)) == ("passed", 4, 0, 2, "ear")
-    assert [request.seed for request in hearing.parrot.requests] == [5, 6]
-
-
-def test_the_best_of_three_is_sent(hearing: Any) -> None:
-    hearing.parrot.requests.clear()
-    hearing.ear.says[:] = [WORSE, BAD, ""]
-    assert result(speak(hearing, model="parrot", verify="retry")) == ("failed", 4, 2, 3, "ear")
-    assert [request.seed for request in hearing.parrot.requests] == [0, 1, 2]
-
-
-def test_a_model_that_would_say_the_same_is_not_asked_again(hearing: Any) -> None:
-    hearing.ear.says[:] = [WORSE]
-    assert result(speak(hearing, verify="retry")) == ("failed", 4, 6, 1, "ear")
 
 
 def test_events_end_with_the_result(hearing: Any) -> None:

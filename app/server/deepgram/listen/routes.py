@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -25,15 +24,8 @@ from app.recognition.stream import RecognitionStream
 from app.recognition.transcript import Transcript
 from app.server.deepgram import LISTEN_PATH
 from app.server.deepgram.listen import transcript as form
-from app.server.deepgram.listen.schemas import (
-    ENCODINGS,
-    ListenOptions,
-    RawAudio,
-    is_true,
-    parse_audio,
-    parse_listen,
-)
-from app.server.deepgram.speak.schemas import describe
+from app.server.deepgram.listen.schemas import ENCODINGS, RawAudio, is_true, parse_audio, parse_listen
+from app.server.deepgram.speak.schemas import describe, parse_number
 from app.server.recording_exchange import RecordingExchange
 from app.server.spooled_upload import SpooledUpload
 from app.server.state import Services, services
@@ -122,7 +114,7 @@ class ListenExchange(RecordingExchange):
     """Response to a recording."""
 
     _upload: SpooledUpload
-    _options: ListenOptions
+    _options: RecognitionOptions
     _audio: RawAudio | None
     _pause: float
 
@@ -142,22 +134,16 @@ class ListenExchange(RecordingExchange):
                 "'url' is not supported: this server sends no requests. Send the recording itself as the body.",
                 param="url",
             )
-        self._options = parse_listen(self._query, self.app.catalog)
+        self._options = RecognitionOptions(**parse_listen(self._query, self.app.catalog))
         self._audio = parse_audio(self._query, live=False)
-        self._pause = _parse_pause(self._query.get("utt_split", ""))
+        pause = parse_number(self._query, "utt_split", r"\d{1,4}(\.\d*)?", "of seconds")
+        self._pause = _PAUSE if pause is None else pause
         if not self._upload.size:
             raise InvalidRequestError("The body is empty; send the recording as the body.", param="file")
 
     def options(self) -> RecognitionOptions:
         """Return the options of the recognition."""
-        given = self._options
-        return RecognitionOptions(
-            model=given.model,
-            language=given.language,
-            languages=given.languages,
-            keywords=given.keywords,
-            word_times=True,
-        )
+        return self._options
 
     async def recording(self) -> bytes:
         """Return the recording, with a header where it has none."""
@@ -183,20 +169,10 @@ class ListenExchange(RecordingExchange):
 
     def _results(self, transcript: Transcript) -> dict[str, Any]:
         words = form.all_words(transcript.segments)
-        confidence = form.confidence(words, transcript.segments)
-        channel: dict[str, Any] = {"alternatives": [form.alternative(transcript.text, words, confidence)]}
+        channel: dict[str, Any] = {"alternatives": [form.alternative(transcript.text, words, transcript.segments)]}
         if self._options.language is None and transcript.language is not None:
             channel["detected_language"] = transcript.language
         results: dict[str, Any] = {"channels": [channel]}
         if is_true(self._query, "utterances"):
             results["utterances"] = form.utterances(words, self._pause)
         return results
-
-
-def _parse_pause(text: str) -> float:
-    """Return the seconds of a pause. Raises InvalidRequestError."""
-    if not text:
-        return _PAUSE
-    if not re.fullmatch(r"\d{1,4}(\.\d*)?", text, re.ASCII):
-        raise InvalidRequestError(f"'utt_split' is {text[:40]!r}; it must be a number of seconds.", param="utt_split")
-    return float(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import QueryParams
 
@@ -17,7 +17,7 @@ from app.audio.pcm import Coding, frame_bytes
 from app.audio.samples import SampleCoding
 from app.engine.catalog import Catalog
 from app.errors import InvalidRequestError, UnknownModelError, UnsupportedFormatError
-from app.server.deepgram.speak.schemas import parse_rate
+from app.server.deepgram.speak.schemas import WHOLE, parse_number, parse_rate
 
 # Encodings without a container, by Deepgram's names.
 ENCODINGS: Final[dict[str, Coding]] = {"linear16": "pcm", "linear32": "float32", "mulaw": "mulaw", "alaw": "alaw"}
@@ -49,16 +49,6 @@ _REFUSED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenOptions:
-    """Options of both ways. `language`: code, tag or name; None: it is detected, as one of `languages` if there are."""
-
-    model: str | None
-    language: str | None
-    languages: tuple[str, ...]
-    keywords: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class RawAudio:
     """Form of audio without a container."""
@@ -78,8 +68,8 @@ def is_true(query: QueryParams, name: str) -> bool:
     return query.get(name, "").lower() in ("true", "1")
 
 
-def parse_listen(query: QueryParams, catalog: Catalog) -> ListenOptions:
-    """Return the options. Raises InvalidRequestError."""
+def parse_listen(query: QueryParams, catalog: Catalog) -> dict[str, Any]:
+    """Return what both ways have as options, by its names in SpeechContext. Raises InvalidRequestError."""
     for name, reason in _REFUSED.items():
         if query.get(name, "").lower() not in ("", "false", "0"):
             raise InvalidRequestError(f"'{name}' is not supported: {reason}.", param=name)
@@ -89,12 +79,13 @@ def parse_listen(query: QueryParams, catalog: Catalog) -> ListenOptions:
     if language == "multi" or is_true(query, "detect_language") or detect:
         language = None
     keywords = [*_listed(query, "keyterm"), *(word.partition(":")[0] for word in _listed(query, "keywords"))]
-    return ListenOptions(
-        model=parse_model(query.get("model", ""), catalog),
-        language=language or None,
-        languages=tuple(detect or languages),
-        keywords=tuple(keywords),
-    )
+    return {
+        "model": parse_model(query.get("model", ""), catalog),
+        "language": language or None,
+        "languages": tuple(detect or languages),
+        "keywords": tuple(keywords),
+        "word_times": True,
+    }
 
 
 def parse_model(name: str, catalog: Catalog) -> str | None:
@@ -132,22 +123,14 @@ def parse_audio(query: QueryParams, *, live: bool) -> RawAudio | None:
     if not MIN_RATE <= rate <= MAX_RATE:
         message = f"'sample_rate' is {rate}; accepted are {MIN_RATE} to {MAX_RATE} Hz."
         raise InvalidRequestError(message, param="sample_rate")
-    channels = query.get("channels", "1") or "1"
-    if not re.fullmatch(rf"[1-{MAX_CHANNELS}](\.0*)?", channels, re.ASCII):
-        message = f"'channels' is {channels[:40]!r}; it must be a number from 1 to {MAX_CHANNELS}."
-        raise InvalidRequestError(message, param="channels")
-    return RawAudio(ENCODINGS[name], rate, int(float(channels)))
+    channels = parse_number(query, "channels", f"[1-{MAX_CHANNELS}]" + WHOLE, f"from 1 to {MAX_CHANNELS}")
+    return RawAudio(ENCODINGS[name], rate, int(channels or 1))
 
 
 def parse_milliseconds(query: QueryParams, name: str) -> float | None:
     """Return a time in seconds; None: it is not given. Raises InvalidRequestError."""
-    text = query.get(name, "")
-    if not text:
-        return None
-    # The SDK writes it as a floating-point number.
-    if not re.fullmatch(r"\d{1,5}(\.0*)?", text, re.ASCII):
-        raise InvalidRequestError(f"'{name}' is {text[:40]!r}; it must be a number of milliseconds.", param=name)
-    return float(text) / 1_000
+    milliseconds = parse_number(query, name, r"\d{1,5}" + WHOLE, "of milliseconds")
+    return None if milliseconds is None else milliseconds / 1_000
 
 
 def _listed(query: QueryParams, name: str) -> list[str]:

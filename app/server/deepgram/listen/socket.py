@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
@@ -44,13 +43,12 @@ from app.server.deepgram.listen.schemas import (
     parse_listen,
     parse_milliseconds,
 )
-from app.server.error_responses import error_response, header_text, note_error
+from app.server.error_responses import note_error
 from app.server.schemas import UnicodeText
 from app.server.state import Services, services
 from app.server.streaming.events import explain
 from app.server.streaming.live_socket import LiveSocket
 from app.server.streaming.socket import Socket
-from models.contract import RecognizedSegment, RecognizedWord
 
 router = APIRouter()
 
@@ -78,7 +76,7 @@ _INCOMING: TypeAdapter[ListenCommand | Configure] = TypeAdapter(_Incoming)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamOptions:
+class ListenOptions:
     """Options of one stream. `utterance_end`: seconds of silence after the last word that are told; None: they are not.
 
     `endpoints`: the results that a pause ended have `speech_final`.
@@ -91,7 +89,7 @@ class StreamOptions:
     utterance_end: float | None
 
 
-def parse_stream(query: QueryParams, catalog: Catalog) -> StreamOptions:
+def parse_stream(query: QueryParams, catalog: Catalog) -> ListenOptions:
     """Return the options of a stream. Raises InvalidRequestError and UnsupportedFormatError."""
     given = parse_listen(query, catalog)
     audio = parse_audio(query, live=True)
@@ -101,15 +99,11 @@ def parse_stream(query: QueryParams, catalog: Catalog) -> StreamOptions:
     pause = parse_milliseconds(query, "endpointing") if endpoints and query.get("endpointing") != "true" else None
     silence = SPEECH.min_silence if pause is None else max(MIN_ENDPOINTING_SECONDS, pause)
     options = LiveOptions(
-        model=given.model,
-        language=given.language,
-        languages=given.languages,
-        keywords=given.keywords,
+        **given,
         detection=replace(SPEECH, min_silence=silence),
         partials=is_true(query, "interim_results"),
-        word_times=True,
     )
-    return StreamOptions(
+    return ListenOptions(
         audio=audio,
         live=options,
         voice_events=is_true(query, "vad_events"),
@@ -122,16 +116,10 @@ def parse_stream(query: QueryParams, catalog: Catalog) -> StreamOptions:
 async def listen_live(socket: WebSocket) -> None:
     """Serve one socket, or answer its handshake with an error."""
     app = services(socket)
-    try:
-        options = parse_stream(socket.query_params, app.catalog)
-        # The handshake tells a client that it cannot be served.
-        model = app.recognition.model_name(options.live.model)
-        labels = metrics.Labels(model, "deepgram", streaming=True)
-        live = await app.recognition.live(options.live, labels=labels)
-    except ServiceError as error:
-        headers = {"dg-error": header_text(error.message)}
-        await socket.send_denial_response(error_response(error, headers, path=LISTEN_PATH))
-        return
+    options = parse_stream(socket.query_params, app.catalog)
+    # The handshake tells a client that it cannot be served.
+    labels = metrics.Labels(app.recognition.model_name(options.live.model), "deepgram", streaming=True)
+    live = await app.recognition.live(options.live, labels=labels)
     loop = ListenSocket(socket, app, options, live)
     try:
         request_id = request_context.request_id.get() or ""
@@ -146,7 +134,7 @@ class ListenSocket(LiveSocket):
 
     idle_message = "Neither audio nor KeepAlive was received for {seconds:g} seconds."
 
-    def __init__(self, socket: Socket, app: Services, options: StreamOptions, live: LiveRecognition) -> None:
+    def __init__(self, socket: Socket, app: Services, options: ListenOptions, live: LiveRecognition) -> None:
         audio = options.audio
         reader = SampleReader(LIVE_CODINGS[audio.coding], audio.rate, SAMPLE_RATE, audio.channels)
         super().__init__(socket, app, reader)
@@ -213,7 +201,7 @@ class ListenSocket(LiveSocket):
             self._finalized = item
         else:
             # All that came has its text: only the answer is missing.
-            await self._send_results(self._seconds, self._seconds, "", (), (), final=True, finalized=True)
+            await self._send_results(self._seconds, self._seconds, form.alternative("", ()), finalized=True)
 
     async def _configure(self, message: Configure) -> None:
         request_id = request_context.request_id.get() or ""
@@ -245,7 +233,8 @@ class ListenSocket(LiveSocket):
             case LiveHypothesis():
                 text = (event.committed + event.pending).strip()
                 if text:
-                    await self._send_results(event.start, event.end, text, event.words, (), final=False)
+                    found = form.alternative(text, event.words)
+                    await self._send_results(event.start, event.end, found, final=False)
             case UtteranceFailed():
                 raise event.error
             case LiveUtterance():
@@ -255,16 +244,10 @@ class ListenSocket(LiveSocket):
         self._final = event.item
         finalized = self._finalized == event.item
         words = form.all_words(event.segments)
-        await self._send_results(
-            event.start,
-            event.end,
-            event.text.strip(),
-            words,
-            event.segments,
-            final=True,
-            finalized=finalized,
-            language=event.language,
-        )
+        found = form.alternative(event.text.strip(), words, event.segments)
+        if event.language is not None and self._options.live.language is None:
+            found["languages"] = [event.language]
+        await self._send_results(event.start, event.end, found, finalized=finalized)
         if event.warning is not None:
             await self._send("Warning", {"description": event.warning})
         if event.text.strip():
@@ -283,32 +266,9 @@ class ListenSocket(LiveSocket):
     # Messages.
 
     async def _send_results(
-        self,
-        start: float,
-        end: float,
-        text: str,
-        words: Sequence[RecognizedWord],
-        segments: Sequence[RecognizedSegment],
-        *,
-        final: bool,
-        finalized: bool = False,
-        language: str | None = None,
+        self, start: float, end: float, found: dict[str, Any], *, final: bool = True, finalized: bool = False
     ) -> None:
-        """Send the text of a part of the stream.
-
-        Args:
-            start: beginning of the part, in seconds.
-            end: its end.
-            text: what was said in it.
-            words: its words, if they are known.
-            segments: its segments, if it is final.
-            final: the text will not change.
-            finalized: the client ended the part by `Finalize`.
-            language: what was spoken, if it is known.
-        """
-        found = form.alternative(text, words, form.confidence(words, segments))
-        if language is not None and self._options.live.language is None:
-            found["languages"] = [language]
+        """Send what was found from second `start` to `end`. `finalized`: the client ended that part by `Finalize`."""
         model = self._live.labels.model
         metadata = {
             "request_id": request_context.request_id.get() or "",

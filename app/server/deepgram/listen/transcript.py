@@ -45,9 +45,12 @@ def all_words(segments: Iterable[RecognizedSegment]) -> tuple[RecognizedWord, ..
     return tuple(word for segment in segments for word in segment.words)
 
 
-def alternative(text: str, words: Sequence[RecognizedWord], confidence: float) -> dict[str, Any]:
+def alternative(
+    text: str, words: Sequence[RecognizedWord], segments: Sequence[RecognizedSegment] = ()
+) -> dict[str, Any]:
     """Return the one alternative of a text."""
-    return {"transcript": text, "confidence": round(confidence, 4), "words": list(map(word_entry, words))}
+    known = round(confidence(words, segments), 4)
+    return {"transcript": text, "confidence": known, "words": list(map(word_entry, words))}
 
 
 def word_entry(word: RecognizedWord) -> dict[str, Any]:
@@ -71,11 +74,6 @@ def confidence(words: Sequence[RecognizedWord], segments: Sequence[RecognizedSeg
     return 0.0
 
 
-def joined(words: Sequence[RecognizedWord]) -> str:
-    """Return the text of some words."""
-    return "".join(word.text for word in words).strip()
-
-
 def utterances(words: Sequence[RecognizedWord], pause: float) -> list[dict[str, Any]]:
     """Return the words in groups, divided at silence of `pause` seconds and more."""
     groups: list[list[RecognizedWord]] = []
@@ -84,19 +82,16 @@ def utterances(words: Sequence[RecognizedWord], pause: float) -> list[dict[str, 
             groups[-1].append(word)
         else:
             groups.append([word])
-    return [_utterance(group) for group in groups]
-
-
-def _utterance(words: list[RecognizedWord]) -> dict[str, Any]:
-    return {
-        "start": round(words[0].start, _DIGITS),
-        "end": round(words[-1].end, _DIGITS),
-        "confidence": round(confidence(words), 4),
-        "channel": 0,
-        "transcript": joined(words),
-        "words": list(map(word_entry, words)),
-        "id": str(uuid.uuid4()),
-    }
+    return [
+        {
+            "start": round(group[0].start, _DIGITS),
+            "end": round(group[-1].end, _DIGITS),
+            "channel": 0,
+            **alternative("".join(word.text for word in group).strip(), group),
+            "id": str(uuid.uuid4()),
+        }
+        for group in groups
+    ]
 
 
 def _bare(word: str) -> str:

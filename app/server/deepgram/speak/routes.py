@@ -21,13 +21,14 @@ from app.server.deepgram import SPEAK_PATH
 from app.server.deepgram.speak.schemas import (
     ENCODINGS,
     describe,
-    invalid,
     parse_bit_rate,
     parse_names,
     parse_rate,
     parse_speed,
     parse_verify,
 )
+from app.server.exception_handlers import explain
+from app.server.exchange import first_error
 from app.server.openai.speech import SpeechResponse
 from app.server.schemas import SpeechBody, UnicodeText
 from app.server.state import Services, services
@@ -60,9 +61,7 @@ _QUERY = {
     SPEAK_PATH,
     response_class=Response,
     responses={
-        200: {
-            "content": {INFO[name].media_type: {} for containers in ENCODINGS.values() for name in containers.values()}
-        }
+        200: {"content": {INFO[name].media_type: {} for kinds in ENCODINGS.values() for name in kinds.values()}}
     },
     openapi_extra=_QUERY,
 )
@@ -96,7 +95,7 @@ async def speak(request: Request, body: SpeakBody) -> Response:
             verify=parse_verify(query),
         )
     except ValidationError as error:
-        raise invalid(error) from None
+        raise explain(first_error(error)) from None
     return _SpeechResponse(app, speech, "wav" if container == "wav" else "none", parse_bit_rate(query, encoding))
 
 

@@ -14,6 +14,7 @@ from starlette.datastructures import QueryParams
 from app.audio.encoders import Format, check_bit_rate
 from app.engine.catalog import Catalog
 from app.errors import InvalidRequestError, UnsupportedFormatError
+from app.server.exception_handlers import explain
 from app.server.exchange import first_error
 from app.server.model_voice import model_and_voice
 from app.server.streaming import events
@@ -86,35 +87,40 @@ def parse_start(query: QueryParams, catalog: Catalog) -> events.Start:
             voice_marks=False,
         )
     except ValidationError as error:
-        raise invalid(error) from None
+        raise explain(first_error(error)) from None
+
+
+# The SDK writes whole numbers as floating-point ones.
+WHOLE = r"(\.0*)?"
+
+
+def parse_number(query: QueryParams, name: str, pattern: str, kind: str) -> float | None:
+    """Return a parameter that must be a number of some `kind`; None: it is not given. Raises InvalidRequestError."""
+    text = query.get(name, "")
+    if not text:
+        return None
+    if not re.fullmatch(pattern, text, re.ASCII):
+        raise InvalidRequestError(f"'{name}' is {text[:40]!r}; it must be a number {kind}.", param=name)
+    return float(text)
 
 
 def parse_rate(query: QueryParams) -> int | None:
     """Return the sample rate in Hz; None: the default. Raises InvalidRequestError."""
-    text = query.get("sample_rate", "")
-    if not text:
-        return None
-    # The SDK writes it as a floating-point number.
-    if not re.fullmatch(r"[1-9]\d{0,5}(\.0*)?", text, re.ASCII):
-        raise InvalidRequestError(f"'sample_rate' is {text[:40]!r}; it must be a number of Hz.", param="sample_rate")
-    return int(float(text))
+    rate = parse_number(query, "sample_rate", r"[1-9]\d{0,5}" + WHOLE, "of Hz")
+    return None if rate is None else int(rate)
 
 
 def parse_bit_rate(query: QueryParams, encoding: str) -> int | None:
     """Return the bit rate in bit/s; None: the encoding's default. Raises InvalidRequestError."""
-    text = query.get("bit_rate", "")
-    if not text:
-        return None
-    if encoding not in _WITH_BIT_RATE:
+    if query.get("bit_rate") and encoding not in _WITH_BIT_RATE:
         raise UnsupportedFormatError(
             f"{encoding} has no bit rate to choose; these have: {', '.join(_WITH_BIT_RATE)}.", param="bit_rate"
         )
-    # The SDK writes this as a floating-point number, too.
-    if not re.fullmatch(r"[1-9]\d{0,3}000(\.0*)?", text, re.ASCII):
-        message = f"'bit_rate' is {text[:40]!r}; it must be a number of bit/s, in whole thousands."
-        raise InvalidRequestError(message, param="bit_rate")
+    bit_rate = parse_number(query, "bit_rate", r"[1-9]\d{0,3}000" + WHOLE, "of bit/s, in whole thousands")
+    if bit_rate is None:
+        return None
     (name,) = ENCODINGS[encoding].values()
-    return check_bit_rate(name, parse_rate(query) or _DEFAULT_RATE, int(float(text)) // 1000)
+    return check_bit_rate(name, parse_rate(query) or _DEFAULT_RATE, int(bit_rate) // 1000)
 
 
 def parse_speed(query: QueryParams) -> float:
@@ -129,15 +135,7 @@ def parse_speed(query: QueryParams) -> float:
 def parse_verify(query: QueryParams) -> Mode:
     """Return whether a recognizer hears the speech. Not Deepgram's, but this server's. Raises InvalidRequestError."""
     text = query.get("verify", "off") or "off"
-    for mode in get_args(Mode):
-        if text == mode:
-            return cast(Mode, mode)
-    accepted = ", ".join(get_args(Mode))
-    raise InvalidRequestError(f"'verify' is {text[:40]!r}; accepted are: {accepted}.", param="verify")
-
-
-def invalid(error: ValidationError) -> InvalidRequestError:
-    """Return the error that names the first wrong parameter."""
-    first = first_error(error)
-    name = str(first["loc"][0])
-    return InvalidRequestError(f"Invalid '{name}': {first['msg']}.", param=name)
+    if text not in get_args(Mode):
+        accepted = ", ".join(get_args(Mode))
+        raise InvalidRequestError(f"'verify' is {text[:40]!r}; accepted are: {accepted}.", param="verify")
+    return cast(Mode, text)

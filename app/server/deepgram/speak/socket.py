@@ -18,12 +18,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from app.audio.encoders import check_format, choose_rate
 from app.config import Settings
-from app.errors import EmptyInputError, ProtocolError, ServiceError
+from app.errors import EmptyInputError, ProtocolError
 from app.observability import metrics
 from app.server.deepgram import SPEAK_PATH
 from app.server.deepgram.listen.transcript import model_uuid
 from app.server.deepgram.speak.schemas import parse_start
-from app.server.error_responses import error_response, header_text
 from app.server.schemas import UnicodeText
 from app.server.state import services
 from app.server.streaming import events
@@ -57,18 +56,13 @@ _INCOMING: TypeAdapter[SpeakText | SpeakCommand] = TypeAdapter(_Incoming)
 async def speak_live(socket: WebSocket) -> None:
     """Serve one socket, or answer its handshake with an error."""
     app = services(socket)
-    try:
-        start = parse_start(socket.query_params, app.catalog)
-        # The handshake tells a client that it cannot be served. The session finds the prepared voice again.
-        speech = await app.speech.prepare(
-            SpeechOptions(model=start.model, voice=start.voice, lang=start.lang, speed=start.speed)
-        )
-        app.admission.check(speech.model)
-        choose_rate(check_format(start.format), speech.synthesizer.sample_rate, start.sample_rate)
-    except ServiceError as error:
-        headers = {"dg-error": header_text(error.message)}
-        await socket.send_denial_response(error_response(error, headers, path=SPEAK_PATH))
-        return
+    start = parse_start(socket.query_params, app.catalog)
+    # The handshake tells a client that it cannot be served. The session finds the prepared voice again.
+    speech = await app.speech.prepare(
+        SpeechOptions(model=start.model, voice=start.voice, lang=start.lang, speed=start.speed)
+    )
+    app.admission.check(speech.model)
+    choose_rate(check_format(start.format), speech.synthesizer.sample_rate, start.sample_rate)
     await socket.accept()
     await SessionSocket(socket, app, DeepgramAdapter(start, app.settings)).serve()
 
@@ -132,7 +126,13 @@ class DeepgramAdapter(Adapter):
     def _messages(self, event: events.Outgoing) -> Iterator[dict[str, Any]]:
         match event:
             case events.Ready():
-                yield _metadata(event)
+                yield {
+                    "type": "Metadata",
+                    "request_id": event.request_id or "",
+                    "model_name": event.model,
+                    "model_version": "1",
+                    "model_uuid": model_uuid(event.model),
+                }
             case events.Done(cancelled=True):
                 yield self._answer("Cleared")
             case events.Done():
@@ -177,16 +177,6 @@ def _is_empty(effects: list[Effect]) -> bool:
         and effect.message.error.code == EmptyInputError.code
         for effect in effects
     )
-
-
-def _metadata(ready: events.Ready) -> dict[str, Any]:
-    return {
-        "type": "Metadata",
-        "request_id": ready.request_id or "",
-        "model_name": ready.model,
-        "model_version": "1",
-        "model_uuid": model_uuid(ready.model),
-    }
 
 
 def _warning(code: str, message: str) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request
@@ -28,11 +27,11 @@ from app.recognition.transcript import Transcript, TranscriptOptions
 from app.server.elevenlabs import SPEECH_TO_TEXT_PATH
 from app.server.exception_handlers import explain
 from app.server.exchange import first_error
-from app.server.forms import from_json
+from app.server.forms import describe_form, from_json, read_form
 from app.server.recording_exchange import RecordingExchange
 from app.server.schemas import UnicodeText
 from app.server.state import Services, services
-from models.contract import RecognizedSegment, RecognizedWord
+from models.contract import RecognizedSegment
 
 router = APIRouter()
 
@@ -149,10 +148,7 @@ class SpeechToTextReply(BaseModel):
     additional_formats: list[ExportEntry] | None = None
 
 
-_BODY = {"content": {"multipart/form-data": {"schema": SpeechToTextForm.model_json_schema()}}, "required": True}
-
-
-@router.post(SPEECH_TO_TEXT_PATH, response_model=SpeechToTextReply, openapi_extra={"requestBody": _BODY})
+@router.post(SPEECH_TO_TEXT_PATH, response_model=SpeechToTextReply, openapi_extra=describe_form(SpeechToTextForm))
 async def transcribe(request: Request) -> Response:
     """Write down what is spoken in a recording."""
     return SpeechToTextExchange(services(request))
@@ -169,7 +165,8 @@ class SpeechToTextExchange(RecordingExchange):
 
     async def read(self, request: Request, held: AsyncExitStack) -> None:
         """Read the form."""
-        self._received = await self.read_form(request, held, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
+        form = read_form(request, max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
+        self._received = await held.enter_async_context(form)
 
     def check(self, headers: Headers) -> None:
         """Check the fields. Raises InvalidRequestError and UnsupportedFormatError."""
@@ -234,12 +231,15 @@ def word_entries(segments: Sequence[RecognizedSegment], granularity: str = "word
         if number and (word.text[0].isspace() or words[number - 1].text[-1].isspace()):
             before = words[number - 1]
             yield _timed(ElevenLabsWord(text=" ", type="spacing", logprob=0.0), before.end, word.start, granularity)
-        logprob = round(math.log(max(word.probability, 1e-9)), 4)
-        entry = _timed(
-            ElevenLabsWord(text=word.text.strip(), type="word", logprob=logprob), word.start, word.end, granularity
-        )
+        text, logprob = word.text.strip(), round(math.log(max(word.probability, 1e-9)), 4)
+        entry = _timed(ElevenLabsWord(text=text, type="word", logprob=logprob), word.start, word.end, granularity)
         if granularity == "character":
-            entry.characters = _characters(replace(word, text=word.text.strip()))
+            # Each is as long as the others.
+            seconds = word.end - word.start
+            edges = [round(word.start + seconds * place / len(text), _DIGITS) for place in range(len(text) + 1)]
+            entry.characters = [
+                CharacterEntry(text=each, start=edges[place], end=edges[place + 1]) for place, each in enumerate(text)
+            ]
         yield entry
 
 
@@ -247,15 +247,6 @@ def _timed(entry: ElevenLabsWord, start: float, end: float, granularity: str) ->
     if granularity != "none":
         entry.start, entry.end = round(start, _DIGITS), round(max(start, end), _DIGITS)
     return entry
-
-
-def _characters(word: RecognizedWord) -> list[CharacterEntry]:
-    """Return the characters of a word, each as long as the others."""
-    edges: Sequence[float] = [
-        round(word.start + (word.end - word.start) * place / len(word.text), _DIGITS)
-        for place in range(len(word.text) + 1)
-    ]
-    return [CharacterEntry(text=text, start=edges[place], end=edges[place + 1]) for place, text in enumerate(word.text)]
 
 
 def _export(transcript: Transcript, export: Export) -> ExportEntry:

@@ -7,7 +7,6 @@ The query is the configuration. Parameters that have no counterpart, such as `no
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, WebSocket
@@ -22,7 +21,7 @@ from app.observability import metrics
 from app.recognition.events import LiveEvent, LiveHypothesis, LiveOptions, LiveUtterance, UtteranceFailed
 from app.server.elevenlabs import SPEECH_TO_TEXT_PATH
 from app.server.elevenlabs.speech_to_text.routes import MODEL_PREFIX, word_entries
-from app.server.error_responses import error_response, note_error
+from app.server.error_responses import note_error
 from app.server.exception_handlers import explain
 from app.server.exchange import first_error
 from app.server.openai.realtime.events import read_audio
@@ -107,15 +106,6 @@ class RealtimeQuery(BaseModel):
         return fields | own
 
 
-@dataclass(frozen=True, slots=True)
-class InputAudioChunk:
-    """Message of the client: audio, the text before the first audio, and whether the segment ends with it."""
-
-    audio: bytes
-    previous: str
-    commit: bool
-
-
 def parse_query(query: QueryParams) -> RealtimeQuery:
     """Return the checked query. Raises InvalidRequestError."""
     fields: dict[str, Any] = {}
@@ -132,8 +122,11 @@ def parse_query(query: QueryParams) -> RealtimeQuery:
         raise explain(first_error(error)) from None
 
 
-def parse_chunk(frame: str | bytes, most: int, rate: int) -> InputAudioChunk:
-    """Return a message of at most `most` bytes, with audio at `rate` Hz. Raises BodyTooLargeError, ProtocolError."""
+def parse_chunk(frame: str | bytes, most: int, rate: int) -> tuple[bytes, str, bool]:
+    """Return audio at `rate` Hz, the text before the first audio, and whether the segment ends with it.
+
+    The message has at most `most` bytes. Raises BodyTooLargeError, ProtocolError.
+    """
     message = read_json(frame, most)
     if not isinstance(message, dict) or message.get("message_type") != "input_audio_chunk":
         raise ProtocolError("The message must be a JSON object with the 'message_type' 'input_audio_chunk'.")
@@ -143,19 +136,15 @@ def parse_chunk(frame: str | bytes, most: int, rate: int) -> InputAudioChunk:
     previous = message.get("previous_text") or ""
     if not isinstance(commit, bool) or not isinstance(previous, str):
         raise ProtocolError("'commit' must be true or false, and 'previous_text' a text.")
-    return InputAudioChunk(read_audio(message, "audio_base_64"), previous, commit)
+    return read_audio(message, "audio_base_64"), previous, commit
 
 
 @router.websocket(PATH)
 async def listen(socket: WebSocket) -> None:
     """Serve one socket, or answer its handshake with an error."""
     app = services(socket)
-    try:
-        query = parse_query(socket.query_params)
-        await app.recognition.check_live(query.options())
-    except ServiceError as error:
-        await socket.send_denial_response(error_response(error, path=PATH))
-        return
+    query = parse_query(socket.query_params)
+    await app.recognition.check_live(query.options())
     await socket.accept()
     await SpeechToTextSocket(socket, app, query).serve()
 
@@ -183,15 +172,21 @@ class SpeechToTextSocket(LiveSocket):
     async def receive(self, frame: str | bytes) -> None:
         """Take audio, and end the segment where the client says so. Raises ServiceError."""
         with self.throttle.measure():
-            chunk = parse_chunk(frame, self.app.settings.max_audio_frame_bytes, self._rate)
+            audio, previous, commit = parse_chunk(frame, self.app.settings.max_audio_frame_bytes, self._rate)
         if self.finishing:
             return
-        if chunk.audio:
-            await self._listen(chunk.previous)
-            self._bytes += len(chunk.audio)
-            await self.take(chunk.audio)
-        if chunk.commit or (self._manual and self._bytes / self._frame / self._rate > MAX_UNCOMMITTED_SECONDS):
-            await self._commit()
+        if audio:
+            if self.live is None:
+                labels = metrics.Labels(self._model, "elevenlabs", streaming=True)
+                options = self._query.options(previous)
+                self.listen_by(await self.unless_gone(self.app.recognition.live(options, labels=labels)))
+            self._bytes += len(audio)
+            await self.take(audio)
+        if commit or (self._manual and self._bytes / self._frame / self._rate > MAX_UNCOMMITTED_SECONDS):
+            self._bytes = 0
+            if self.live is None or not await self.unless_gone(self.live.commit()):
+                message = "There is no audio to commit; send some before."
+                await self._send("insufficient_audio_activity", error=message)
 
     async def send_event(self, event: LiveEvent) -> None:
         """Tell an event."""
@@ -212,18 +207,6 @@ class SpeechToTextSocket(LiveSocket):
         note_error(error.code, error.status)
         other = "transcriber_error" if error.status >= 500 else "input_error"
         await self._send(_KINDS.get(error.code, other), error=error.message)
-
-    async def _listen(self, previous: str) -> None:
-        if self.live is None:
-            labels = metrics.Labels(self._model, "elevenlabs", streaming=True)
-            options = self._query.options(previous)
-            self.listen_by(await self.unless_gone(self.app.recognition.live(options, labels=labels)))
-
-    async def _commit(self) -> None:
-        self._bytes = 0
-        if self.live is None or not await self.unless_gone(self.live.commit()):
-            message = "There is no audio to commit; send some before."
-            await self._send("insufficient_audio_activity", error=message)
 
     async def _tell_segment(self, event: LiveUtterance) -> None:
         text = event.text.strip()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, Final
 
 from fastapi import APIRouter, WebSocket
-from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 
 from app import request_context
 from app.audio.encoders import check_format, choose_rate
@@ -23,15 +24,23 @@ from app.server.error_responses import note_error
 from app.server.native.interpret import events as messages
 from app.server.state import services
 from app.server.streaming.adapter import FRAME
-from app.server.streaming.events import Cancel, End, ErrorDetail, Flush, Loading, WordTiming, explain, read_json
+from app.server.streaming.events import Cancel, End, ErrorDetail, Flush, Loading, Message, WordTiming, read_message
 from app.server.streaming.interpretation_socket import InterpretationSocket
 from app.speech.options import SpeechOptions
 from app.translation.text import codes
-from models.timeline import Timeline
 
 router = APIRouter()
 
-C = TypeVar("C", bound=messages.Chosen)
+# What the client is told of an event without audio: the `type` of the message, and the fields that it takes over.
+_EVENTS: Final[dict[type[Event], tuple[str, ...]]] = {
+    SpeechStarted: ("speech_started", "item", "start"),
+    SpeechStopped: ("speech_stopped", "item", "end"),
+    LiveHypothesis: ("partial", "item", "start", "end", "committed", "pending"),
+    LiveUtterance: ("utterance", "item", "start", "end", "text", "language", "warning"),
+    Sentence: ("sentence", "number", "item", "text", "start", "end"),
+    TranslatedPart: ("translation", "number", "source_text", "text"),
+    VoiceCloned: ("voice_cloned", "model", "seconds"),
+}
 
 
 @router.websocket("/v1/audio/interpret")
@@ -44,7 +53,7 @@ async def interpret(socket: WebSocket) -> None:
 class InterpretSocket(InterpretationSocket):
     """Socket of one client."""
 
-    surface: ClassVar[metrics.SurfaceName] = "interpret"
+    surface: metrics.SurfaceName = "interpret"
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -65,7 +74,8 @@ class InterpretSocket(InterpretationSocket):
             await self.push(frame)
             return
         with self.throttle.measure():
-            message = _parse(frame, self.app.settings.max_frame_bytes)
+            limit = self.app.settings.max_frame_bytes
+            message: Message = read_message(frame, limit, messages.INCOMING, messages.Incoming)
         if isinstance(message, messages.InterpretationStart):
             await self._start(message)
             return
@@ -95,165 +105,137 @@ class InterpretSocket(InterpretationSocket):
             coding: SampleCoding = "pcm16" if start.input_format == "pcm" else start.input_format
             opened = await self.open(prepared, start.input_rate, coding)
         except ServiceError:
-            labels = metrics.Labels("none", self.surface, True)
-            metrics.record(Timeline(), labels, "rejected", metrics.Playback())
+            self.note_rejected()
             raise
         opened.muted = start.muted
         self._partials, self._timestamps = start.partials, start.timestamps
-        ready = self._chosen(
-            messages.InterpretationReady,
-            opened,
-            input_format=start.input_format,
-            input_rate=start.input_rate,
-            request_id=request_context.request_id.get(),
-        )
-        await self.send(ready.model_dump_json())
+        given = {"input_format": start.input_format, "input_rate": start.input_rate}
+        await self._send_options("ready", opened, **given, request_id=request_context.request_id.get())
         self.begin_sending(opened)
 
     async def _update(self, update: messages.Update, interpretation: Interpretation) -> None:
         try:
             prepared = await self.prepare_interpretation(_updated(interpretation.prepared, update))
         except ServiceError as error:
-            await self.send_error(error, fatal=False)
+            await self._tell_error(error, fatal=False)
             return
         interpretation.retarget(prepared)
-        await self.send(self._chosen(messages.Updated, interpretation).model_dump_json())
+        await self._send_options("updated", interpretation)
 
-    def _chosen(self, message: type[C], interpretation: Interpretation, **more: object) -> C:
+    async def _send_options(self, kind: str, interpretation: Interpretation, **more: object) -> None:
+        """Write the options in use."""
         prepared = interpretation.prepared
         route, speech = prepared.route, prepared.speech
-        return message.model_validate(
-            {
-                "target": codes.tag(route.target),
-                "source": None if route.source is None else codes.tag(route.source),
-                "recognition_model": interpretation.recognizer,
-                "translate_model": route.model,
-                "model": speech.model,
-                "voice": speech.voice,
-                "lang": speech.language,
-                "format": self.format,
-                "sample_rate": self.rate,
-                "watermark": speech.watermark,
-                **more,
-            }
+        await self._send(
+            kind,
+            target=codes.tag(route.target),
+            source=None if route.source is None else codes.tag(route.source),
+            recognition_model=interpretation.recognizer,
+            translate_model=route.model,
+            model=speech.model,
+            voice=speech.voice,
+            lang=speech.language,
+            format=self.format,
+            sample_rate=self.rate,
+            channels=1,
+            watermark=speech.watermark,
+            **more,
         )
 
     # Messages of the server.
 
     async def send_event(self, event: Event) -> None:
         """Write an event, and the audio that belongs to it."""
+        error = getattr(event, "error", None)
         match event:
             case SpeechPart():
                 await self._tell_speech(event)
             case SentenceDone():
-                self._sentences += 1
-                for frame in frames(await self.encode_end(event.number), FRAME):
-                    await self.send(frame)
-                if event.error is not None:
-                    note_error(event.error.code, event.error.status)
-                await self.send(_done(event).model_dump_json())
+                await self._tell_done(event)
+            case LiveHypothesis() if not self._partials:
+                pass
+            case _ if error is not None:
+                await self._tell_error(error, fatal=False, item=getattr(event, "item", None))
             case _:
-                for message in self._messages(event):
-                    await self.send(message.model_dump_json())
-
-    def _messages(self, event: Event) -> list[BaseModel]:
-        """Return the messages for an event that has no audio: none, or one."""
-        match event:
-            case SpeechStarted(item, start):
-                return [messages.SpeechStartedMessage(item=item, start=_round(start))]
-            case SpeechStopped(item, end):
-                return [messages.SpeechStoppedMessage(item=item, end=_round(end))]
-            case LiveHypothesis(item, start, end, committed, pending) if self._partials:
-                start, end = _round(start), _round(end)
-                return [messages.Partial(item=item, start=start, end=end, committed=committed, pending=pending)]
-            case LiveUtterance(item, start, end, text, language, warning=warning):
-                start, end = _round(start), _round(end)
-                result = messages.UtteranceMessage(
-                    item=item, start=start, end=end, text=text, language=language, warning=warning
-                )
-                return [result]
-            case Sentence(number, item, text, start, end):
-                start, end = _round(start), _round(end)
-                return [messages.SentenceMessage(number=number, item=item, text=text, start=start, end=end)]
-            case TranslatedPart(number, source, text):
-                return [messages.TranslationMessage(number=number, source_text=source, text=text)]
-            case VoiceCloned(model, seconds, None):
-                return [messages.VoiceClonedMessage(model=model, seconds=_round(seconds))]
-        error = getattr(event, "error", None)
-        return [] if error is None else [_error(error, fatal=False, item=getattr(event, "item", None))]
+                kind, *names = _EVENTS[type(event)]
+                await self._send(kind, **{name: getattr(event, name) for name in names})
 
     async def _tell_speech(self, part: SpeechPart) -> None:
         chunk = part.chunk
         data = await self.encode(part)
-        words = None
-        if self._timestamps:
-            moved = part.start - chunk.start
-            words = tuple(
-                WordTiming(
-                    text=word.text,
-                    start=_round(word.start + moved),
-                    end=_round(word.end + moved),
-                    char_start=word.char_start,
-                    char_end=word.char_end,
-                )
-                for word in chunk.words
-            )
-        message = messages.InterpretationChunk(
-            sequence=self._sequence,
+        moved = part.start - chunk.start
+        sequence, self._sequence = self._sequence, self._sequence + 1
+        self._audio_seconds += chunk.duration
+        await self._send(
+            "chunk",
+            sequence=sequence,
             number=part.number,
             text=chunk.text,
-            start=_round(part.start),
-            duration=_round(chunk.duration),
-            speed=_round(part.speed),
-            words=words,
+            start=part.start,
+            duration=chunk.duration,
+            speed=part.speed,
+            words=[WordTiming.of(word, 6, moved) for word in chunk.words] if self._timestamps else None,
         )
-        self._sequence += 1
-        self._audio_seconds += chunk.duration
-        await self.send(message.model_dump_json())
         self.opened().delivered(part, sent=bool(data))
         for frame in frames(data, FRAME):
             await self.send(frame)
 
+    async def _tell_done(self, event: SentenceDone) -> None:
+        self._sentences += 1
+        for frame in frames(await self.encode_end(event.number), FRAME):
+            await self.send(frame)
+        error, timeline = event.error, event.timeline
+        if error is not None:
+            note_error(error.code, error.status)
+        await self._send(
+            "sentence_done",
+            number=event.number,
+            ending=event.ending,
+            latency=event.latency,
+            delay=event.delay,
+            audio_duration=timeline.audio_seconds,
+            stages={stage.value: seconds for stage, seconds in timeline.stages.items()},
+            error=None if error is None else ErrorDetail.of(error),
+        )
+
     async def send_end(self) -> None:
         """Write that everything is interpreted."""
-        heard = self.opened().clock.position
-        done = messages.InterpretationDone(
-            sentences=self._sentences, input_duration=_round(heard), audio_duration=_round(self._audio_seconds)
-        )
-        await self.send(done.model_dump_json())
+        heard, spoken = self.opened().clock.position, self._audio_seconds
+        await self._send("done", sentences=self._sentences, input_duration=heard, audio_duration=spoken)
 
-    async def send_error(self, error: ServiceError, *, fatal: bool) -> None:
-        """Write an error."""
-        await self.send(_error(error, fatal=fatal).model_dump_json())
+    async def send_error(self, error: ServiceError) -> None:
+        """Write the error that ends the socket."""
+        await self._tell_error(error, fatal=True)
+
+    async def _tell_error(self, error: ServiceError, *, fatal: bool, item: int | None = None) -> None:
+        note_error(error.code, error.status)
+        await self._send("error", error=ErrorDetail.of(error), fatal=fatal, item=item)
 
     async def send_loading(self, state: ModelState) -> None:
         """Write the progress of a model that is being loaded."""
-        done, total = (0, None) if state.step is None else (state.step.done, state.step.total)
-        await self.send(Loading(model=state.name, done=done, total=total).model_dump_json())
+        await self.send(Loading.of(state).model_dump_json())
+
+    async def _send(self, kind: str, **fields: object) -> None:
+        await self.send(to_json({"type": kind, **_rounded(fields)}).decode())
 
 
-def _parse(frame: str | bytes, limit: int) -> BaseModel:
-    try:
-        message: BaseModel = messages.INCOMING.validate_python(read_json(frame, limit))
-    except ValidationError as error:
-        raise ProtocolError(explain(error, messages.Incoming)) from None
-    return message
+def _rounded(fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of a message with its times in whole microseconds."""
+    result = dict(fields)
+    for name, value in fields.items():
+        if isinstance(value, float):
+            result[name] = round(value, 6)
+        elif isinstance(value, dict):
+            result[name] = _rounded(value)
+    return result
 
 
 def _options(start: messages.InterpretationStart) -> InterpretationOptions:
+    same = {field.name for field in fields(InterpretationOptions)} & start.__class__.model_fields.keys()
     return InterpretationOptions(
         speech=SpeechOptions.of(start, translate_to=start.target),
-        recognition_model=start.recognition_model,
-        max_speed=start.max_speed,
-        max_delay=start.max_delay,
-        prompt=start.prompt,
-        keywords=start.keywords,
         detection=None if start.pause is None else replace(DETECTION, min_silence=start.pause),
-        partials=start.partials,
-        clauses=start.clauses,
-        anticipate=start.anticipate,
-        clone_voice=start.clone_voice,
-        consent=start.consent,
+        **start.model_dump(include=same),
     )
 
 
@@ -265,25 +247,3 @@ def _updated(prepared: PreparedInterpretation, update: messages.Update) -> Inter
     if "target" in given:
         given["translate_to"] = given.pop("target")
     return replace(prepared.options, speech=replace(prepared.options.speech, **given))
-
-
-def _done(event: SentenceDone) -> messages.SentenceDoneMessage:
-    timeline = event.timeline
-    return messages.SentenceDoneMessage(
-        number=event.number,
-        ending=event.ending,
-        latency={point: _round(seconds) for point, seconds in event.latency.items()},
-        delay=None if event.delay is None else _round(event.delay),
-        audio_duration=_round(timeline.audio_seconds),
-        stages={stage.value: _round(seconds) for stage, seconds in timeline.stages.items()},
-        error=None if event.error is None else ErrorDetail.model_validate(event.error.body()),
-    )
-
-
-def _error(error: ServiceError, *, fatal: bool, item: int | None = None) -> messages.InterpretationError:
-    note_error(error.code, error.status)
-    return messages.InterpretationError(error=ErrorDetail.model_validate(error.body()), fatal=fatal, item=item)
-
-
-def _round(seconds: float) -> float:
-    return round(seconds, 6)

@@ -23,16 +23,9 @@ _FATAL: Final = (BodyTooLargeError, QuotaExceededError, DrainingError, IdleTimeo
 
 
 async def carry_out(socket: SocketLoop, frame: str | bytes, handlers: Handlers, session: str) -> None:
-    """Carry out an event, or tell the client why not.
+    """Carry out the event in `frame`, or tell the client why not. Raises ServiceError where the session ends.
 
-    Args:
-        socket: The session's.
-        frame: The message.
-        handlers: Methods by the type of their event.
-        session: Kind of session, for messages.
-
-    Raises:
-        ServiceError: The session ends.
+    `handlers`: methods by the type of their event. `session`: kind of session, for messages.
     """
     event: dict[str, Any] | None = None
     try:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request, WebSocket
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from app.engine.admission import client
 from app.engine.catalog import OPENAI_RECOGNIZERS
-from app.errors import ServiceError
-from app.server.error_responses import error_response
 from app.server.exchange import JsonRoute
 from app.server.middleware.access import client_secret
 from app.server.openai.realtime.config import TranscriptionConfig, from_old
 from app.server.openai.realtime.conversation_config import ConversationConfig
 from app.server.openai.realtime.conversation_socket import ConversationSocket
 from app.server.openai.realtime.events import new_id
-from app.server.openai.realtime.secrets import ClientSecret
+from app.server.openai.realtime.secrets import sign_secret
 from app.server.openai.realtime.transcription import TranscriptionSocket
 from app.server.state import Services, services
 
@@ -34,11 +30,7 @@ _CONVERSATION: Final = ("gpt-realtime", "gpt-4o-realtime", "gpt-4o-mini-realtime
 async def realtime(socket: WebSocket) -> None:
     """Serve one socket, or answer its handshake with an error."""
     app = services(socket)
-    try:
-        config = _config(socket, app)
-    except ServiceError as error:
-        await socket.send_denial_response(error_response(error, path=PATH))
-        return
+    config = _config(socket, app)
     await socket.accept()
     if isinstance(config, ConversationConfig):
         await ConversationSocket(
@@ -145,8 +137,4 @@ async def make_session(request: Request, body: OldSessionBody) -> Response:
 async def _sign(request: Request, config: TranscriptionConfig | ConversationConfig, seconds: int) -> tuple[str, int]:
     """Return a client secret for a session, and the time at which it expires. Raises ServiceError."""
     await services(request).recognition.check_live(config.options)
-    owner = client.get()
-    expires_at = round(time.time()) + seconds
-    session = config.model_dump(exclude_unset=True) | {"type": config.type}
-    secret = ClientSecret("realtime", None if owner is None else owner.name, session, expires_at)
-    return secret.sign(), expires_at
+    return sign_secret("realtime", config.model_dump(exclude_unset=True) | {"type": config.type}, seconds)

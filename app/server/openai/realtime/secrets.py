@@ -16,6 +16,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Final
 
+from app.engine.admission import client
 from app.errors import InvalidRequestError
 
 PREFIX: Final = "ek_"
@@ -52,6 +53,13 @@ class ClientSecret:
                 "The session is too long for a client secret; send the rest with session.update.", param="session"
             )
         return value
+
+
+def sign_secret(kind: str, session: dict[str, Any], seconds: int) -> tuple[str, int]:
+    """Return a secret of the key that asks for it, and the time at which it expires. Raises as `sign` does."""
+    owner = client.get()
+    secret = ClientSecret(kind, None if owner is None else owner.name, session, round(time.time()) + seconds)
+    return secret.sign(), secret.expires_at
 
 
 def read_secret(value: str) -> ClientSecret | None:

@@ -14,13 +14,7 @@ from typing import Any, Final
 
 from app.audio.samples import SampleReader
 from app.audio.vad import SAMPLE_RATE
-from app.errors import (
-    DrainingError,
-    IdleTimeoutError,
-    InvalidRequestError,
-    ProtocolError,
-    ServiceError,
-)
+from app.errors import DrainingError, InvalidRequestError, ProtocolError, ServiceError
 from app.observability import metrics
 from app.recognition.events import LiveEvent
 from app.recognition.live import LiveRecognition
@@ -68,7 +62,6 @@ class TranscriptionSocket(SocketLoop):
         self._stream: _Stream | None = None
         self._streams: asyncio.Queue[_Stream] = asyncio.Queue(MAX_STREAMS)
         self._open: list[_Stream] = []
-        self._sending: asyncio.Task[None] | None = None
         self._previous: str | None = None
         # Samples of the session before the stream that is open.
         self._before = 0
@@ -93,55 +86,36 @@ class TranscriptionSocket(SocketLoop):
         """Carry out an event. Raises ServiceError where it ends the session."""
         await carry_out(self, frame, self._handlers, self.kind)
 
-    def speaking(self) -> set[asyncio.Task[None]]:
-        """Return the task that tells what is recognized, if there is one."""
-        return set() if self._sending is None else {self._sending}
+    @property
+    def busy(self) -> bool:
+        """Whether anything is being recognized."""
+        return any(stream.live.busy for stream in self._open)
 
     async def settle(self) -> None:
         """Close once everything was told after the end of the server began. Raises the error of the task."""
-        self._collect()
-        if self._ending and self._sending is None:
+        await super().settle()
+        if self._ending and self._task is None:
             raise DrainingError("The server is shutting down.")
-
-    def _collect(self) -> None:
-        if self._sending is not None and self._sending.done():
-            task, self._sending = self._sending, None
-            task.result()
 
     async def drain(self) -> None:
         """Recognize the audio that came, then close."""
         self._ending = True
         await self._end_stream()
 
-    async def fail(self, error: ServiceError) -> None:
-        """Stop, tell the client of `error` and close."""
+    async def send_error(self, error: ServiceError) -> None:
+        """Tell the client of `error`."""
         if not self._created:
             labels = metrics.Labels("none", "openai", True)
             metrics.record_recognition(Timeline(), labels, "rejected", 0.0)
-        await self.stop()
         await self.send(write_error(error))
-        await self.close(error.close_code, error.message)
 
     async def stop(self) -> None:
         """Stop recognizing. When this returns, nothing more is sent."""
-        task, self._sending = self._sending, None
-        if task is not None and task is not asyncio.current_task():
-            task.cancel()
-            await asyncio.wait({task})
+        await super().stop()
         for stream in self._open:
             stream.live.close("ok" if stream.live.idle else "cancelled")
         self._open.clear()
         self._stream = None
-
-    async def tick(self, now: float) -> None:
-        """Raise IdleTimeoutError if the client sent nothing for too long, and nothing is being recognized."""
-        seconds = self.app.settings.idle_seconds
-        if now - self.active_at < seconds:
-            return
-        if any(stream.live.busy for stream in self._open):
-            self.active_at = now
-            return
-        raise IdleTimeoutError(f"Nothing was received for {seconds:g} seconds.")
 
     # Configuration.
 
@@ -215,10 +189,7 @@ class TranscriptionSocket(SocketLoop):
             self._stream = _Stream(live, SampleReader(coding, rate, SAMPLE_RATE), events)
             self._open.append(self._stream)
             await self.unless_gone(self._streams.put(self._stream))
-            # The task may have ended meanwhile, with the stream before.
-            self._collect()
-            if self._sending is None:
-                self._sending = asyncio.create_task(self._send_streams())
+            self.speak(self._send_streams)
         return self._stream
 
     def make_events(self, since: float) -> ItemEvents:

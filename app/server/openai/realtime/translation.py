@@ -9,13 +9,9 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from app.errors import (
-    InvalidRequestError,
-    ProtocolError,
-    ServiceError,
-)
+from app.errors import InvalidRequestError, ProtocolError, ServiceError
 from app.interpretation.events import Event, Sentence, SentenceDone, SpeechPart, TranslatedPart
 from app.interpretation.options import InterpretationOptions, PreparedInterpretation
 from app.interpretation.session import Interpretation
@@ -29,7 +25,6 @@ from app.server.state import Services
 from app.server.streaming.interpretation_socket import InterpretationSocket
 from app.server.streaming.socket import Socket
 from app.translation.text import codes
-from models.timeline import Timeline
 
 RATE: Final = 24_000
 FRAME_MS: Final = 200
@@ -38,7 +33,7 @@ FRAME_MS: Final = 200
 class TranslationSocket(InterpretationSocket):
     """Socket of one translation session. `choose` makes options of its configuration."""
 
-    surface: ClassVar[metrics.SurfaceName] = "realtime"
+    surface: metrics.SurfaceName = "realtime"
 
     def __init__(
         self,
@@ -70,7 +65,7 @@ class TranslationSocket(InterpretationSocket):
 
     async def begin(self) -> None:
         """Check the configuration, and tell it. Raises ServiceError."""
-        self._prepared = await self._prepare(self._config)
+        self._prepared = await self.prepare_interpretation(self._choose(self._config))
         # The models are loaded before the client is told to speak.
         await self.unless_gone(self.app.recognition.model(self._prepared.options.recognition_model))
         await self.send(write_event("session.created", session=self._session()))
@@ -85,7 +80,7 @@ class TranslationSocket(InterpretationSocket):
             raise ProtocolError("'session' must be a JSON object.", param="session")
         config = self._config.changed(fields)
         if config.audio.output != self._config.audio.output:
-            self._prepared = await self._prepare(config)
+            self._prepared = await self.prepare_interpretation(self._choose(config))
             if self.interpretation is not None:
                 self.interpretation.retarget(self._prepared)
         self._config = config
@@ -108,9 +103,6 @@ class TranslationSocket(InterpretationSocket):
                 raise InvalidRequestError("The session has not begun.")
             self.begin_sending(await self.open(self._prepared, RATE))
         return self.opened()
-
-    async def _prepare(self, config: TranslationConfig) -> PreparedInterpretation:
-        return await self.prepare_interpretation(self._choose(config))
 
     def _session(self) -> dict[str, Any]:
         return {"id": self._id, "expires_at": self._expires_at, **self._config.shown()}
@@ -168,11 +160,10 @@ class TranslationSocket(InterpretationSocket):
         """Write that everything is translated."""
         await self.send(write_event("session.closed"))
 
-    async def send_error(self, error: ServiceError, *, fatal: bool) -> None:
+    async def send_error(self, error: ServiceError) -> None:
         """Write an error."""
         if self.interpretation is None:
-            labels = metrics.Labels("none", self.surface, True)
-            metrics.record(Timeline(), labels, "rejected", metrics.Playback())
+            self.note_rejected()
         await self.send(write_error(error))
 
 

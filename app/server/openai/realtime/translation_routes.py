@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -10,14 +9,12 @@ from fastapi import APIRouter, Request, WebSocket
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
 
-from app.engine.admission import client
-from app.errors import InvalidRequestError, PermissionDeniedError, ServiceError
-from app.server.error_responses import error_response
+from app.errors import InvalidRequestError, PermissionDeniedError
 from app.server.exchange import JsonRoute
 from app.server.middleware.access import client_secret
 from app.server.openai.realtime.events import new_id
 from app.server.openai.realtime.routes import ExpiresAfter, SecretReply
-from app.server.openai.realtime.secrets import ClientSecret
+from app.server.openai.realtime.secrets import sign_secret
 from app.server.openai.realtime.translation import TranslationSocket
 from app.server.openai.realtime.translation_config import TranslationConfig, configured
 from app.server.state import services
@@ -33,12 +30,8 @@ async def translations(socket: WebSocket) -> None:
     """Serve one socket, or answer its handshake with an error."""
     app = services(socket)
     choose = partial(TranslationConfig.options, query=socket.query_params, catalog=app.catalog)
-    try:
-        config = _config(socket)
-        choose(config)
-    except ServiceError as error:
-        await socket.send_denial_response(error_response(error, path=PATH))
-        return
+    config = _config(socket)
+    choose(config)
     await socket.accept()
     await TranslationSocket(socket, app, config, choose).serve()
 
@@ -75,9 +68,6 @@ async def make_translation_secret(request: Request, body: TranslationSecretBody)
     config = configured(body.session)
     app = services(request)
     await app.interpretation.prepare(config.options({}, app.catalog))
-    owner = client.get()
-    expires_at = round(time.time()) + body.expires_after.seconds
-    session = config.model_dump(exclude_unset=True)
-    secret = ClientSecret(_KIND, None if owner is None else owner.name, session, expires_at)
+    value, expires_at = sign_secret(_KIND, config.model_dump(exclude_unset=True), body.expires_after.seconds)
     shown = {"id": new_id("sess"), "expires_at": expires_at, **config.shown()}
-    return JSONResponse({"value": secret.sign(), "expires_at": expires_at, "session": shown})
+    return JSONResponse({"value": value, "expires_at": expires_at, "session": shown})

@@ -366,29 +366,6 @@ def test_a_text_that_cannot_be_spoken_ends_its_context_only(server: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("frame", "code", "error"),
-    [
-        ('{"text": 1}', 1008, "protocol_error"),
-        ('{"text": "\\ud800"}', 1008, "protocol_error"),
-        ('{"text": " ", "voice_settings": {"speed": 99}}', 1008, "protocol_error"),
-        ('{"text": " ", "generation_config": {"chunk_length_schedule": [0]}}', 1008, "protocol_error"),
-        ('{"text": "' + "a" * 2_001 + '"}', 1008, "text_too_long"),
-        ('{"text": "' + "a" * 70_000 + '"}', 1009, "body_too_large"),
-    ],
-)
-@pytest.mark.parametrize("multi", [False, True])
-def test_bad_frames_are_answered_in_their_shape(
-    server: Any, frame: str | bytes, code: int, error: str, multi: bool
-) -> None:
-    with session(server, multi=multi) as socket:
-        socket.send(frame)
-        message = receive(socket)
-        assert (message["error"], message["code"]) == (error, code)
-        assert message["message"]
-        assert close_code(socket) == code
-
-
-@pytest.mark.parametrize(
     ("voice", "output", "query", "error"),
     [
         ("steady", "pcm_1", "", "unsupported_format"),

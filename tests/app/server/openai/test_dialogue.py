@@ -19,6 +19,7 @@ from tests.app.standins import Parrot
 
 DIALOGUE = "/v1/audio/dialogue"
 ELEVEN = "/v1/text-to-dialogue"
+SPEECH = "/v1/audio/speech"
 
 
 def post(server: Any, path: str = DIALOGUE, **body: object) -> httpx.Response:
@@ -26,7 +27,7 @@ def post(server: Any, path: str = DIALOGUE, **body: object) -> httpx.Response:
 
 
 def say(server: Any, text: str, **body: object) -> httpx.Response:
-    return post(server, "/v1/audio/speech", input=text, **body)
+    return post(server, SPEECH, input=text, **body)
 
 
 def line(text: str, voice: str) -> dict[str, str]:
@@ -89,13 +90,6 @@ def test_the_first_speaker_decides_the_rate(both: Any) -> None:
     assert reply.headers["x-sample-rate"] == "12000"
 
 
-def test_lines_may_hold_ssml_and_marks_of_a_text_are_text_in_them(server: Any) -> None:
-    ssml = "<speak>One. <blink>Two.</blink> <voice name='silky'>Three.</voice></speak>"
-    reply = post(server, inputs=[line(ssml, "steady"), line("<think>No.</think>\nFour. [voice:silky] Five.", "steady")])
-    assert reply.headers["x-ignored"] == "blink"
-    assert server.tone.computed == ["One.", "Two.", "Three.", "Four.", "[voice:silky] Five."]
-
-
 @pytest.mark.parametrize(
     ("body", "param", "reason"),
     [
@@ -117,7 +111,7 @@ def test_lines_may_hold_ssml_and_marks_of_a_text_are_text_in_them(server: Any) -
         (
             {"inputs": [line("Yes.\ud800", "steady")]},
             "inputs",
-            "'inputs.0.text': Value error, it holds half of a UTF-16 surrogate",
+            "'inputs.0.text': Value error, it holds half of a UTF-16",
         ),
     ],
 )
@@ -149,13 +143,32 @@ def test_errors_have_the_shape_of_elevenlabs(server: Any, path: str, inputs: lis
     assert reply.json()["detail"]["status"] == code
 
 
-def test_a_tag_of_elevenlabs_is_named_and_not_spoken(server: Any) -> None:
-    def speak(text: str) -> httpx.Response:
-        return post(server, ELEVEN + "?output_format=wav_24000", inputs=[{"text": text, "voice_id": "steady"}])
+SSML = "<speak>One. <blink>Two.</blink> <voice name='silky'>Three.</voice></speak>"
+TAGS = {"text": "Hello. [whispers] It is late. [laughs] Yes. [pause:1s] No.", "voice_id": "steady"}
+MARKED = "One. [voice:nobody] two. [VOICE: silky ] Three. [voice:] four."
+AS_TEXT = ["One.", "[voice:silky] two."]
 
-    reply = speak("Hello. [whispers] It is late. [laughs] Yes. [pause:1s] No.")
-    assert reply.headers["x-ignored"] == "tag whispers, tag laughs"
-    assert server.tone.computed == ["Hello.", "It is late.", "Yes.", "No."]
+
+@pytest.mark.parametrize(
+    ("path", "body", "ignored", "spoken"),
+    [
+        (ELEVEN, {"inputs": [TAGS]}, "tag whispers, tag laughs", ["Hello.", "It is late.", "Yes.", "No."]),
+        (SPEECH, {"input": MARKED}, "voice nobody", ["One.", "[voice:nobody] two.", "Three.", "[voice:] four."]),
+        # A client can have marks read as text, and so they are on the surfaces of others.
+        (SPEECH, {"input": "One. [voice:silky] two.", "voice_marks": False}, None, AS_TEXT),
+        ("/v1/text-to-speech/steady", {"text": "One. [voice:silky] two."}, None, AS_TEXT),
+        ("/v1/speak", {"text": "One. [voice:silky] two."}, None, AS_TEXT),
+        # Lines may hold SSML. Marks of a text are text in them.
+        (DIALOGUE, {"inputs": [line(SSML, "steady"), line("<think>No.</think>\nFour. [voice:silky] Five.", "steady")]},
+         "blink", ["One.", "Two.", "Three.", "Four.", "[voice:silky] Five."]),
+    ],
+)  # fmt: skip
+def test_what_is_spoken_and_what_is_named(
+    server: Any, path: str, body: dict[str, Any], ignored: str | None, spoken: list[str]
+) -> None:
+    reply = post(server, path, **body)
+    assert (reply.status_code, reply.headers.get("x-ignored")) == (200, ignored)
+    assert server.tone.computed == spoken
 
 
 def test_every_character_belongs_to_one_voice_and_has_its_time(server: Any) -> None:
@@ -195,29 +208,11 @@ def test_of_very_many_names_of_a_voice_few_are_looked_for(server: Any) -> None:
     assert models.call_count < 50
 
 
-def test_a_mark_that_names_no_voice_is_text(server: Any) -> None:
-    reply = say(server, "One. [voice:nobody] two. [VOICE: silky ] Three. [voice:] four.", response_format="pcm")
-    assert reply.headers["x-ignored"] == "voice nobody"
-    assert server.tone.computed == ["One.", "[voice:nobody] two.", "Three.", "[voice:] four."]
-
-
 def test_subtitles_hold_the_words_and_no_marks(server: Any) -> None:
     reply = say(server, "One. [voice:silky] Two [voice:nobody].", response_format="vtt")
     assert reply.headers["x-ignored"] == "voice nobody"
     rows = [row for row in reply.text.splitlines() if row and "-->" not in row]
     assert rows == ["WEBVTT", "One.", "Two [voice:nobody]."]
-
-
-def test_a_client_can_have_marks_read_as_text(server: Any) -> None:
-    reply = say(server, "One. [voice:silky] two.", voice_marks=False)
-    assert "x-ignored" not in reply.headers
-    assert server.tone.computed == ["One.", "[voice:silky] two."]
-
-
-@pytest.mark.parametrize("path", ["/v1/text-to-speech/steady", "/v1/speak"])
-def test_marks_are_text_on_the_surfaces_of_others(server: Any, path: str) -> None:
-    assert post(server, path, text="One. [voice:silky] two.").status_code == 200
-    assert server.tone.computed == ["One.", "[voice:silky] two."]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from app.audio.loudness import LoudnessMeter
 from tests.app.server.streams import say, session
 
 SPEECH = "/v1/audio/speech"
-TRANSCRIPTIONS = "/v1/audio/transcriptions"
+TRANSCRIPTIONS, DIALOGUE = "/v1/audio/transcriptions", "/v1/audio/dialogue"
 LONG = "This is the first sentence. Here comes the second one. And this is the third of them. Now the fourth one."
 
 
@@ -216,58 +216,51 @@ def test_errors_have_openai_s_shape(
     assert post(server, input="Hi.").status_code == 200
 
 
+def many(count: int, **given: object) -> bytes:
+    """A body with so many fields that nobody knows."""
+    return json.dumps(given | dict.fromkeys(map(str, range(count)), 1)).encode()
+
+
 @pytest.mark.parametrize(
-    ("request_line", "content", "expected"),
+    ("method", "path", "content", "status", "code", "says"),
     [
-        (("GET", "/nowhere"), b"", (404, "not_found", "/nowhere")),
-        (("GET", "/v1/audio/stream"), b"", (404, "not_found", "It is a WebSocket")),
-        (("GET", SPEECH), b"", (405, "method_not_allowed", "POST")),
-        (("POST", SPEECH + "/x"), b"", (404, "not_found", "/x")),
-        (("DELETE", "/v1/models"), b"", (405, "method_not_allowed", "GET")),
-        (("POST", SPEECH), b'{"input": "Hi", "voice": "\\ud800"}', (400, "invalid_request", "surrogate")),
-        (("POST", SPEECH), b'{"input": "Hi", "speed": NaN}', (400, "invalid_request", "speed")),
-        (("POST", SPEECH), b'{"input": "Hi", "speed": 1e999}', (400, "invalid_request", "speed")),
-        (("POST", SPEECH), b'{"input": "Hi", "seed": ' + b"9" * 5_000 + b"}", (400, "invalid_request", "")),
+        ("GET", "/nowhere", b"", 404, "not_found", "/nowhere"),
+        ("GET", "/v1/audio/stream", b"", 404, "not_found", "It is a WebSocket"),
+        ("GET", SPEECH, b"", 405, "method_not_allowed", "POST"),
+        ("POST", SPEECH + "/x", b"", 404, "not_found", "/x"),
+        ("DELETE", "/v1/models", b"", 405, "method_not_allowed", "GET"),
+        ("POST", SPEECH, b'{"input": "Hi", "voice": "\\ud800"}', 400, "invalid_request", "surrogate"),
+        ("POST", SPEECH, b'{"input": "Hi", "speed": NaN}', 400, "invalid_request", "speed"),
+        ("POST", SPEECH, b'{"input": "Hi", "speed": 1e999}', 400, "invalid_request", "speed"),
+        ("POST", SPEECH, b'{"input": "Hi", "seed": ' + b"9" * 5_000 + b"}", 400, "invalid_request", ""),
+        ("POST", DIALOGUE, many(2_000, inputs=[]), 400, "invalid_request", "2001 param"),
+        ("POST", "/v1/phonemes", many(2_000, input="Hi"), 400, "invalid_request", "2000 param"),
+        ("POST", DIALOGUE, b'{"inputs": [' + b"0," * 15_000 + b"0]}", 400, "invalid_request", "'inputs.0'"),
         (
-            ("POST", "/v1/audio/dialogue"),
-            json.dumps({"inputs": []} | dict.fromkeys(map(str, range(2_000)), 1)).encode(),
-            (400, "invalid_request", "2001 param"),
-        ),
-        (
-            ("POST", "/v1/phonemes"),
-            json.dumps({"input": "Hi"} | dict.fromkeys(map(str, range(2_000)), 1)).encode(),
-            (400, "invalid_request", "2000 param"),
-        ),
-        (
-            ("POST", "/v1/audio/dialogue"),
-            b'{"inputs": [' + b"0," * 15_000 + b"0]}",
-            (400, "invalid_request", "'inputs.0'"),
-        ),
-        (
-            ("POST", "/v1/translate"),
+            "POST",
+            "/v1/translate",
             b'{"text": [' + b"0," * 15_000 + b'0], "target": "fr"}',
-            (400, "invalid_request", "text"),
+            400,
+            "invalid_request",
+            "text",
         ),
         (
-            ("POST", TRANSCRIPTIONS),
+            "POST",
+            TRANSCRIPTIONS,
             b'{"input_audio": {"data": ""}, "include": [0, 0]}',
-            (400, "invalid_request", "include"),
+            400,
+            "invalid_request",
+            "include",
         ),
-        (
-            ("POST", TRANSCRIPTIONS),
-            b'{"x": [' + b"{}," * 1_000 + b"{}]}",
-            (400, "invalid_request", "more than 1000 lists"),
-        ),
-        (("GET", "/v1/models/hal"), b"", (404, "model_not_found", "hal")),
-        (("GET", "/v1/audio/voices?model=hal"), b"", (404, "model_not_found", "hal")),
-        (("GET", "/v1/audio/voices?model=absent"), b"", (503, "model_not_installed", "models pull")),
+        ("POST", TRANSCRIPTIONS, b'{"x": [' + b"{}," * 1_000 + b"{}]}", 400, "invalid_request", "more than 1000 lists"),
+        ("GET", "/v1/models/hal", b"", 404, "model_not_found", "hal"),
+        ("GET", "/v1/audio/voices?model=hal", b"", 404, "model_not_found", "hal"),
+        ("GET", "/v1/audio/voices?model=absent", b"", 503, "model_not_installed", "models pull"),
     ],
 )
 def test_every_path_answers_errors_alike(
-    server: Any, request_line: tuple[str, str], content: bytes, expected: tuple[int, str, str]
+    server: Any, method: str, path: str, content: bytes, status: int, code: str, says: str
 ) -> None:
-    method, path = request_line
-    status, code, says = expected
     headers = {"content-type": "application/json"} if content else {}
     response = httpx.request(method, server.url + path, content=content, headers=headers)
     assert response.status_code == status

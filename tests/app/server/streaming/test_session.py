@@ -151,28 +151,6 @@ def test_end_waits_for_flushed_sets() -> None:
     assert closed(session.set_failed(ModelFailedError("no"))) == 1000
 
 
-def test_end_without_any_text_says_so() -> None:
-    effects = say(opened(), type="end")
-    assert error_code(effects) == "empty_input"
-    assert closed(effects) == 1000
-
-
-def test_cancel_after_end_closes() -> None:
-    session = opened()
-    say(session, type="text", text="One.")
-    say(session, type="end")
-    effects = say(session, type="cancel")
-    assert closed(effects) == 1000
-
-
-def test_flush_of_nothing_is_an_error_that_is_not_fatal() -> None:
-    session = opened()
-    effects = say(session, type="flush")
-    assert error_code(effects) == "empty_input"
-    assert closed(effects) is None
-    assert session.state is SessionState.OPEN
-
-
 def test_a_set_that_fails_leaves_the_session_open() -> None:
     session = opened()
     say(session, type="text", text="...")
@@ -232,12 +210,25 @@ def test_a_wrong_first_message_is_refused(message: dict[str, object]) -> None:
     assert closed(effects) == 1008
 
 
-def test_text_beyond_the_limit_is_refused() -> None:
+TEXT, FLUSH, END = {"type": "text", "text": "One."}, {"type": "flush"}, {"type": "end"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "code", "close"),
+    [
+        pytest.param([END], "empty_input", 1000, id="the end of nothing"),
+        pytest.param([FLUSH], "empty_input", None, id="a flush of nothing"),
+        pytest.param([TEXT, END, {"type": "cancel"}], None, 1000, id="cancelled after the end"),
+        pytest.param([TEXT | {"text": "a " * 400}] * 2, "text_too_long", 1008, id="text beyond the limit"),
+        pytest.param([TEXT | {"text": "é" * 2_048}], "body_too_large", 1009, id="a frame beyond the limit"),
+        pytest.param([TEXT, FLUSH] * (MAX_SETS + 1), "protocol_error", 1008, id="flushes without listening"),
+    ],
+)
+def test_how_a_session_answers(messages: list[dict[str, object]], code: str | None, close: int | None) -> None:
     session = opened()
-    say(session, type="text", text="a " * 400)
-    effects = say(session, type="text", text="b " * 200)
-    assert error_code(effects) == "text_too_long"
-    assert closed(effects) == 1008
+    effects = [say(session, **message) for message in messages][-1]
+    assert (error_code(effects), closed(effects)) == (code, close)
+    assert (session.state is SessionState.OPEN) == (close is None)
 
 
 @pytest.mark.parametrize("kind", ["auto", "llm"])
@@ -256,23 +247,6 @@ def test_the_limit_counts_from_the_last_flush() -> None:
         assert error_code(say(session, type="text", text="a " * 400)) is None
         assert error_code(say(session, type="flush")) is None
         session.finished(Timeline())
-
-
-def test_frames_beyond_the_limit_are_refused() -> None:
-    session = StreamSession(max_characters=1000, max_frame_bytes=64)
-    effects = say(session, type="text", text="é" * 40)
-    assert error_code(effects) == "body_too_large"
-    assert closed(effects) == 1009
-
-
-def test_flushes_without_listening_are_bounded() -> None:
-    session = opened()
-    effects: list[Effect] = []
-    for _ in range(MAX_SETS + 1):
-        say(session, type="text", text="Hello.")
-        effects = say(session, type="flush")
-    assert error_code(effects) == "protocol_error"
-    assert closed(effects) == 1008
 
 
 def test_draining_speaks_what_was_sent_then_closes_with_1012() -> None:

@@ -1,7 +1,9 @@
 """Wyoming over a real socket: events, the ends of connections, and the end of their work."""
 
 import asyncio
+import json
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,9 @@ import uvloop
 from app.config import Settings
 from app.errors import ProtocolError
 from app.server.wyoming.client import WyomingClient
+from tests.app.conftest import Running, ToneCatalog, start, stop
 from tests.app.server.streams import reference
+from tests.app.server.surfaces import FORM
 from tests.app.server.wyoming.clients import Event, connected, error_of
 
 TWO = "Hello there, everybody. This is the second sentence."
@@ -109,6 +113,23 @@ def test_info_names_the_voices(server: Any) -> None:
     assert data["asr"] == []
 
 
+def event(kind: str, payload: int = 0, **data: object) -> bytes:
+    header = {"type": kind, "data": data} | ({"payload_length": payload} if payload else {})
+    return json.dumps(header).encode() + b"\n" + bytes(payload)
+
+
+CHUNK = event("audio-chunk", 4, **FORM)
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Running]:
+    """A server with a recognizer, which waits for a second."""
+    settings = Settings(wyoming_port=0, recognition_gate=False, idle_seconds=1.0)
+    running = start(settings, ToneCatalog(recognizer="ear"))
+    yield running
+    stop(running)
+
+
 @pytest.mark.parametrize(
     ("sent", "code"),
     [
@@ -137,14 +158,32 @@ def test_info_names_the_voices(server: Any) -> None:
         (b'{"type": "synthesize-chunk", "data": {"text": "Hi"}}\n', "protocol_error"),
         (b'{"type": "synthesize-stop"}\n', "protocol_error"),
         (b'{"type": "synthesize-start"}\n{"type": "synthesize-start"}\n', "protocol_error"),
+        (event("audio-start"), "protocol_error"),
+        (event("audio-start", **FORM | {"width": 1}), "protocol_error"),
+        (event("audio-start", **FORM | {"width": "x"}), "protocol_error"),
+        (event("audio-start", **FORM | {"rate": 7_999}), "protocol_error"),
+        (event("audio-start", **FORM | {"rate": 10**9}), "protocol_error"),
+        (event("audio-start", **FORM | {"channels": 9}), "protocol_error"),
+        (event("audio-start", **FORM) * 2, "protocol_error"),
+        (event("audio-chunk", 4), "protocol_error"),
+        (event("audio-stop"), "protocol_error"),
+        (event("audio-start", **FORM) + event("audio-chunk", 4, **FORM | {"rate": 8_000}), "protocol_error"),
+        (event("audio-start", **FORM) + CHUNK[:-1], "idle_timeout"),
+        (b'{"type": "audio-chunk", "payload_length": 1048577}\n', "body_too_large"),
+        (b'{"type": "describe", "data_length": ' + b"9" * 4_000 + b"}\n", "body_too_large"),
+        (event("transcribe", language=5), "protocol_error"),
+        (event("transcribe", transcript_names="x"), "protocol_error"),
+        (event("transcribe", transcript_names=["x"] * 1_001), "protocol_error"),
+        (event("transcribe", language="\ud800"), "protocol_error"),
+        (event("transcribe", transcript_terms=["x" * 20_000]) + CHUNK + event("audio-stop"), "text_too_long"),
     ],
 )
-def test_what_cannot_be_served_ends_with_an_error(server: Any, sent: bytes, code: str) -> None:
-    with connected(server.wyoming_port) as client:
+def test_what_cannot_be_served_ends_with_an_error(impatient: Any, sent: bytes, code: str) -> None:
+    with connected(impatient.wyoming_port) as client:
         client.socket.sendall(sent)
         data = error_of(client)
-        assert data["code"] == code
-        assert data["text"]
+        assert (data["code"], 0 < len(data["text"]) < 200) == (code, True)
+    assert "nightingale_active_streams 0.0" in impatient.metrics()
 
 
 def test_events_without_a_meaning_here_are_dropped(server: Any) -> None:

@@ -1,6 +1,5 @@
 """Recognition over Wyoming on a real socket, with a recognizer that hears seconds."""
 
-import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -101,45 +100,6 @@ def test_info_names_the_recognizers_that_are_loaded(hearing: Any) -> None:
     assert [model["name"] for model in program["models"]] == ["ear"]
     assert program["models"][0]["languages"] == ["en", "fr", "de", "jw", "zh"]
     assert program["supports_transcript_streaming"] is True
-
-
-def event(kind: str, payload: int = 0, **data: object) -> bytes:
-    header = {"type": kind, "data": data} | ({"payload_length": payload} if payload else {})
-    return json.dumps(header).encode() + b"\n" + bytes(payload)
-
-
-CHUNK = event("audio-chunk", 4, **FORMAT)
-WHOLE = CHUNK + event("audio-stop")
-ERRORS = [
-    (event("audio-start"), "protocol_error"),
-    (event("audio-start", rate=16_000, width=1, channels=1), "protocol_error"),
-    (event("audio-start", rate=16_000, width="x", channels=1), "protocol_error"),
-    (event("audio-start", rate=7_999, width=2, channels=1), "protocol_error"),
-    (event("audio-start", rate=10**9, width=2, channels=1), "protocol_error"),
-    (event("audio-start", rate=16_000, width=2, channels=9), "protocol_error"),
-    (event("audio-start", **FORMAT) * 2, "protocol_error"),
-    (event("audio-chunk", 4), "protocol_error"),
-    (event("audio-stop"), "protocol_error"),
-    (event("audio-start", **FORMAT) + event("audio-chunk", 4, **FORMAT | {"rate": 8_000}), "protocol_error"),
-    (event("audio-start", **FORMAT) + CHUNK[:-1], "idle_timeout"),
-    (b'{"type": "audio-chunk", "payload_length": 1048577}\n', "body_too_large"),
-    (b'{"type": "describe", "data_length": ' + b"9" * 4_000 + b"}\n", "body_too_large"),
-    (event("transcribe", language=5), "protocol_error"),
-    (event("transcribe", transcript_names="x"), "protocol_error"),
-    (event("transcribe", transcript_names=["x"] * 1_001), "protocol_error"),
-    (event("transcribe", language="\ud800"), "protocol_error"),
-    (event("transcribe", transcript_terms=["x" * 20_000]) + WHOLE, "text_too_long"),
-]
-
-
-def test_what_cannot_be_served_ends_with_an_error(start_server: Any) -> None:
-    server = start_server(wyoming_port=0, recognizer="ear", recognition_gate=False, idle_seconds=1.0)
-    for sent, code in ERRORS:
-        with connected(server.wyoming_port) as client:
-            client.socket.sendall(sent)
-            data = error_of(client)
-            assert (data["code"], 0 < len(data["text"]) < 200) == (code, True), sent
-    assert "nightingale_active_streams 0.0" in server.metrics()
 
 
 def test_a_recording_that_never_stops_is_refused(start_server: Any) -> None:

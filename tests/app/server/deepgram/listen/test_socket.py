@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.app.server.streams import int16, rest
@@ -177,47 +176,6 @@ def test_configure_says_what_it_can_do(hearing: Any) -> None:
         (failure,) = until(socket, "ConfigureFailure")
         assert failure["code"] == "CONFIGURE_KEYTERMS_NOT_SUPPORTED"
         assert failure["description"]
-
-
-@pytest.mark.parametrize(
-    ("query", "status", "code"),
-    [
-        ({"encoding": ""}, 400, "UNSUPPORTED_FORMAT"),
-        ({"encoding": "opus"}, 400, "UNSUPPORTED_FORMAT"),
-        ({"sample_rate": ""}, 400, "INVALID_REQUEST"),
-        ({"sample_rate": "200000"}, 400, "INVALID_REQUEST"),
-        ({"channels": "0"}, 400, "INVALID_REQUEST"),
-        ({"endpointing": "soon"}, 400, "INVALID_REQUEST"),
-        ({"utterance_end_ms": "-1"}, 400, "INVALID_REQUEST"),
-        ({"diarize": "true"}, 400, "INVALID_REQUEST"),
-        ({"multichannel": "true"}, 400, "INVALID_REQUEST"),
-        ({"callback": "http://127.0.0.1/"}, 400, "INVALID_REQUEST"),
-    ],
-)
-def test_handshakes_are_refused(hearing: Any, query: dict[str, Any], status: int, code: str) -> None:
-    with pytest.raises(InvalidStatus) as caught, listening(hearing, **query):
-        pass
-    response = caught.value.response
-    assert (response.status_code, json.loads(response.body)["err_code"]) == (status, code)
-    assert response.headers["dg-error"]
-
-
-@pytest.mark.parametrize(
-    ("frame", "code", "close"),
-    [
-        ('{"type": "Configure", "keyterms": 5}', "PROTOCOL_ERROR", 1008),
-        ('{"type": "Configure", "keyterms": ["\\ud800"]}', "PROTOCOL_ERROR", 1008),
-        (bytes((1 << 20) + 1), "BODY_TOO_LARGE", 1009),
-        ("x" * 70_000, "BODY_TOO_LARGE", 1009),
-    ],
-    ids=["keyterms", "surrogate", "bytes", "characters"],
-)
-def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, code: str, close: int) -> None:
-    with listening(hearing) as socket:
-        socket.send(frame)
-        (error,) = rest(socket)
-        assert (error["type"], error["variant"], error["err_code"], socket.close_code) == ("Error", code, code, close)
-        assert error["description"]
 
 
 def test_a_client_that_sends_faster_than_it_is_heard_waits(hearing: Any, voice: np.ndarray) -> None:

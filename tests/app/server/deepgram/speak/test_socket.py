@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.app.server.streams import close_code, reference
@@ -141,49 +141,3 @@ def test_clear_with_nothing_to_drop_is_answered_and_keep_alive_is_not(server: An
         send(socket, "KeepAlive")
         send(socket, "Clear")
         assert until(socket, "Cleared") == (b"", [{"type": "Cleared", "sequence_id": 0}])
-
-
-@pytest.mark.parametrize(
-    ("frame", "code", "closed"),
-    [
-        ('{"type": "Speak"}', "PROTOCOL_ERROR", 1008),
-        ('{"type": "Speak", "text": 5}', "PROTOCOL_ERROR", 1008),
-        ('{"type": "Speak", "text": "\\ud800"}', "PROTOCOL_ERROR", 1008),
-        (json.dumps({"type": "Speak", "text": "a" * 2_001}), "TEXT_TOO_LONG", 1008),
-        (json.dumps({"type": "Speak", "text": "a" * 70_000}), "BODY_TOO_LARGE", 1009),
-    ],
-)
-def test_bad_frames_are_answered_and_closed(server: Any, frame: str | bytes, code: str, closed: int) -> None:
-    with speaking(server) as socket:
-        socket.send(frame)
-        error = json.loads(socket.recv(timeout=60))
-        assert error["type"] == "Error"
-        assert error["err_code"] == code
-        assert error["err_msg"] == error["description"]
-        assert error["request_id"]
-        assert close_code(socket) == closed
-
-
-@pytest.mark.parametrize(
-    ("query", "status", "code"),
-    [
-        ({"sample_rate": 96_000}, 400, "UNSUPPORTED_FORMAT"),
-        ({"sample_rate": "fast"}, 400, "INVALID_REQUEST"),
-        ({"sample_rate": "0"}, 400, "INVALID_REQUEST"),
-        ({"speed": "nan"}, 400, "INVALID_REQUEST"),
-        ({"model": "aura-2-none-xx"}, 400, "UNSUPPORTED_LANGUAGE"),
-    ],
-)
-def test_a_handshake_that_cannot_be_served_says_why(
-    server: Any, query: dict[str, object], status: int, code: str
-) -> None:
-    with pytest.raises(InvalidStatus) as caught, speaking(server, **query):
-        pass
-    response = caught.value.response
-    assert response.status_code == status
-    assert response.body is not None
-    told = json.loads(response.body)
-    assert told["err_code"] == code
-    assert told["err_msg"]
-    assert told["request_id"]
-    assert response.headers["dg-error"] == told["err_msg"]

@@ -9,10 +9,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from tests.app.server.streams import int16, rest
+from tests.app.server.streams import int16
 
 RATE = 16_000
 
@@ -102,47 +101,6 @@ def test_the_text_before_is_a_prompt(hearing: Any, voice: np.ndarray) -> None:
     prompt = hearing.ear.requests[-1].prompt
     assert "We spoke of birds." in prompt
     assert "Nightingale" in prompt
-
-
-@pytest.mark.parametrize(
-    ("query", "status", "code"),
-    [
-        ({"model_id": ""}, 400, "invalid_request"),
-        ({"audio_format": "opus"}, 400, "invalid_request"),
-        ({"commit_strategy": "often"}, 400, "invalid_request"),
-        ({"vad_threshold": "nan"}, 400, "invalid_request"),
-        ({"vad_silence_threshold_secs": "9"}, 400, "invalid_request"),
-        ({"keyterms": ["word"] * 51}, 400, "invalid_request"),
-        ({"entity_detection": "all"}, 400, "invalid_request"),
-        ({"token": "sutkn_1"}, 400, "invalid_request"),
-    ],
-)
-def test_handshakes_are_refused(hearing: Any, query: dict[str, Any], status: int, code: str) -> None:
-    with pytest.raises(InvalidStatus) as caught, listening(hearing, **query):
-        pass
-    response = caught.value.response
-    detail = json.loads(response.body)["detail"]
-    assert (response.status_code, detail["status"]) == (status, code)
-    assert detail["message"]
-
-
-@pytest.mark.parametrize(
-    ("frame", "kind", "close"),
-    [
-        ('{"message_type": "input_audio_chunk"}', "input_error", 1008),
-        ('{"message_type": "input_audio_chunk", "audio_base_64": "?"}', "input_error", 1008),
-        ('{"message_type": "input_audio_chunk", "audio_base_64": "", "commit": "yes"}', "input_error", 1008),
-        ('{"message_type": "input_audio_chunk", "audio_base_64": "", "sample_rate": 8000}', "input_error", 1008),
-        ("x" * ((1 << 20) + 1), "chunk_size_exceeded", 1009),
-    ],
-    ids=["no audio", "base64", "commit", "rate", "large"],
-)
-def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, kind: str, close: int) -> None:
-    with listening(hearing) as socket:
-        socket.send(frame)
-        _, error = rest(socket)
-        assert (error["message_type"], socket.close_code) == (kind, close)
-        assert error["error"]
 
 
 def test_what_is_never_committed_is_committed_in_time(

@@ -53,6 +53,11 @@ class Client:
             self.send(SECOND)
         self.send({"type": "flush"})
 
+    def spoken(self) -> str:
+        """Say a sentence, and return how it ended."""
+        self.say()
+        return str(self.until("sentence_done")["ending"])
+
     def next(self) -> dict[str, Any]:
         frame = self.socket.recv(timeout=PATIENCE)
         while isinstance(frame, bytes):
@@ -119,10 +124,22 @@ def session(hearing: Any, interpreter: Any) -> Callable[..., Any]:
     return begin
 
 
-def test_a_sentence_is_heard_translated_and_spoken(session: Any) -> None:
-    with session("hello there.") as client:
-        client.say(2)
-        client.end()
+@pytest.fixture
+def interpreted(session: Any) -> Callable[..., Client]:
+    """`interpreted(*says, seconds=1, **fields)`: say all in a session, each for so many seconds, and end it."""
+
+    def run(*says: str, seconds: int = 1, **fields: object) -> Client:
+        with session(*says, **fields) as client:
+            for _ in says:
+                client.say(seconds)
+            client.end()
+        return client
+
+    return run
+
+
+def test_a_sentence_is_heard_translated_and_spoken(interpreted: Any) -> None:
+    client = interpreted("hello there.", seconds=2)
     chosen = {"target": "fr", "source": "en", "recognition_model": "ear", "translate_model": "shout", "model": "tone"}
     assert chosen.items() <= client.ready.items()
     assert client.ready["request_id"]
@@ -150,12 +167,9 @@ def test_a_sentence_is_heard_translated_and_spoken(session: Any) -> None:
     assert client.socket.close_code == 1000
 
 
-def test_speech_never_overlaps_and_keeps_its_order(session: Any) -> None:
+def test_speech_never_overlaps_and_keeps_its_order(interpreted: Any) -> None:
     says = [f"this is the sentence with the number {number}." for number in range(6)]
-    with session(*says, timestamps=True) as client:
-        for _ in says:
-            client.say()
-        client.end()
+    client = interpreted(*says, timestamps=True)
     chunks = client.of("chunk")
     assert [event["text"] for event in client.of("sentence")] == says
     assert [chunk["number"] for chunk in chunks] == sorted(chunk["number"] for chunk in chunks)
@@ -166,10 +180,8 @@ def test_speech_never_overlaps_and_keeps_its_order(session: Any) -> None:
     assert client.of("done")[0]["sentences"] == len(says)
 
 
-def test_two_sentences_of_one_utterance_are_two(session: Any) -> None:
-    with session("one is here. two is there.") as client:
-        client.say(4)
-        client.end()
+def test_two_sentences_of_one_utterance_are_two(interpreted: Any) -> None:
+    client = interpreted("one is here. two is there.", seconds=4)
     first, second = client.of("sentence")
     assert (first["text"], second["text"]) == ("one is here.", "two is there.")
     assert first["end"] == second["start"]
@@ -177,11 +189,8 @@ def test_two_sentences_of_one_utterance_are_two(session: Any) -> None:
     assert second["end"] == 4.0
 
 
-def test_a_sentence_that_cannot_be_translated_does_not_end_the_session(session: Any) -> None:
-    with session("a quark.", "a dog.") as client:
-        client.say()
-        client.say()
-        client.end()
+def test_a_sentence_that_cannot_be_translated_does_not_end_the_session(interpreted: Any) -> None:
+    client = interpreted("a quark.", "a dog.")
     first, second = client.of("sentence_done")
     assert (first["ending"], first["error"]["code"]) == ("failed", "outside_coverage")
     assert (second["ending"], second["error"]) == ("spoken", None)
@@ -198,22 +207,18 @@ def test_silence_and_a_flush_without_audio_say_nothing(session: Any) -> None:
 
 def test_muted_sentences_are_written_and_not_spoken(session: Any) -> None:
     with session("one.", "two.", "three.", muted=True) as client:
-        client.say()
-        assert client.until("sentence_done")["ending"] == "muted"
+        assert client.spoken() == "muted"
         client.send({"type": "mute", "muted": False})
-        client.say()
-        assert client.until("sentence_done")["ending"] == "spoken"
+        assert client.spoken() == "spoken"
         client.send({"type": "mute"})
-        client.say()
-        assert client.until("sentence_done")["ending"] == "muted"
+        assert client.spoken() == "muted"
     assert [event["text"] for event in client.of("translation")] == ["ONE.", "TWO.", "THREE."]
     assert {chunk["number"] for chunk in client.of("chunk")} == {1}
 
 
 def test_a_speaker_of_the_target_language_is_not_repeated(session: Any) -> None:
     with session("good evening to all of you.", target="en") as client:
-        client.say()
-        assert client.until("sentence_done")["ending"] == "unchanged"
+        assert client.spoken() == "unchanged"
     assert client.of("translation")[0]["text"] == "good evening to all of you."
     assert client.of("chunk") == []
 
@@ -227,8 +232,7 @@ def test_cancel_drops_what_is_not_spoken(session: Any, hearing: Any) -> None:
         endings = [client.until("sentence_done") for _ in range(3)]
         assert [(event["number"], event["ending"]) for event in endings] == [(n, "cancelled") for n in range(3)]
         hearing.parrot.hold.set()
-        client.say()
-        assert client.until("sentence_done")["ending"] == "spoken"
+        assert client.spoken() == "spoken"
         client.end()
     assert {chunk["number"] for chunk in client.of("chunk")} <= {0, 3}
 
@@ -246,13 +250,11 @@ def test_cancel_after_the_end_still_ends(session: Any, hearing: Any) -> None:
 
 def test_an_update_changes_the_sentences_that_follow(session: Any) -> None:
     with session("one.", "two.", voice="steady") as client:
-        client.say()
-        client.until("sentence_done")
+        client.spoken()
         client.send({"type": "update", "target": "es", "voice": "silky", "speed": 2.0})
         updated = client.until("updated")
         assert (updated["target"], updated["voice"]) == ("es", "silky")
-        client.say()
-        assert client.until("sentence_done")["ending"] == "spoken"
+        assert client.spoken() == "spoken"
     assert {chunk["speed"] for chunk in client.of("chunk") if chunk["number"] == 1} == {2.0}
 
 
@@ -261,23 +263,19 @@ def test_an_update_that_cannot_be_is_refused_and_nothing_changes(session: Any) -
         client.send({"type": "update", "voice": "nobody"})
         error = client.until("error")
         assert (error["fatal"], error["error"]["code"]) == (False, "unknown_voice")
-        client.say()
-        assert client.until("sentence_done")["ending"] == "spoken"
+        assert client.spoken() == "spoken"
 
 
 def test_speech_that_is_behind_is_faster_and_then_left_out(session: Any) -> None:
     long = "word " * 100 + "end."  # some nine seconds of sound
     with session(long, "two.", "three.", max_speed=1.5, max_delay=600.0) as client:
         for _ in range(2):
-            client.say()
-            client.until("sentence_done")
+            client.spoken()
         assert {chunk["speed"] for chunk in client.of("chunk") if chunk["number"] == 0} == {1.0}
         assert {chunk["speed"] for chunk in client.of("chunk") if chunk["number"] == 1} == {1.5}
     with session(long, "two.", max_delay=5.0) as client:
-        client.say()
-        client.until("sentence_done")
-        client.say()
-        assert client.until("sentence_done")["ending"] == "late"
+        client.spoken()
+        assert client.spoken() == "late"
     assert [event["text"] for event in client.of("translation")][1] == "TWO."
 
 
@@ -285,21 +283,16 @@ def test_a_model_of_one_speed_is_not_hurried(session: Any) -> None:
     long = "word " * 100 + "end."
     with session(long, "two.", "three.", model="parrot", max_delay=600.0) as client:
         for _ in range(2):
-            client.say()
-            client.until("sentence_done")
+            client.spoken()
         client.send({"type": "update", "speed": 1.2})
         assert client.until("error")["error"]["param"] == "speed"
-        client.say()
-        client.until("sentence_done")
+        client.spoken()
     assert [event["ending"] for event in client.of("sentence_done")] == ["spoken"] * 3
     assert {chunk["speed"] for chunk in client.of("chunk")} == {1.0}
 
 
-def test_every_sentence_is_one_stream_of_its_format(session: Any) -> None:
-    with session("one.", "two.", format="wav", sample_rate=16_000) as client:
-        client.say()
-        client.say()
-        client.end()
+def test_every_sentence_is_one_stream_of_its_format(interpreted: Any) -> None:
+    client = interpreted("one.", "two.", format="wav", sample_rate=16_000)
     assert (client.ready["format"], client.ready["sample_rate"]) == ("wav", 16_000)
     for number in range(2):
         audio = b"".join(chunk.get("bytes", b"") for chunk in client.of("chunk") if chunk["number"] == number)
@@ -355,11 +348,10 @@ def test_a_failure_inside_the_speaking_model_is_told_and_the_session_goes_on(ses
         first = client.until("sentence_done")
         assert (first["ending"], first["error"]["code"]) == ("failed", "model_failed")
         client.send({"type": "update", "voice": "steady"})
-        client.say()
-        assert client.until("sentence_done")["ending"] == "spoken"
+        assert client.spoken() == "spoken"
 
 
-def test_the_metrics_tell_what_the_client_was_told(session: Any, hearing: Any) -> None:
+def test_the_metrics_tell_what_the_client_was_told(interpreted: Any, hearing: Any) -> None:
     names = [
         'nightingale_interpretation_sentences_total{ending="spoken",surface="interpret"}',
         'nightingale_interpretation_latency_seconds_count{surface="interpret",until="spoken"}',
@@ -367,9 +359,7 @@ def test_the_metrics_tell_what_the_client_was_told(session: Any, hearing: Any) -
         'nightingale_requests_total{model="tone",outcome="ok",streaming="true",surface="interpret"}',
     ]
     before = [hearing.count(name) for name in names]
-    with session("one.") as client:
-        client.say()
-        client.end()
+    interpreted("one.")
     assert [hearing.count(name) for name in names] == [number + 1 for number in before]
 
 
