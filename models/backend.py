@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -26,6 +26,7 @@ __all__ = [
     "MemoryUse",
     "bucket",
     "clear_cache",
+    "compiled",
     "compiled_cache",
     "cpu_count",
     "cpu_streams",
@@ -196,6 +197,17 @@ def compiled_cache(factory: Callable[P, T]) -> Callable[P, T]:
     made: Any = cache(factory)
     _factories.append(made)
     return cast("Callable[P, T]", made)
+
+
+def compiled(function: Callable[P, T]) -> Callable[P, T]:
+    """Have MLX compile a function of arrays, whose traces are dropped as those of `compiled_cache`."""
+    made = compiled_cache(lambda: mx.compile(function))
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return made()(*args, **kwargs)
+
+    return call
 
 
 def note_shape(*shape: Hashable) -> None:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from mlx import nn
 
-from models.backend import compiled_cache, cpu_streams, mx, on_cpu
+from models.backend import compiled, cpu_streams, mx, on_cpu
 from models.layers.linear import column_chunks
 from models.native import kernels
 
@@ -98,14 +98,11 @@ def spread_sum(x: mx.array, chunks: list[mx.array], dilation: int) -> mx.array:
 _TAPS = 4
 
 
-@compiled_cache
-def _multiply_add():  # type: ignore[no-untyped-def]
-    def added(y: mx.array, rows: list[mx.array], taps: list[mx.array]) -> mx.array:
-        for row, tap in zip(rows, taps, strict=True):
-            y = y + row * tap
-        return y
-
-    return mx.compile(added)
+@compiled
+def _multiply_add(y: mx.array, rows: list[mx.array], taps: list[mx.array]) -> mx.array:
+    for row, tap in zip(rows, taps, strict=True):
+        y = y + row * tap
+    return y
 
 
 def _pad_rows(x: mx.array, left: int, right: int) -> mx.array:
@@ -243,7 +240,7 @@ class Conv1d(nn.Module):
         for first in range(0, self.kernel, _TAPS):
             group = range(first, min(first + _TAPS, self.kernel))
             shifted = [x[:, k * self.dilation : k * self.dilation + rows] for k in group]
-            y = _multiply_add()(y, shifted, [tap(taps, k) for k in group])
+            y = _multiply_add(y, shifted, [tap(taps, k) for k in group])
         return y
 
 

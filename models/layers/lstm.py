@@ -10,7 +10,7 @@ from functools import cache
 
 from mlx import nn
 
-from models.backend import compiled_cache, mx
+from models.backend import compiled, mx
 from models.layers.conv import PaddingMask
 from models.layers.kernels.agreement import MAX_RELATIVE_ERROR_FLOAT32, relative_difference, usable
 from models.layers.kernels.device import THREADS, Kernel, gpu, launch, launches_directly
@@ -18,14 +18,11 @@ from models.layers.norm import StyleAffine
 from models.native import kernels
 
 
-@compiled_cache
-def _gates():  # type: ignore[no-untyped-def]
-    def step(g: mx.array, c: mx.array) -> tuple[mx.array, mx.array]:
-        i, f, u, o = mx.split(g, 4, axis=-1)
-        c = mx.sigmoid(f) * c + mx.sigmoid(i) * mx.tanh(u)
-        return mx.sigmoid(o) * mx.tanh(c), c
-
-    return mx.compile(step)
+@compiled
+def _gates(g: mx.array, c: mx.array) -> tuple[mx.array, mx.array]:
+    i, f, u, o = mx.split(g, 4, axis=-1)
+    c = mx.sigmoid(f) * c + mx.sigmoid(i) * mx.tanh(u)
+    return mx.sigmoid(o) * mx.tanh(c), c
 
 
 _KINDS, _SIDES, _DIRECTIONS = ("weight", "bias"), ("ih", "hh"), ("_l0", "_l0_reverse")
@@ -43,10 +40,9 @@ class LSTM(nn.Module):
     def __call__(self, x: mx.array) -> mx.array:
         steps = mx.addmm(self.bias, x, self.wx).transpose(1, 0, 2)  # [T, B, 4H]
         h = c = mx.zeros((x.shape[0], self.wh.shape[0]))
-        gates = _gates()
         out = []
         for t in range(x.shape[1]):
-            h, c = gates(mx.addmm(steps[t], h, self.wh), c)
+            h, c = _gates(mx.addmm(steps[t], h, self.wh), c)
             out.append(h)
         return mx.stack(out, axis=1)
 
@@ -62,10 +58,9 @@ def bilstm_reference(xp: mx.array, wh: mx.array, mask: mx.array | None) -> mx.ar
     steps = mx.stack([xp[:, :, 0], xp[:, ::-1, 1]]).transpose(2, 0, 1, 3)  # [T, 2, B, 4H]
     keep = None if mask is None else mx.stack([mask, mask[:, ::-1]]).transpose(2, 0, 1, 3)
     h = c = mx.zeros((2, batch, hidden))
-    gates = _gates()
     out = []
     for t in range(length):
-        h, c = gates(mx.addmm(steps[t], h, wh), c)
+        h, c = _gates(mx.addmm(steps[t], h, wh), c)
         if keep is not None:
             h, c = h * keep[t], c * keep[t]
         out.append(h)

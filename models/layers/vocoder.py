@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 from mlx import nn
 
-from models.backend import compiled_cache, cpu_streams, mx, on_cpu
+from models.backend import compiled, cpu_streams, mx, on_cpu
 from models.layers import fast_fir
 from models.layers.activation import leaky_relu, sine, snake
 from models.layers.conv import Conv1d, places
@@ -115,7 +115,7 @@ def merge(
         own = slice(same[0].start, same[0].stop)
         cut = [None if each is None else each[:, own] for each in (onto, mask)]
         with mx.stream(same[0].stream):
-            merged.append(_mean_leaky(slope)([part.own() for part in same], bias, *cut))
+            merged.append(_mean_leaky(slope, [part.own() for part in same], bias, *cut))
     return merged[0] if len(merged) == 1 else mx.concatenate(merged, axis=1)
 
 
@@ -138,7 +138,7 @@ class SnakeConv:
         """Return what the activation needs for inputs x * scale + shift; both broadcast to [B, L, C]."""
         if scale is None:
             return (shift, self.rate, shift * self.rate, self.inverse)
-        return (scale, shift, *_in_cycles()(scale, shift, self.rate), self.inverse)
+        return (scale, shift, *_in_cycles(scale, shift, self.rate), self.inverse)
 
     def __call__(
         self, part: RowRange, terms: Terms, mask: mx.array | None = None, onto: RowRange | None = None
@@ -162,44 +162,35 @@ class SnakeConv:
     ) -> mx.array:
         """Activate and convolve rows x [B, L, C] between `zeros` rows of zero, added to `start`."""
         if mask is not None:
-            return self.conv.valid(_masked_snake()(x, *terms, mask), *zeros, start)
+            return self.conv.valid(_snake(x, terms, mask), *zeros, start)
         if self._summed is None:
-            return self.conv.valid(_snake()(x, *terms), *zeros, start)
+            return self.conv.valid(_snake(x, terms), *zeros, start)
         even, odd, *before = fast_fir.split_rows(x.shape[1], zeros[0])
         rows = x.shape[1] + sum(zeros) - self.conv.reach
-        halves = _snake()(x[:, even], *terms), _snake()(x[:, odd], *terms)
+        halves = _snake(x[:, even], terms), _snake(x[:, odd], terms)
         return fast_fir.fast_fir(*halves, before, self.conv.weight, self._summed, self.conv.dilation, rows, start)
 
 
-def _activate(x: mx.array, *terms: mx.array) -> mx.array:
-    """Return Snake of x [B, L, C] for the terms of `SnakeConv.terms`."""
+@compiled
+def _snake(x: mx.array, terms: Terms, mask: mx.array | None = None) -> mx.array:
+    """Return Snake of x [B, L, C] for the terms of `SnakeConv.terms`, times the mask."""
     *scale, shift, rate, phase, inverse = terms
-    return snake(x * scale[0] + shift if scale else x + shift, x * rate + phase, inverse)
+    y = snake(x * scale[0] + shift if scale else x + shift, x * rate + phase, inverse)
+    return y if mask is None else y * mask
 
 
-@compiled_cache
-def _snake():  # type: ignore[no-untyped-def]
-    return mx.compile(_activate)
+@compiled
+def _in_cycles(scale: mx.array, shift: mx.array, rate: mx.array) -> tuple[mx.array, mx.array]:
+    return scale * rate, shift * rate
 
 
-@compiled_cache
-def _masked_snake():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda x, *terms: _activate(x, *terms[:-1]) * terms[-1])
-
-
-@compiled_cache
-def _in_cycles():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda scale, shift, rate: (scale * rate, shift * rate))
-
-
-@compiled_cache
-def _mean_leaky(slope: float):  # type: ignore[no-untyped-def]
-    def mean_leaky(parts: list[mx.array], bias: mx.array, onto: mx.array | None, mask: mx.array | None) -> mx.array:
-        y = leaky_relu(sum(parts[1:], parts[0]) * (1 / len(parts)) + bias, slope)
-        y = y if onto is None else onto + y
-        return y if mask is None else y * mask.astype(y.dtype)
-
-    return mx.compile(mean_leaky)
+@compiled
+def _mean_leaky(
+    slope: float, parts: list[mx.array], bias: mx.array, onto: mx.array | None, mask: mx.array | None
+) -> mx.array:
+    y = leaky_relu(sum(parts[1:], parts[0]) * (1 / len(parts)) + bias, slope)
+    y = y if onto is None else onto + y
+    return y if mask is None else y * mask.astype(y.dtype)
 
 
 class Stft(nn.Module):
