@@ -71,7 +71,5 @@ def unet_block(
         starts: What replaces the two biases, [C] or [B, F, C] each.
     """
     start, end = block.starts if starts is None else starts
-    result: mx.array = kernels.module().unet_block(
-        x, shift, bias, start, end, list(block.arrays), block.heads, block.inner, block.wide, block.bfloat16
-    )
-    return result
+    shape = block.heads, block.inner, block.wide, block.bfloat16
+    return kernels.compute("unet_block", x, shift, bias, start, end, list(block.arrays), *shape)

@@ -14,7 +14,7 @@ from models.backend import mx
 from models.layers.kernels import device
 from models.layers.kernels.device import LANES, Kernel, gpu
 from models.layers.transformer.shape import TransformerShape, joined, matrix
-from models.layers.transformer.step import OUTPUTS, OutputRows
+from models.layers.transformer.step import OUTPUTS, StepInput
 from models.layers.transformer.weights import TransformerWeights, named, pack
 
 Embed = Callable[[mx.array], mx.array]
@@ -188,18 +188,9 @@ class MetalStep:
         inputs = [x, *of, self._weights["vectors"], self._layers[layer], *more]
         return self._run(name, inputs, (x.shape[0], width), dtype, _BLOCKS, x.shape[0])
 
-    def __call__(
-        self,
-        ids: mx.array,
-        place: mx.array,
-        past: list[mx.array],
-        memory: list[mx.array],
-        mask: mx.array,
-        origin: mx.array,
-        head: OutputRows,
-        ending: int,
-    ) -> tuple[mx.array, mx.array]:
+    def __call__(self, *given: *StepInput) -> tuple[mx.array, mx.array]:
         """Compute a `Step`. A place beyond the last is the caller's error, and is not checked."""
+        ids, place, past, memory, mask, origin, head, ending = given
         rows, count, shape = ids.size, ids.shape[1], (ids.size, self.shape.width)
         heads = self.shape.heads * min(rows, _ROWS)
         positions = mx.take(self._weights["positions"], place + mx.arange(count), axis=0)

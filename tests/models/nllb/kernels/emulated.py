@@ -12,7 +12,7 @@ import numpy as np
 from models.backend import mx
 from models.layers.kernels.device import Device, Kernel
 from models.layers.transformer import cuda
-from models.layers.transformer.step import OUTPUTS, TOKENS, OutputRows, Step
+from models.layers.transformer.step import OUTPUTS, TOKENS, Step, StepInput
 from models.nllb.config import NllbConfig
 from models.nllb.kernels.choice import FAMILY, decoder_weights, output_rows
 from models.nllb.network import Nllb
@@ -137,17 +137,8 @@ class PlainStep:
     def __init__(self, model: Nllb) -> None:
         self.model = model
 
-    def __call__(
-        self,
-        ids: mx.array,
-        place: mx.array,
-        past: list[mx.array],
-        memory: list[mx.array],
-        mask: mx.array,
-        origin: mx.array,
-        head: OutputRows,
-        ending: int,
-    ) -> tuple[mx.array, mx.array]:
+    def __call__(self, *given: *StepInput) -> tuple[mx.array, mx.array]:
+        ids, place, past, memory, mask, origin, head, ending = given
         gathered = [mx.take_along_axis(part, origin[:, None, :, None], axis=0) for part in past]
         hidden, after = self.model.advance(ids, place, gathered, memory, mask)
         mx.eval(hidden, after, past)
