@@ -3,7 +3,7 @@
 Metal does not promise that all blocks of a grid run at once, so that a barrier of the grid could wait for ever: here
 each phase is a launch. Tests check the arithmetic and the order of the launches on a CPU, where fibers run these
 bodies, and clang checks their types. No machine with Metal has compiled or run them: `choose_step` compares them with
-`step_ops` first, and `loadtest/t3_kernels.py` measures both.
+`T3.advance` first, and `loadtest/t3_kernels.py` measures both.
 
 The kernels write the caches in place, for the reasons in cuda.py. MLX launches in order, and each phase reads results
 of one before.
