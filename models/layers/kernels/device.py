@@ -88,6 +88,16 @@ def read(path: Path) -> str:
     return bare(path.read_text(encoding="utf-8"))
 
 
+def joined(module: str, *names: str) -> str:
+    """Return the sources of these names beside the file of a `module`, one after the other."""
+    return "".join(read(Path(module).with_name(name)) for name in names)
+
+
+def defines(values: Mapping[str, object]) -> str:
+    """Return definitions of constants."""
+    return "".join(f"#define {name} {value}\n" for name, value in values.items())
+
+
 def bare(text: str) -> str:
     """Return a text without comments and indentation: MLX hashes a kernel's source anew for each launch."""
     return "".join(f"{line}\n" for each in text.splitlines() if (line := each.split("//")[0].strip()))

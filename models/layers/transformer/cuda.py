@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from models.backend import mx
 from models.layers.kernels import device
-from models.layers.kernels.device import LANES, Kernel, counters, launches_directly, processors
-from models.layers.transformer.shape import TransformerShape, joined, matrix
+from models.layers.kernels.device import LANES, Kernel, counters, joined, launches_directly, processors
+from models.layers.transformer.shape import TransformerShape, matrix
 from models.layers.transformer.step import ENDINGS, OUTPUTS, StepInput
 from models.layers.transformer.weights import DECODER_PRODUCTS, TransformerWeights, named, pack
 
@@ -54,7 +54,7 @@ class CudaStep:
             inputs=(*self._weights, *head, *given, *caches),
             outputs=("result", "next", "exchange"),
             body=body(shape.layers, shape.bits),
-            header=shape.constants(tiles, self._warps) + joined("products.h", "attention.h", "step.h"),
+            header=shape.constants(tiles, self._warps) + joined(__file__, "products.h", "attention.h", "step.h"),
             in_place=True,
             bounded=True,
             shared_bytes=shape.shared_bytes(tiles, self._warps),

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from models.backend import mx
 from models.layers.kernels import device
-from models.layers.kernels.device import LANES, Kernel, counters, processors
+from models.layers.kernels.device import LANES, Kernel, counters, joined, processors
 from models.layers.transformer.cuda import MAX_ROWS, ROOM
-from models.layers.transformer.shape import HEAD, joined, matrix
+from models.layers.transformer.shape import HEAD, matrix
 from models.layers.transformer.weights import ENCODER_PRODUCTS, TransformerWeights, pack
 
 _TILES = MAX_ROWS // 8
@@ -41,7 +41,7 @@ class CudaEncoder:
             outputs=("kept", "exchange"),
             body=body(self.shape.bits),
             header=self.shape.constants(_TILES, self._warps, memories)
-            + joined("products.h", "attention.h", "encoder.h"),
+            + joined(__file__, "products.h", "attention.h", "encoder.h"),
             in_place=True,
             bounded=True,
             shared_bytes=self.shape.shared_bytes(_TILES, self._warps),

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from models.backend import mx
 from models.layers.kernels import device
-from models.layers.kernels.device import LANES, Kernel, gpu
-from models.layers.transformer.shape import TransformerShape, joined, matrix
+from models.layers.kernels.device import LANES, Kernel, gpu, joined
+from models.layers.transformer.shape import TransformerShape, matrix
 from models.layers.transformer.step import OUTPUTS, StepInput
 from models.layers.transformer.weights import TransformerWeights, named, pack
 
@@ -103,7 +103,7 @@ class MetalStep:
         self._weights, self._warps = pack(given), given.shape.warps(_MAX_WARPS)
         self._layers = [mx.array([layer]) for layer in range(self.shape.layers)]
         mx.eval(self._layers)
-        self._header = self.shape.constants(1, self._warps) + joined("products.h", "attention.h")
+        self._header = self.shape.constants(1, self._warps) + joined(__file__, "products.h", "attention.h")
         head = tuple(name.replace("table", "head") for name in self._weights if name.startswith("table"))
         self._kernels = {name: self._product(name) for name in _PRODUCTS}
         self._kernels |= {

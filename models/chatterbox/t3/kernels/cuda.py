@@ -19,10 +19,10 @@ from dataclasses import fields
 from models.backend import mx
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.cache import Cache
-from models.chatterbox.t3.kernels.source import PHASES, WARPS, constants, exchange_floats, fits, joined
+from models.chatterbox.t3.kernels.source import PHASES, WARPS, constants, exchange_floats, fits
 from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
 from models.chatterbox.t3.network import T3
-from models.layers.kernels.device import LANES, Kernel, counters, launch, launches_directly, processors
+from models.layers.kernels.device import LANES, Kernel, counters, joined, launch, launches_directly, processors
 
 
 class T3CudaStep:
@@ -62,7 +62,7 @@ class T3CudaStep:
                 inputs=(*names, "tokens", "place", "counters", *(f"cache{layer}" for layer in layers)),
                 outputs=("logits", "exchange"),
                 body=body(self.config.layers),
-                header=sizes + joined(*PHASES, "step.h") + checked,
+                header=sizes + joined(__file__, *PHASES, "step.h") + checked,
                 in_place=True,
                 bounded=True,
             )
