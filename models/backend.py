@@ -22,25 +22,7 @@ from models.native.process import preload_blas
 from models.native.processors import cpu_count
 from models.private import FolderError
 
-__all__ = [
-    "MemoryUse",
-    "bucket",
-    "clear_cache",
-    "compiled",
-    "compiled_cache",
-    "cpu_count",
-    "cpu_streams",
-    "device_name",
-    "give_back",
-    "limit_cache",
-    "memory",
-    "mx",
-    "note_shape",
-    "on_cpu",
-    "preload_blas",
-    "release_thread",
-    "token_model_dtype",
-]
+__all__ = ["cpu_count", "mx", "preload_blas"]  # of other modules
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +65,12 @@ os.environ.setdefault("MLX_PTX_CACHE_DIR", str(process.cache_folder() / "ptx" / 
 import mlx.core as mx  # noqa: E402  (after BLAS, as the module's docstring says)
 
 _local = threading.local()
+
+
+def constant(array: mx.array) -> mx.array:
+    """Return the array, evaluated: where a constant is used it then costs no launch of its own."""
+    mx.eval(array)
+    return array
 
 
 @cache

@@ -13,17 +13,15 @@ from functools import lru_cache
 
 from mlx import nn
 
-from models.backend import compiled, cpu_streams, mx, on_cpu
+from models.backend import compiled, constant, cpu_streams, mx, on_cpu
 from models.layers.linear import column_chunks
 from models.native import kernels
 
 
 @lru_cache(maxsize=64)
 def places(rows: int) -> mx.array:
-    """Return the numbers of the rows [1, rows, 1]: a constant, so that no mask costs a launch of its own for them."""
-    places = mx.arange(rows)[None, :, None]
-    mx.eval(places)
-    return places
+    """Return the numbers of the rows [1, rows, 1]."""
+    return constant(mx.arange(rows)[None, :, None])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import cache
 
 from mlx import nn
 
-from models.backend import compiled, mx
+from models.backend import compiled, constant, mx
 from models.layers.conv import PaddingMask
 from models.layers.kernels.agreement import MAX_RELATIVE_ERROR_FLOAT32, relative_difference, usable
 from models.layers.kernels.device import THREADS, Kernel, gpu, launch, launches_directly
@@ -156,21 +156,13 @@ _MAX_THREADS = 512  # of a block that reads its weights anew: a kernel of many r
 
 
 @cache
-def _kept_meetings(barriers: int, hidden: int) -> mx.array:
-    meetings = mx.zeros((barriers, 32 + 2 * hidden), dtype=mx.int32)  # a counter has a cache line of its own
-    mx.eval(meetings)
-    return meetings
-
-
-def _meetings(barriers: int, hidden: int) -> mx.array:
+def _meetings(barriers: int, room: int) -> mx.array:
     """Return a counter for each barrier, which a kernel leaves as it finds it, zero, and room for two states.
 
     Kernels share them, except within a CUDA graph, where two may run at once. As an output the room would cost each
     launch some time.
     """
-    if launches_directly():
-        return _kept_meetings(barriers, hidden)
-    return mx.zeros((barriers, 32 + 2 * hidden), dtype=mx.int32)
+    return constant(mx.zeros((barriers, room), dtype=mx.int32))
 
 
 def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
@@ -183,9 +175,11 @@ def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
     batch, length, width = xp.shape
     hidden = width // 8
     threads, units = (THREADS, _HELD_UNITS) if gpu() == "cuda" else (min(_MAX_THREADS, 4 * hidden), hidden)
+    room = (2 * batch, 32 + 2 * hidden)  # a counter has a cache line of its own
+    meetings = _meetings(*room) if launches_directly() else mx.zeros(room, dtype=mx.int32)
     y: mx.array = launch(
         KERNEL,
-        [xp, wh, count, _meetings(2 * batch, hidden)],
+        [xp, wh, count, meetings],
         [((batch, length, 2 * hidden), mx.float32)],
         (hidden // units, 2, batch),
         {"H": hidden, "UNITS": units, "COLUMNS": 16 * units // threads, "THREADS": threads},
@@ -199,11 +193,6 @@ def fits(hidden: int) -> bool:
     if gpu() == "cuda":
         return hidden % _HELD_UNITS == 0
     return hidden % 32 == 0 and hidden <= _MAX_THREADS and (4 * hidden <= _MAX_THREADS or hidden % 128 == 0)
-
-
-def _usable(hidden: int) -> bool:
-    name = f"the LSTM's kernel (H = {hidden})"
-    return fits(hidden) and usable(name, lambda: [_difference(hidden)], MAX_RELATIVE_ERROR_FLOAT32)
 
 
 def _difference(hidden: int) -> float:
@@ -258,7 +247,8 @@ class BiLSTM(nn.Module):
         """Return the states of both directions, zero on padded rows; `styled` is the result of the style's bank."""
         row = self.bias if styled is None else self.affine(styled)[:, None]
         xp = mx.addmm(row, x, self.wx) if self._inputs is None else kernels.conv1d(x, self._inputs, start=row)
-        if _usable(self.hidden):
+        name, compare = f"the LSTM's kernel (H = {self.hidden})", lambda: [_difference(self.hidden)]
+        if fits(self.hidden) and usable(name, compare, MAX_RELATIVE_ERROR_FLOAT32):
             return bilstm_kernel(xp, self.wh, valid.number(x))
         if self._packed is not None:
             return kernels.bilstm(xp, self._packed, valid.counts)

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from mlx import nn
 
-from models.backend import compiled, mx, on_cpu
+from models.backend import compiled, constant, mx, on_cpu
 from models.native import kernels
 
 EPS = 1e-5
@@ -45,9 +45,7 @@ def _masked_deviation(x: mx.array, mean: mx.array, mask: mx.array) -> mx.array:
 
 @lru_cache(maxsize=64)
 def _ones(rows: int) -> mx.array:
-    ones = mx.ones((1, 1, rows))
-    mx.eval(ones)
-    return ones
+    return constant(mx.ones((1, 1, rows)))
 
 
 def _row_sum(x: mx.array) -> mx.array:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from models.backend import mx
+from models.backend import constant, mx
 from models.layers.activated_conv import (
     MAX_CHAINS,
     Addend,
@@ -205,9 +205,7 @@ def mean(state: mx.array, batch: int, count: mx.array, ending: Ending) -> mx.arr
 
 @cache
 def _number(value: float) -> mx.array:
-    made = mx.array([value])
-    mx.eval(made)
-    return made
+    return constant(mx.array([value]))
 
 
 def differences(prepared: Prepared, plain: Plain, style: int = 0) -> list[float]:

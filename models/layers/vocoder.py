@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 from mlx import nn
 
-from models.backend import compiled, cpu_streams, mx, on_cpu
+from models.backend import compiled, constant, cpu_streams, mx, on_cpu
 from models.layers import fast_fir
 from models.layers.activation import leaky_relu, sine, snake
 from models.layers.conv import Conv1d, places
@@ -277,21 +277,15 @@ class Stft(nn.Module):
             return self._native.synthesize(x, samples, most)
         x = x[:, :, None]
         magnitude, phase = mx.exp(x[..., : self.bins]), sine(x[..., self.bins : 2 * self.bins])
-        return self._signal(mx.minimum(magnitude, most), phase, mask, samples)
+        return self.synthesize(mx.minimum(magnitude, most), phase, mask, samples)
 
     def synthesize(
-        self, magnitude: mx.array, phase: mx.array, mask: mx.array | None = None, samples: mx.array | None = None
+        self, magnitude: mx.array, phase: mx.array, mask: mx.array | None, samples: mx.array | None
     ) -> mx.array:
-        """Return the signal [B, (F - 1) * hop] of magnitude and phase [B, F, bins].
+        """Return the signal [B, (F - 1) * hop] of magnitude and phase [B, F, 1, bins].
 
         `mask` [B, F, 1] is 1 on valid frames and `samples` [B, 1] the valid length, (valid frames - 1) * hop.
         """
-        return self._signal(magnitude[:, :, None], phase[:, :, None], mask, samples)
-
-    def _signal(
-        self, magnitude: mx.array, phase: mx.array, mask: mx.array | None, samples: mx.array | None
-    ) -> mx.array:
-        """Compute `synthesize` of magnitude and phase [B, F, 1, bins]."""
         batch, count, hop = *magnitude.shape[:2], self.hop
         spectrum = magnitude * sine(phase + self._quarter)
         if mask is not None:
@@ -308,15 +302,11 @@ class Stft(nn.Module):
 
 @lru_cache(maxsize=64)
 def _row_starts(rows: int, samples: int) -> mx.array:
-    """Return the number of the first sample of each row [rows, 1]: a constant, so that one compiled kernel adds all."""
-    starts = samples * mx.arange(rows)[:, None]
-    mx.eval(starts)
-    return starts
+    """Return the number of the first sample of each row [rows, 1]."""
+    return constant(samples * mx.arange(rows)[:, None])
 
 
 @lru_cache(maxsize=16)
 def _reflected_left(samples: int, half: int) -> mx.array:
-    """Return the samples' numbers [1, samples + 2 * half] from -half on, reflected at 0: a constant, as `places`."""
-    at = mx.abs(mx.arange(-half, samples + half))[None]
-    mx.eval(at)
-    return at
+    """Return the samples' numbers [1, samples + 2 * half] from -half on, reflected at 0."""
+    return constant(mx.abs(mx.arange(-half, samples + half))[None])

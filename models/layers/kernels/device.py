@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from models.backend import mx, on_cpu
+from models.backend import constant, mx, on_cpu
 from models.layers.kernels.nvrtc import cuda_kernel
 from models.native import nvidia
 
@@ -77,9 +77,7 @@ def launches_directly() -> bool:
 
 def counters(number: int = _COUNTERS) -> mx.array:
     """Return what kernels count blocks in (cuda_memory.h): int32 zeros, by default those of one barrier of the grid."""
-    made = mx.zeros(number, dtype=mx.int32)
-    mx.eval(made)
-    return made
+    return constant(mx.zeros(number, dtype=mx.int32))
 
 
 @cache

@@ -161,11 +161,11 @@ def analysis(case: layer_cases.Stft, values: Arrays, extra: int = 0) -> tuple[fl
 def synthesis(case: layer_cases.Stft, values: Arrays, extra: int = 0) -> float:
     """Against torch.istft, with `extra` padded frames of rubbish."""
     layer, hop = Stft(case.n_fft, case.n_fft // 4), case.n_fft // 4
-    magnitude, phase = mx.array(values["magnitude"]), mx.array(values["phase"])
+    magnitude, phase = (mx.array(values[name])[:, :, None] for name in ("magnitude", "phase"))
     if not extra:
-        return distance(layer.synthesize(magnitude, phase), values["x"])
+        return distance(layer.synthesize(magnitude, phase, None, None), values["x"])
     frames = case.hops + 1
-    wide = ((0, 0), (0, extra), (0, 0))
+    wide = ((0, 0), (0, extra), (0, 0), (0, 0))
     magnitude, phase = mx.pad(magnitude, wide, constant_values=4.0), mx.pad(phase, wide, constant_values=1.0)
     batch = magnitude.shape[0]
     y = layer.synthesize(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from models.backend import mx
+from models.backend import constant, mx
 from models.chatterbox.s3gen.blocks import Pieces, ResnetBlock, TransformerBlock
 from models.layers.kernels import agreement
 from models.layers.kernels.agreement import relative_difference
@@ -119,9 +119,7 @@ def _launch(
 
 @cache
 def _mode(first: bool, second: bool = False) -> mx.array:
-    mode = mx.array([int(first), int(second)] + [0] * (PLACES - 2), dtype=mx.int32)
-    mx.eval(mode)
-    return mode
+    return constant(mx.array([int(first), int(second)] + [0] * (PLACES - 2), dtype=mx.int32))
 
 
 def share(heads: int) -> int:
