@@ -2,7 +2,7 @@
 
 A weight of 8 bits is scale * q, |q| <= 127, with one scale for each output. One of 4 bits has -8 <= q <= 7, with one
 scale for each group of 64 inputs. A product rounds each row of its input to 8 bits, too; sums are exact integers.
-One of 16 bits is a bfloat16: its products are in float32. `models.layers.int8` has the plain definitions.
+One of 16 bits is a bfloat16: its products are in float32. tests/models/native/checks.py has the plain definitions.
 """
 
 from __future__ import annotations

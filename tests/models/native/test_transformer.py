@@ -12,11 +12,11 @@ from mlx import nn
 
 from models.backend import mx
 from models.layers import activation, attention
-from models.layers.int8 import product_reference, rounded
 from models.layers.linear import Projection, prepare
 from models.native import kernels, transformer
 from models.native.transformer import Before, Int8Argmax, PackedMatrix, PlainArgmax
 from models.nllb.kernels import step
+from tests.models.native.checks import product_reference, rounded
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
 
