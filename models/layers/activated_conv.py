@@ -287,7 +287,7 @@ def run(
     counted, none = _kept()
     given = [call.x, state, onto, after, step.bias, step.weights, step.terms, call.style, call.moments]
     inputs = [none if each is None else each for each in given]
-    made: mx.array = launch(
+    return launch(
         kernel(form, call.tiles),
         [*inputs, call.count, counted, step.geometry],
         [(shape, mx.float32)],
@@ -295,4 +295,3 @@ def run(
         {"TILES": call.tiles},
         threads=THREADS,
     )[0]
-    return made

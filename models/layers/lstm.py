@@ -177,7 +177,7 @@ def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
     threads, units = (THREADS, _HELD_UNITS) if gpu() == "cuda" else (min(_MAX_THREADS, 4 * hidden), hidden)
     room = (2 * batch, 32 + 2 * hidden)  # a counter has a cache line of its own
     meetings = _meetings(*room) if launches_directly() else mx.zeros(room, dtype=mx.int32)
-    y: mx.array = launch(
+    return launch(
         KERNEL,
         [xp, wh, count, meetings],
         [((batch, length, 2 * hidden), mx.float32)],
@@ -185,7 +185,6 @@ def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
         {"H": hidden, "UNITS": units, "COLUMNS": 16 * units // threads, "THREADS": threads},
         threads,
     )[0]
-    return y
 
 
 def fits(hidden: int) -> bool:

@@ -182,14 +182,13 @@ def mean(state: mx.array, batch: int, count: mx.array, ending: Ending) -> mx.arr
     """Return `vocoder.merge` of the blocks' results [chains * batch, L, C] by a kernel, [batch, L, C] float32."""
     _, rows, columns = state.shape
     slope = _number(ending.slope)
-    made: mx.array = launch(
+    return launch(
         MEAN,
         [state, ending.bias, slope, slope if ending.onto is None else ending.onto, count],
         [((batch, rows, columns), mx.float32)],
         (-(-rows * columns // (4 * THREADS)), batch, 1),
         {"ADDS": ending.onto is not None, "WARPS": THREADS // LANES},
     )[0]
-    return made
 
 
 @cache

@@ -138,36 +138,24 @@ class MetalStep:
         kind, bias, norm, beside = _PRODUCTS[name]
         of, output = tuple(each for each in self._weights if each == name or each.startswith(f"{name}_")), beside
         inputs: tuple[str, ...] = ("x", *of, "vectors", "layer")
-        words = {
-            "KIND": kind,
-            "BIAS": bias,
-            "MATRIX": matrix(name, self._bits),
-            "STREAM": "0",
-            "QUERIES": "0",
-            "CACHE": "0",
-            "MIXED": "0",
-            "INNER_ROWS": "0",
-            "EACH": "1",
-            "PLACE": "0",
-            "LENGTH": "0",
-            "NORM_LOAD": "(void)0",
-            "NORMALIZE": "(void)0",
-        }
-        if norm is not None:
-            words["NORMALIZE"] = "normalize(at, to.x, rows, &ahead, shared)"
-            words["NORM_LOAD"] = f"norm_load(at, own + {2 * norm} * HIDDEN, &ahead)"
+        words = {"KIND": kind, "BIAS": bias, "MATRIX": matrix(name, self._bits), "EACH": "1"}
+        words |= dict.fromkeys(("STREAM", "QUERIES", "CACHE", "MIXED", "INNER_ROWS", "PLACE", "LENGTH"), "0")
+        words |= dict.fromkeys(("NORM_LOAD", "NORMALIZE"), "(void)0")
         if beside == "query":
             words["QUERIES"], output = "queries + first * HIDDEN", "queries"
-        if beside == "mixed":
+        elif beside == "mixed":
             words["MIXED"] = "(GLOBAL ushort *)mixed + first * HIDDEN"
-        if beside == "inner":
+        else:
             words["INNER_ROWS"] = "(GLOBAL ushort *)inner + first * INNER"
         if norm is None:
             words["STREAM"], inputs, output = "y + first * HIDDEN", (*inputs, beside), "y"
+        else:
+            words["NORMALIZE"] = "normalize(at, to.x, rows, &ahead, shared)"
+            words["NORM_LOAD"] = f"norm_load(at, own + {2 * norm} * HIDDEN, &ahead)"
         if kind == "QKV":
             inputs = (*inputs, "place", "cache")
-            words["CACHE"], words["EACH"] = "(GLOBAL ushort *)cache", "(int)(x_shape[0] / cache_shape[0])"
-            words |= {"PLACE": "place[0]", "LENGTH": "(int)cache_shape[2]"}
+            words |= {"PLACE": "place[0]", "LENGTH": "(int)cache_shape[2]", "CACHE": "(GLOBAL ushort *)cache"}
+            words["EACH"] = "(int)(x_shape[0] / cache_shape[0])"
         body = _PRODUCT
         for word, text in words.items():
             body = body.replace(word, text)

@@ -23,7 +23,7 @@ from models.nllb.vocabulary import Tree, argmax
 FAMILY = "nllb"
 _COMPARED = (3, MAX_ROWS)  # rows: each kernel once
 _ENCODED = ((1, MAX_ROWS), (2, MAX_ROWS // 2))  # sentences, and tokens of each
-_TOKENS = 4096
+_TOKENS, _PLACE, _SOURCE = 4096, 9, 16
 
 
 def shape(network: Nllb) -> TransformerShape:
@@ -129,24 +129,19 @@ def plain(network: Nllb) -> Iterator[None]:
 Arrays = tuple[mx.array, mx.array, list[mx.array], list[mx.array], mx.array, mx.array]
 
 
-def arrays(network: Nllb, rows: int, place: int = 9, source: int = 16) -> Arrays:
+def arrays(network: Nllb, rows: int) -> Arrays:
     """Return ids, place, past, memory, mask and origin of a `Step`; keys and values are random, some is padding."""
-    heads, config = network.config.decoder_attention_heads, network.config
+    heads, config, length = network.config.decoder_attention_heads, network.config, _PLACE + 7
     draw = iter(mx.random.split(mx.random.key(0), 2 * config.decoder_layers))
 
     def caches(length: int) -> list[mx.array]:
         shape = (rows, 2 * heads, length, config.d_model // heads)
         return [mx.random.normal(shape, key=next(draw)).astype(network.dtype) for _ in range(config.decoder_layers)]
 
-    mask = mx.where(mx.arange(source) < source - 3, 0.0, float("-inf")).astype(network.dtype)
-    return (
-        mx.arange(4, 4 + rows, dtype=mx.int32)[:, None],
-        mx.array([place]),
-        caches(place + 7),
-        caches(source),
-        mx.contiguous(mx.broadcast_to(mask, (rows, 1, 1, source))),
-        own_rows(rows, place + 7),
-    )
+    mask = mx.where(mx.arange(_SOURCE) < _SOURCE - 3, 0.0, float("-inf")).astype(network.dtype)
+    mask = mx.contiguous(mx.broadcast_to(mask, (rows, 1, 1, _SOURCE)))
+    ids, place = mx.arange(4, 4 + rows, dtype=mx.int32)[:, None], mx.array([_PLACE])
+    return ids, place, caches(length), caches(_SOURCE), mask, own_rows(rows, length)
 
 
 def plain_output(
