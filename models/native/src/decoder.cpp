@@ -214,8 +214,8 @@ mx::array res_block(const mx::array& x, const mx::array& styled, const std::opti
                     rates.size() == 2 * convolutions * C && (!bias || bias->size() == C) &&
                     (!start || start->shape() == x.shape());
   if (!fits) throw std::invalid_argument("res_block: shapes do not fit");
-  const auto given = [](const std::optional<mx::array>& a) { return a ? contiguous(*a) : mx::zeros({0}, mx::float32, here()); };
-  Arrays inputs{contiguous(x), contiguous(styled), counts(count, x.shape(0)), given(start), given(bias), contiguous(rates)};
+  const auto given = [](const std::optional<mx::array>& a) { return a ? float_rows(*a) : mx::zeros({0}, mx::float32, here()); };
+  Arrays inputs{float_rows(x), float_rows(styled), counts(count, x.shape(0)), given(start), given(bias), float_rows(rates)};
   for (size_t k = 0; k < convolutions; ++k) {
     const bool placed = affines.empty() || (affines[k] >= 0 && affines[k] + 2 * static_cast<int>(C) <= styled.shape(1));
     if (weights[k].size() != table.packed_size(C, kernel, C) || !placed)
@@ -238,7 +238,7 @@ mx::array adain_block(const mx::array& x, const mx::array& styled, const std::op
                     affines[0] >= 0 && affines[0] + 2 * I <= S && affines[1] >= 0 && affines[1] + 2 * outputs <= S;
   if (!fits) throw std::invalid_argument("adain_block: the weights or the style do not fit");
   const AdainShape shape{I, outputs, affines.at(0), affines.at(1), upsample, shortcut};
-  Arrays inputs{contiguous(x), contiguous(styled), counts(count, x.shape(0))};
+  Arrays inputs{float_rows(x), float_rows(styled), counts(count, x.shape(0))};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   return computed("NightingaleAdainBlock", {x.shape(0), x.shape(1) * (upsample ? 2 : 1), outputs}, std::move(inputs), adain_task(table, shape));
 }

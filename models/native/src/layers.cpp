@@ -23,9 +23,9 @@ mx::array conv1d(const mx::array& x, const mx::array& weights, const std::option
   shape.left = left;
   shape.right = right;
   shape.plan = table.plan(rows, kernel, dilation, shape.inputs, outputs);
-  Arrays inputs{contiguous(x), weights};
-  if (bias) inputs.push_back(contiguous(*bias));
-  if (residual) inputs.push_back(contiguous(mx::broadcast_to(*residual, {B, rows, outputs}, here())));
+  Arrays inputs{float_rows(x), weights};
+  if (bias) inputs.push_back(float_rows(*bias));
+  if (residual) inputs.push_back(float_rows(mx::broadcast_to(*residual, {B, rows, outputs}, here())));
   const bool biased = bias.has_value(), added = residual.has_value();
   return computed("NightingaleConv1d", {B, rows, outputs}, std::move(inputs), [&table, shape, biased, added](const Arrays& in, mx::array& out) {
     const size_t from = static_cast<size_t>(shape.length) * shape.inputs, to = static_cast<size_t>(shape.rows) * shape.outputs;
@@ -57,7 +57,7 @@ mx::array bilstm(const mx::array& xp, const mx::array& weights, const std::optio
   const int B = xp.ndim() == 3 ? xp.shape(0) : 0, T = B ? xp.shape(1) : 0, H = B ? xp.shape(2) / 8 : 0;
   if (!H || H % kernels().recurrence_units || weights.size() != 8 * static_cast<size_t>(H) * H)
     throw std::invalid_argument("bilstm: shapes do not fit");
-  return computed("NightingaleBiLstm", {B, T, 2 * H}, {contiguous(xp), weights, counts(count, B)}, [B, T, H](const Arrays& in, mx::array& out) {
+  return computed("NightingaleBiLstm", {B, T, 2 * H}, {float_rows(xp), weights, counts(count, B)}, [B, T, H](const Arrays& in, mx::array& out) {
     parallel(2 * B, [&](int k) {
       const int b = k / 2, side = k % 2;
       const size_t row = static_cast<size_t>(b) * T;
@@ -151,8 +151,8 @@ mx::array encode(const mx::array& x, const std::optional<mx::array>& count, cons
   bool fits = C && wide && heads > 0 && C % heads == 0 && depth > 0;
   for (size_t k = 0; fits && k < weights.size(); ++k) fits = weights[k].size() == sizes[k];
   if (!fits) throw std::invalid_argument("encode: shapes do not fit");
-  Arrays inputs{contiguous(x), counts(count, x.shape(0))};
-  for (const auto& each : weights) inputs.push_back(contiguous(each));
+  Arrays inputs{float_rows(x), counts(count, x.shape(0))};
+  for (const auto& each : weights) inputs.push_back(float_rows(each));
   const EncoderShape shape{x.shape(0) * x.shape(1), C, heads, wide, depth, eps};
   return computed("NightingaleEncode", x.shape(), std::move(inputs), [shape](const Arrays& in, mx::array& out) { run_encoder(shape, in, out.data<float>()); });
 }

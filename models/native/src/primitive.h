@@ -126,11 +126,11 @@ inline int valid_of(const mx::array& count, int b, int rows) {
   return count.size() ? std::clamp(*(count.data<int32_t>() + b), 0, rows) : rows;
 }
 
-inline mx::array contiguous(const mx::array& a) { return mx::contiguous(mx::astype(a, mx::float32, here()), false, here()); }
+inline mx::array float_rows(const mx::array& a) { return mx::contiguous(mx::astype(a, mx::float32, here()), false, here()); }
 
 // The same, computed now.
 inline mx::array evaluated(const mx::array& a) {
-  mx::array found = contiguous(a);
+  mx::array found = float_rows(a);
   found.eval();
   return found;
 }

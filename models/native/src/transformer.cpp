@@ -20,7 +20,7 @@ mx::array dense(const mx::array& a) {
     if (a.has_primitive() && dynamic_cast<Kernel*>(&a.primitive())) return a;
     if (a.is_available() && a.flags().row_contiguous) return a;
   }
-  return contiguous(a);
+  return float_rows(a);
 }
 
 // Rows in float32, or in bfloat16 as they are.

@@ -154,7 +154,7 @@ mx::array unet_block(const mx::array& x, const mx::array& shift, const std::opti
   const mx::Shape shape{x.shape(0), x.shape(1), C};
   for (const auto* each : {&start, &end})
     if (each->size() != one && each->shape() != shape) throw std::invalid_argument("unet_block: what is added does not fit");
-  Arrays inputs{contiguous(x), contiguous(shift), bias ? contiguous(*bias) : mx::zeros({0}, mx::float32, here()), contiguous(start), contiguous(end)};
+  Arrays inputs{float_rows(x), float_rows(shift), bias ? float_rows(*bias) : mx::zeros({0}, mx::float32, here()), float_rows(start), float_rows(end)};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   const UNetShape dims{C, heads, inner, wide, blocks};
   return computed("NightingaleUNetBlock", shape, std::move(inputs),
