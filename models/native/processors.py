@@ -16,13 +16,12 @@ def cpu_count() -> int:
     replica's share.
     """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    if (quota := cpu_quota()) is not None:
+    if (quota := _own_quota()) is not None:
         allowed = min(allowed, max(1, math.ceil(quota)))
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return min(allowed, int(wanted)) if wanted.isdecimal() and int(wanted) else allowed
 
 
-@cache
 def cpu_quota(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float | None:
     """Return how many processors' time the control groups of this process may take; None: all.
 
@@ -52,3 +51,6 @@ def _quota_of(folder: Path) -> float | None:
         used = int((folder / "cpu.cfs_quota_us").read_text())
         return None if used < 0 else used / int((folder / "cpu.cfs_period_us").read_text())
     return None
+
+
+_own_quota = cache(cpu_quota)

@@ -67,7 +67,7 @@ def allowed() -> int:
 @pytest.mark.parametrize(("quota", "expected"), [(0.2, 1), (1.0, 1), (1.5, 2), (None, 1000), (1000.0, 1000)])
 def test_quota_is_rounded_up(monkeypatch: pytest.MonkeyPatch, quota: float | None, expected: int) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(processors, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(processors, "_own_quota", lambda: quota)
     assert cpu_count() == min(allowed(), expected)
 
 
@@ -75,7 +75,7 @@ def test_quota_is_rounded_up(monkeypatch: pytest.MonkeyPatch, quota: float | Non
     ("value", "expected"), [("1", 1), ("1,4", 1), ("0", 1000), ("", 1000), ("many", 1000), ("999", 1000)]
 )
 def test_threads_of_the_environment_are_a_bound(monkeypatch: pytest.MonkeyPatch, value: str, expected: int) -> None:
-    monkeypatch.setattr(processors, "cpu_quota", lambda: None)
+    monkeypatch.setattr(processors, "_own_quota", lambda: None)
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     assert cpu_count() == min(allowed(), expected)
 
