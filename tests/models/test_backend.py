@@ -16,16 +16,7 @@ import numpy as np
 import pytest
 
 from models import backend
-from models.backend import (
-    bucket,
-    cpu_count,
-    cpu_streams,
-    device_name,
-    memory,
-    mx,
-    on_cpu,
-    preload_blas,
-)
+from models.backend import bucket, cpu_count, cpu_streams, device_name, memory, mx, on_cpu, preload_blas
 from models.kokoro.pipeline import load
 from models.layers import norm
 from models.timeline import Timeline

@@ -240,12 +240,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def cuda_kernel(
-    name: str,
-    input_names: Sequence[str],
-    output_names: Sequence[str],
-    source: str,
-    header: str = "",
-    **more: Any,
+    name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "", **more: Any
 ) -> Callable[..., list[mx.array]]:
     """Return MLX's function that launches a kernel, as `mx.fast.cuda_kernel` does, but keep the kernel compiled.
 

@@ -112,13 +112,7 @@ def dense_cuda(
 
 
 def embed_cuda(
-    ids: mx.array,
-    place: mx.array,
-    packed: Whole,
-    bits: int,
-    positions: mx.array,
-    *,
-    scaled: bool,
+    ids: mx.array, place: mx.array, packed: Whole, bits: int, positions: mx.array, *, scaled: bool
 ) -> tuple[mx.array, mx.array]:
     """Return embeddings plus positions [B, T, C], and a copy of the place in the GPU's memory.
 

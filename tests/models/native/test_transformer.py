@@ -207,11 +207,7 @@ def searched(weight: np.ndarray, x: np.ndarray, banned: np.ndarray | None = None
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.integers(1, 3000),
-    st.integers(1, 150),
-    st.integers(1, 70),
-    st.sampled_from([32, 8, 4]),
-    st.integers(0, 10**6),
+    st.integers(1, 3000), st.integers(1, 150), st.integers(1, 70), st.sampled_from([32, 8, 4]), st.integers(0, 10**6)
 )
 def test_largest_product(rows: int, width: int, count: int, bits: int, seed: int) -> None:
     """With float32 weights beside their 8 bits; without them it is exact for those of 8 or 4 bits."""
