@@ -153,22 +153,16 @@ class SnakeConv:
         left, right = (reach if part.low == 0 else 0), (reach if part.high == part.length else 0)
         low, high = part.low + reach - left, part.high - reach + right
         start = None if onto is None else onto.rows[:, low - onto.low : high - onto.low]
-        masked = None if mask is None else mask[:, part.low : part.high]
-        rows = self._convolve(part.rows, terms, masked, (left, right), start)
-        return RowRange(rows, low, high, part.start, part.stop, part.length, part.stream)
-
-    def _convolve(
-        self, x: mx.array, terms: Terms, mask: mx.array | None, zeros: tuple[int, int], start: mx.array | None
-    ) -> mx.array:
-        """Activate and convolve rows x [B, L, C] between `zeros` rows of zero, added to `start`."""
+        x, conv = part.rows, self.conv
         if mask is not None:
-            return self.conv.valid(_snake(x, terms, mask), *zeros, start)
-        if self._summed is None:
-            return self.conv.valid(_snake(x, terms), *zeros, start)
-        even, odd, *before = fast_fir.split_rows(x.shape[1], zeros[0])
-        rows = x.shape[1] + sum(zeros) - self.conv.reach
-        halves = _snake(x[:, even], terms), _snake(x[:, odd], terms)
-        return fast_fir.fast_fir(*halves, before, self.conv.weight, self._summed, self.conv.dilation, rows, start)
+            rows = conv.valid(_snake(x, terms, mask[:, part.low : part.high]), left, right, start)
+        elif self._summed is None:
+            rows = conv.valid(_snake(x, terms), left, right, start)
+        else:
+            even, odd, *before = fast_fir.split_rows(x.shape[1], left)
+            count, halves = x.shape[1] + left + right - conv.reach, [_snake(x[:, each], terms) for each in (even, odd)]
+            rows = fast_fir.fast_fir(*halves, before, conv.weight, self._summed, conv.dilation, count, start)
+        return RowRange(rows, low, high, part.start, part.stop, part.length, part.stream)
 
 
 @compiled

@@ -135,14 +135,7 @@ def conv1d(
 ) -> mx.array:
     """Return the convolution of x [B, L, I], with rows of zeros on both sides, plus `start` and `bias`: [B, L', O].
 
-    Args:
-        x: [B, L, I].
-        packed: Weights of `pack_conv`.
-        dilation: Rows from one tap to the next.
-        left: Rows of zeros before x.
-        right: Rows of zeros behind x.
-        start: What broadcasts to the result.
-        bias: [O].
+    `dilation` rows are from one tap to the next. `start` broadcasts to the result; `bias` is [O].
     """
     shape = packed.outputs, packed.kernel, dilation, left, right, packed.bfloat16
     return compute("conv1d", x, packed.weights, bias, start, *shape)
@@ -226,13 +219,7 @@ def mean_of_blocks(
 ) -> Iterator[mx.array]:
     """Compute LeakyReLU of the mean of the blocks' results for x plus `bias`, block by block; the last is the result.
 
-    Args:
-        blocks: All of one width.
-        x: [B, L, C].
-        styled: As of `res_block`.
-        count: As of `res_block`.
-        bias: [C].
-        slope: Of LeakyReLU; 1 leaves the mean as it is.
+    The blocks are of one width. x, `styled`, `count`, `bias` and `slope` are as of `res_block`.
     """
     total = None
     for block in blocks[:-1]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from models.backend import mx
 from models.layers.kernels.agreement import agree, choose, relative_difference
-from models.layers.transformer.choice import kernel_step
+from models.layers.transformer import kernel_step
 from models.layers.transformer.cuda import MAX_ROWS, CudaStep
 from models.layers.transformer.encoder import CudaEncoder
 from models.layers.transformer.shape import TransformerShape

@@ -114,15 +114,10 @@ def dense_cuda(
 def embed_cuda(
     ids: mx.array, place: mx.array, packed: Whole, bits: int, positions: mx.array, *, scaled: bool
 ) -> tuple[mx.array, mx.array]:
-    """Return embeddings plus positions [B, T, C], and a copy of the place in the GPU's memory.
+    """Return embeddings of ids int32 [B, T] plus positions [B, T, C], and a copy of the place in the GPU's memory.
 
-    Args:
-        ids: int32 [B, T].
-        place: int32 [1], the position of the first.
-        packed: The embedding table.
-        bits: Of its weights, 0 where they are not quantized.
-        positions: [P, C].
-        scaled: Multiply embeddings by sqrt(C).
+    `place` int32 [1] is the position of the first, `packed` the embedding table, whose weights have `bits` (0: they are
+    not quantized), `positions` are [P, C], and `scaled` embeddings are multiplied by sqrt(C).
     """
     weight, scales, offsets = packed
     width = positions.shape[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from models.backend import mx
 from models.layers.kernels.agreement import choose, relative_difference
-from models.layers.transformer.choice import kernel_step
+from models.layers.transformer import kernel_step
 from models.layers.transformer.cuda import MAX_ROWS
 from models.layers.transformer.shape import TransformerShape
 from models.layers.transformer.step import OUTPUTS, OutputRows, Step, own_rows
