@@ -160,10 +160,8 @@ class SnakeConv:
             rows = conv.valid(_snake(x, terms), left, right, start)
         else:
             even, odd, *before = fast_fir.split_rows(x.shape[1], left)
-            count, halves = (
-                x.shape[1] + left + right - conv.reach,
-                (_snake(x[:, even], terms), _snake(x[:, odd], terms)),
-            )
+            count = x.shape[1] + left + right - conv.reach
+            halves = _snake(x[:, even], terms), _snake(x[:, odd], terms)
             rows = fast_fir.fast_fir(*halves, before, conv.weight, self._summed, conv.dilation, count, start)
         return RowRange(rows, low, high, part.start, part.stop, part.length, part.stream)
 
