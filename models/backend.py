@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -22,24 +22,7 @@ from models.native.process import preload_blas
 from models.native.processors import cpu_count
 from models.private import FolderError
 
-__all__ = [
-    "MemoryUse",
-    "bucket",
-    "clear_cache",
-    "compiled_cache",
-    "cpu_count",
-    "cpu_streams",
-    "device_name",
-    "give_back",
-    "limit_cache",
-    "memory",
-    "mx",
-    "note_shape",
-    "on_cpu",
-    "preload_blas",
-    "release_thread",
-    "token_model_dtype",
-]
+__all__ = ["cpu_count", "mx", "preload_blas"]  # of other modules
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +65,12 @@ os.environ.setdefault("MLX_PTX_CACHE_DIR", str(process.cache_folder() / "ptx" / 
 import mlx.core as mx  # noqa: E402  (after BLAS, as the module's docstring says)
 
 _local = threading.local()
+
+
+def constant(array: mx.array) -> mx.array:
+    """Return the array, evaluated: where a constant is used it then costs no launch of its own."""
+    mx.eval(array)
+    return array
 
 
 @cache
@@ -196,6 +185,17 @@ def compiled_cache(factory: Callable[P, T]) -> Callable[P, T]:
     made: Any = cache(factory)
     _factories.append(made)
     return cast("Callable[P, T]", made)
+
+
+def compiled(function: Callable[P, T]) -> Callable[P, T]:
+    """Have MLX compile a function of arrays, whose traces are dropped as those of `compiled_cache`."""
+    made = compiled_cache(lambda: mx.compile(function))
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return made()(*args, **kwargs)
+
+    return call
 
 
 def note_shape(*shape: Hashable) -> None:

@@ -57,11 +57,13 @@ def private_folder(folder: Path, user: int | None = None) -> Path:
                 parent.mkdir(mode=0o700, exist_ok=True)
             _check_parent(parent, trusted, user)
         real.mkdir(mode=0o700, exist_ok=True)
-        _check_own(real, user)
-        for path, folders, files in os.walk(real):
-            for name in (*folders, *files):
-                with suppress(FileNotFoundError):  # another process of this user compiles
-                    _check_owner(Path(path, name), user)
+        inside = (Path(path, name) for path, folders, files in os.walk(real) for name in (*folders, *files))
+        for path in (real, *inside):
+            with suppress(FileNotFoundError):  # another process of this user compiles
+                if path.lstat().st_uid != user:
+                    raise FolderError(f"{path} belongs to another user")
+        if _is_shared(real.lstat(), user):
+            raise FolderError("others can write it")
         if stat.S_IMODE(real.lstat().st_mode) != 0o700:
             real.chmod(0o700)
         if not os.access(real, os.W_OK | os.X_OK):
@@ -76,13 +78,13 @@ def private_folder(folder: Path, user: int | None = None) -> Path:
     return real
 
 
-def installed_folder(folder: Path, user: int | None = None) -> Path | None:
+def installed_folder(folder: Path) -> Path | None:
     """Return the real path of `folder`, whose content came with the installation; None where there is no such folder.
 
-    Its owner is `user` (default: the effective user) or the administrator. Raises FolderError where another user could
-    put something into it, owns something in it, or could replace it.
+    Its owner is the effective user or the administrator. Raises FolderError where another user could put something into
+    it, owns something in it, or could replace it.
     """
-    user = os.geteuid() if user is None else user
+    user = os.geteuid()
     try:
         real, trusted = folder.resolve(), _trusted(user)
         if not real.is_dir():
@@ -109,18 +111,6 @@ def _check_parent(folder: Path, trusted: set[int], user: int) -> None:
     # In a sticky folder only its owner and the folder's owner can replace an entry.
     if not status.st_mode & stat.S_ISVTX and _is_shared(status, user):
         raise FolderError(f"others can write {folder}")
-
-
-def _check_own(folder: Path, user: int) -> None:
-    """Raise FolderError where `folder` is not the user's own folder, or others can write it."""
-    _check_owner(folder, user)
-    if _is_shared(folder.lstat(), user):
-        raise FolderError("others can write it")
-
-
-def _check_owner(path: Path, user: int) -> None:
-    if path.lstat().st_uid != user:
-        raise FolderError(f"{path} belongs to another user")
 
 
 def _is_shared(status: os.stat_result, user: int) -> bool:

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from models.backend import mx
 from models.layers.adain import SLOPE
-from models.layers.kernels.device import THREADS, Kernel, counters, gpu, launch, launches_directly, processors, read
+from models.layers.kernels import device
+from models.layers.kernels.device import THREADS, Kernel, counters, gpu, launch, launches_directly, processors
 from models.layers.kernels.tensor_product import COPIES, MAX_SHARED_BYTES, PIECE_BYTES, PIECES, PRODUCT, ROOM, pieces
 from models.layers.norm import EPS
 
@@ -119,13 +119,12 @@ def kernel(form: Form, tiles: int) -> Kernel:
         **({"SNAKE": 1, "TERMS": 3} if form.activation == "snake" else {"LEAKY": f"{SLOPE}f", "TERMS": 4}),
         "POOLED": int(form.activation == "pooled"),
     }  # fmt: skip
-    header = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
     return Kernel(
         f"nightingale_{form.activation}_conv_{form.inputs}_{form.outputs}",
         _INPUTS,
         ("made",),
         _BODY,
-        header + COPIES + PRODUCT + read(Path(__file__).with_name("activated_conv.h")),
+        device.defines(numbers) + COPIES + PRODUCT + device.joined(__file__, "activated_conv.h"),
         in_place=True,
         bounded=True,
         resident=form.resident,
@@ -288,7 +287,7 @@ def run(
     counted, none = _kept()
     given = [call.x, state, onto, after, step.bias, step.weights, step.terms, call.style, call.moments]
     inputs = [none if each is None else each for each in given]
-    made: mx.array = launch(
+    return launch(
         kernel(form, call.tiles),
         [*inputs, call.count, counted, step.geometry],
         [(shape, mx.float32)],
@@ -296,4 +295,3 @@ def run(
         {"TILES": call.tiles},
         threads=THREADS,
     )[0]
-    return made

@@ -7,9 +7,9 @@ their own; what they leave takes MLX's operations.
 from __future__ import annotations
 
 import math
-from functools import cache, reduce
+from functools import reduce
 
-from models.backend import mx
+from models.backend import compiled, mx
 from models.native import transformer
 
 # sin^2(pi m) as a polynomial in m^2 on [0, 1/2], least squares at 400 Chebyshev nodes, largest error 4.6e-7.
@@ -49,30 +49,17 @@ def leaky_relu(x: mx.array, slope: float) -> mx.array:
     return mx.maximum(x, x * slope)
 
 
-@cache
-def _gelu_tanh():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda x: 0.5 * x * (1 + mx.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
-
-
+@compiled
 def gelu_tanh(x: mx.array) -> mx.array:
     """Return 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
-    result: mx.array = _gelu_tanh()(x)
-    return result
+    return 0.5 * x * (1 + mx.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
-@cache
-def _gelu():  # type: ignore[no-untyped-def]
-    def gelu_of_sum(x: mx.array, bias: mx.array) -> mx.array:
-        x = x + bias
-        return 0.5 * x * (1 + mx.erf(x * math.sqrt(0.5)))
-
-    return mx.compile(gelu_of_sum)
-
-
+@compiled
 def gelu(x: mx.array, bias: mx.array) -> mx.array:
     """Return y Phi(y) for y = x + bias, by erf (Hendrycks and Gimpel 2016, arXiv:1606.08415)."""
-    result: mx.array = _gelu()(x, bias)
-    return result
+    x = x + bias
+    return 0.5 * x * (1 + mx.erf(x * math.sqrt(0.5)))
 
 
 def exact_gelu(x: mx.array) -> mx.array:
@@ -80,38 +67,20 @@ def exact_gelu(x: mx.array) -> mx.array:
     return transformer.gelu(x) if transformer.fits(x) else gelu(x, mx.zeros((1,), dtype=x.dtype))
 
 
-@cache
-def _silu():  # type: ignore[no-untyped-def]
-    def silu_of_sum(x: mx.array, bias: mx.array) -> mx.array:
-        x = x + bias
-        return x * mx.sigmoid(x)
-
-    return mx.compile(silu_of_sum)
-
-
+@compiled
 def silu(x: mx.array, bias: mx.array) -> mx.array:
     """Return y sigmoid(y) for y = x + bias."""
-    result: mx.array = _silu()(x, bias)
-    return result
+    x = x + bias
+    return x * mx.sigmoid(x)
 
 
-@cache
-def _exp_below():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda x, top: mx.exp(x - top))
-
-
+@compiled
 def exp_below(x: mx.array, top: mx.array) -> mx.array:
     """Return exp(x - top) for x <= top."""
-    result: mx.array = _exp_below()(x, top)
-    return result
+    return mx.exp(x - top)
 
 
-@cache
-def _mish():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda x: x * mx.tanh(mx.logaddexp(x, 0.0)))
-
-
+@compiled
 def mish(x: mx.array) -> mx.array:
     """Return x tanh(log(1 + exp(x))), Misra 2019, arXiv:1908.08681."""
-    result: mx.array = _mish()(x)
-    return result
+    return x * mx.tanh(mx.logaddexp(x, 0.0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from models.backend import compiled_cache, mx
+from models.backend import compiled, mx
 from models.layers.activation import SNAKE_WORD, leaky_relu, snake
 from models.layers.conv import PaddingMask
 from models.layers.kernels.agreement import MAX_RELATIVE_ERROR, MAX_RELATIVE_ERROR_FLOAT32, relative_difference, usable
@@ -25,16 +25,16 @@ def adain_leaky(x: mx.array, affine: mx.array, valid: PaddingMask) -> mx.array:
     return adain_leaky_reference(x, affine, valid)
 
 
-@compiled_cache
-def _affine_leaky():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda x, scale, shift: leaky_relu(x * scale + shift, SLOPE))
+@compiled
+def _affine_leaky(x: mx.array, scale: mx.array, shift: mx.array) -> mx.array:
+    return leaky_relu(x * scale + shift, SLOPE)
 
 
 def adain_leaky_reference(x: mx.array, affine: mx.array, valid: PaddingMask) -> mx.array:
     """Compute `adain_leaky` by plain operations."""
     gamma, beta = mx.split(affine[:, None], 2, axis=-1)
     scale, shift = affine_of([moments(x, valid.mask, valid.count)], gamma, beta)
-    return valid.zero(_affine_leaky()(x, scale, shift))
+    return valid.zero(_affine_leaky(x, scale, shift))
 
 
 def adain_snake_reference(x: mx.array, affine: mx.array, alpha: mx.array, valid: PaddingMask) -> mx.array:

@@ -13,17 +13,15 @@ from functools import lru_cache
 
 from mlx import nn
 
-from models.backend import compiled_cache, cpu_streams, mx, on_cpu
+from models.backend import compiled, constant, cpu_streams, mx, on_cpu
 from models.layers.linear import column_chunks
 from models.native import kernels
 
 
 @lru_cache(maxsize=64)
 def places(rows: int) -> mx.array:
-    """Return the numbers of the rows [1, rows, 1]: a constant, so that no mask costs a launch of its own for them."""
-    places = mx.arange(rows)[None, :, None]
-    mx.eval(places)
-    return places
+    """Return the numbers of the rows [1, rows, 1]."""
+    return constant(mx.arange(rows)[None, :, None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +96,48 @@ def spread_sum(x: mx.array, chunks: list[mx.array], dilation: int) -> mx.array:
 _TAPS = 4
 
 
-@compiled_cache
-def _multiply_add():  # type: ignore[no-untyped-def]
-    def added(y: mx.array, rows: list[mx.array], taps: list[mx.array]) -> mx.array:
-        for row, tap in zip(rows, taps, strict=True):
-            y = y + row * tap
-        return y
-
-    return mx.compile(added)
+@compiled
+def _multiply_add(y: mx.array, rows: list[mx.array], taps: list[mx.array]) -> mx.array:
+    for row, tap in zip(rows, taps, strict=True):
+        y = y + row * tap
+    return y
 
 
 def _pad_rows(x: mx.array, left: int, right: int) -> mx.array:
     return mx.pad(x, [(0, 0), (left, right), (0, 0)]) if left or right else x
 
 
-class Conv1d(nn.Module):
+class _Convolution(nn.Module):
+    """Arrays of a convolution: `weight`, `bias` [O] or None, and what `lower` makes of the weight.
+
+    Set `bfloat16` before it for such products on a CPU that has them.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], outputs: int, *, bias: bool) -> None:
+        super().__init__()
+        self.weight = mx.zeros(shape)
+        if bias:
+            self.bias = mx.zeros((outputs,))
+        self._taps: mx.array | None = None
+        self.packed: kernels.PackedConv | None = None
+        self.bfloat16 = False
+        self._columns: list[mx.array] = []
+
+    def relower(self) -> None:
+        """Follow a change of the weight's type."""
+        if self._taps is not None:
+            self._taps = self.weight
+
+
+class Conv1d(_Convolution):
     """1-D cross-correlation, as torch.nn.Conv1d but channels-last: x [B, L, I] -> [B, L', O].
 
     `weight` is [O, K, I / groups] (MLX's order), `bias` [O] or None. Zero padding on both sides; any stride,
     dilation and groups. `spread` divides the output channels among the CPU streams, for wide and short layers that do
     not run on a stream of their own. Call `lower()` once after loading.
 
-    Set before it: `bfloat16` for such products on a CPU that has them; `exact` where three more roundings would count
-    (the native kernels of several taps multiply transformed rows, `models/native/src/convolution.h`).
+    Set `exact` before it where three more roundings would count (the native kernels of several taps multiply
+    transformed rows, `models/native/src/convolution.h`).
     """
 
     def __init__(  # noqa: PLR0913  (the options of torch.nn.Conv1d)
@@ -136,17 +153,10 @@ class Conv1d(nn.Module):
         bias: bool = True,
         spread: bool = False,
     ) -> None:
-        super().__init__()
-        self.weight = mx.zeros((outputs, kernel, inputs // groups))
-        if bias:
-            self.bias = mx.zeros((outputs,))
+        super().__init__((outputs, kernel, inputs // groups), outputs, bias=bias)
         self.kernel, self.stride, self.padding = kernel, stride, padding
         self.dilation, self.groups = dilation, groups
-        self._spread = spread
-        self._taps: mx.array | None = None
-        self.packed: kernels.PackedConv | None = None
-        self.bfloat16 = self.exact = False
-        self._columns: list[mx.array] = []
+        self._spread, self.exact = spread, False
 
     def lower(self) -> None:
         """Bring the weight into the device's order. Frees the loaded order where it is not used."""
@@ -169,11 +179,6 @@ class Conv1d(nn.Module):
             self._columns = column_chunks(self._taps)
             self._taps = self._columns[0]
         self.weight = self._taps
-
-    def relower(self) -> None:
-        """Follow a change of the weight's type."""
-        if self._taps is not None:
-            self._taps = self.weight
 
     @property
     def _folds(self) -> int:
@@ -243,11 +248,11 @@ class Conv1d(nn.Module):
         for first in range(0, self.kernel, _TAPS):
             group = range(first, min(first + _TAPS, self.kernel))
             shifted = [x[:, k * self.dilation : k * self.dilation + rows] for k in group]
-            y = _multiply_add()(y, shifted, [tap(taps, k) for k in group])
+            y = _multiply_add(y, shifted, [tap(taps, k) for k in group])
         return y
 
 
-class ConvTranspose1d(nn.Module):
+class ConvTranspose1d(_Convolution):
     """Transposed convolution, as torch.nn.ConvTranspose1d but channels-last: x [B, L, I] -> [B, L', O].
 
     `weight` is [I, K, O / groups]; L' = (L - 1) * stride - 2 * padding + K + output_padding. `groups` is 1 or I.
@@ -267,18 +272,11 @@ class ConvTranspose1d(nn.Module):
         groups: int = 1,
         bias: bool = True,
     ) -> None:
-        super().__init__()
         if groups not in (1, inputs):
             raise ValueError(f"groups must be 1 or {inputs} (depthwise), not {groups}")
-        self.weight = mx.zeros((inputs, kernel, outputs // groups))
-        if bias:
-            self.bias = mx.zeros((outputs,))
+        super().__init__((inputs, kernel, outputs // groups), outputs, bias=bias)
         self.kernel, self.stride, self.padding, self.output_padding = kernel, stride, padding, output_padding
         self.depthwise = groups > 1
-        self._taps: mx.array | None = None
-        self.packed: kernels.PackedConv | None = None
-        self.bfloat16 = False  # products on a CPU that has them; set it before `lower`
-        self._columns: list[mx.array] = []
 
     def lower(self) -> None:
         """Fold the taps into phases: [folds, I, stride * O], last tap first."""
@@ -298,11 +296,6 @@ class ConvTranspose1d(nn.Module):
             self._columns = column_chunks(taps)
         self._taps = mx.contiguous(taps)
         self.weight = self._taps
-
-    def relower(self) -> None:
-        """Follow a change of the weight's type."""
-        if self._taps is not None:
-            self._taps = self.weight
 
     def __call__(self, x: mx.array, valid: PaddingMask | None = None) -> mx.array:
         """Return the result, zero beyond its `valid` rows."""

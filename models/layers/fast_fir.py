@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.backend import compiled_cache, mx
+from models.backend import mx
 from models.layers.conv import shift_sum
 
 MIN_KERNEL, MIN_CHANNELS = 7, 128
@@ -29,21 +29,6 @@ def pays(kernel: int, dilation: int, channels: int) -> bool:
 def summed_taps(taps: mx.array) -> mx.array:
     """Return He + Ho, [ceil(K / 2), I, O], from taps [K, I, O]."""
     return taps[0::2] + mx.pad(taps[1::2], [(0, 1), (0, 0), (0, 0)])
-
-
-@compiled_cache
-def _sum():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda a, b: a + b)
-
-
-@compiled_cache
-def _even():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda a, b, onto: a + b + onto)
-
-
-@compiled_cache
-def _odd():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda r, a, b, onto: r - a - b + onto)
 
 
 def split_rows(total: int, left: int) -> tuple[slice, slice, int, int]:
@@ -80,13 +65,13 @@ def fast_fir(
     odd = _between_zeros(odd, before[1], half + max(reach, h + reach_odd))
     a = shift_sum(even, taps[0::2], dilation)
     b = shift_sum(odd[:, : half + h + reach_odd], taps[1::2], dilation)
-    r = shift_sum(_sum()(odd[:, : half + reach], even[:, h + 1 : h + 1 + half + reach]), summed, dilation)
+    r = shift_sum(odd[:, : half + reach] + even[:, h + 1 : h + 1 + half + reach], summed, dilation)
     zero = mx.array(0.0)
     if start is not None and rows % 2:
         start = mx.concatenate([start, mx.zeros_like(start[:, :1])], axis=1)
     onto_even, onto_odd = (zero, zero) if start is None else (start[:, 0::2], start[:, 1::2])
-    y_even = _even()(a[:, :half], b[:, h : h + half], onto_even)
-    y_odd = _odd()(r, a[:, h + 1 : h + 1 + half], b[:, :half], onto_odd)
+    y_even = a[:, :half] + b[:, h : h + half] + onto_even
+    y_odd = r - a[:, h + 1 : h + 1 + half] - b[:, :half] + onto_odd
     y = mx.stack([y_even, y_odd], axis=2)
     return y.reshape(y.shape[0], 2 * half, y.shape[3])[:, :rows]
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from mlx import nn
 
-from models.backend import compiled_cache, cpu_streams, mx, on_cpu
+from models.backend import compiled, cpu_streams, mx, on_cpu
 from models.layers.activation import exact_gelu, gelu_tanh
 from models.native import kernels
 from models.native.transformer import GROUP, Before, PackedMatrix
@@ -88,15 +88,15 @@ def triple(part: Part) -> tuple[mx.array, mx.array, mx.array]:
     return weight, scales, offsets
 
 
-@compiled_cache
-def _swiglu():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda gate, up: nn.silu(gate) * up)
+@compiled
+def _gated(gate: mx.array, up: mx.array) -> mx.array:
+    gated: mx.array = nn.silu(gate) * up
+    return gated
 
 
 def swiglu(x: mx.array) -> mx.array:
     """Return silu(gate) * up for x [..., 2I], gates first. A bias would be one more launch on a GPU."""
-    gated: mx.array = _swiglu()(*mx.split(x, 2, axis=-1))
-    return gated
+    return _gated(*mx.split(x, 2, axis=-1))
 
 
 def prepare(x: mx.array, before: Before) -> mx.array:

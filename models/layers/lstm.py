@@ -10,7 +10,7 @@ from functools import cache
 
 from mlx import nn
 
-from models.backend import compiled_cache, mx
+from models.backend import compiled, constant, mx
 from models.layers.conv import PaddingMask
 from models.layers.kernels.agreement import MAX_RELATIVE_ERROR_FLOAT32, relative_difference, usable
 from models.layers.kernels.device import THREADS, Kernel, gpu, launch, launches_directly
@@ -18,14 +18,11 @@ from models.layers.norm import StyleAffine
 from models.native import kernels
 
 
-@compiled_cache
-def _gates():  # type: ignore[no-untyped-def]
-    def step(g: mx.array, c: mx.array) -> tuple[mx.array, mx.array]:
-        i, f, u, o = mx.split(g, 4, axis=-1)
-        c = mx.sigmoid(f) * c + mx.sigmoid(i) * mx.tanh(u)
-        return mx.sigmoid(o) * mx.tanh(c), c
-
-    return mx.compile(step)
+@compiled
+def _gates(g: mx.array, c: mx.array) -> tuple[mx.array, mx.array]:
+    i, f, u, o = mx.split(g, 4, axis=-1)
+    c = mx.sigmoid(f) * c + mx.sigmoid(i) * mx.tanh(u)
+    return mx.sigmoid(o) * mx.tanh(c), c
 
 
 _KINDS, _SIDES, _DIRECTIONS = ("weight", "bias"), ("ih", "hh"), ("_l0", "_l0_reverse")
@@ -43,10 +40,9 @@ class LSTM(nn.Module):
     def __call__(self, x: mx.array) -> mx.array:
         steps = mx.addmm(self.bias, x, self.wx).transpose(1, 0, 2)  # [T, B, 4H]
         h = c = mx.zeros((x.shape[0], self.wh.shape[0]))
-        gates = _gates()
         out = []
         for t in range(x.shape[1]):
-            h, c = gates(mx.addmm(steps[t], h, self.wh), c)
+            h, c = _gates(mx.addmm(steps[t], h, self.wh), c)
             out.append(h)
         return mx.stack(out, axis=1)
 
@@ -62,10 +58,9 @@ def bilstm_reference(xp: mx.array, wh: mx.array, mask: mx.array | None) -> mx.ar
     steps = mx.stack([xp[:, :, 0], xp[:, ::-1, 1]]).transpose(2, 0, 1, 3)  # [T, 2, B, 4H]
     keep = None if mask is None else mx.stack([mask, mask[:, ::-1]]).transpose(2, 0, 1, 3)
     h = c = mx.zeros((2, batch, hidden))
-    gates = _gates()
     out = []
     for t in range(length):
-        h, c = gates(mx.addmm(steps[t], h, wh), c)
+        h, c = _gates(mx.addmm(steps[t], h, wh), c)
         if keep is not None:
             h, c = h * keep[t], c * keep[t]
         out.append(h)
@@ -161,21 +156,13 @@ _MAX_THREADS = 512  # of a block that reads its weights anew: a kernel of many r
 
 
 @cache
-def _kept_meetings(barriers: int, hidden: int) -> mx.array:
-    meetings = mx.zeros((barriers, 32 + 2 * hidden), dtype=mx.int32)  # a counter has a cache line of its own
-    mx.eval(meetings)
-    return meetings
-
-
-def _meetings(barriers: int, hidden: int) -> mx.array:
+def _meetings(barriers: int, room: int) -> mx.array:
     """Return a counter for each barrier, which a kernel leaves as it finds it, zero, and room for two states.
 
     Kernels share them, except within a CUDA graph, where two may run at once. As an output the room would cost each
     launch some time.
     """
-    if launches_directly():
-        return _kept_meetings(barriers, hidden)
-    return mx.zeros((barriers, 32 + 2 * hidden), dtype=mx.int32)
+    return constant(mx.zeros((barriers, room), dtype=mx.int32))
 
 
 def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
@@ -188,15 +175,16 @@ def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
     batch, length, width = xp.shape
     hidden = width // 8
     threads, units = (THREADS, _HELD_UNITS) if gpu() == "cuda" else (min(_MAX_THREADS, 4 * hidden), hidden)
-    y: mx.array = launch(
+    room = (2 * batch, 32 + 2 * hidden)  # a counter has a cache line of its own
+    meetings = _meetings(*room) if launches_directly() else mx.zeros(room, dtype=mx.int32)
+    return launch(
         KERNEL,
-        [xp, wh, count, _meetings(2 * batch, hidden)],
+        [xp, wh, count, meetings],
         [((batch, length, 2 * hidden), mx.float32)],
         (hidden // units, 2, batch),
         {"H": hidden, "UNITS": units, "COLUMNS": 16 * units // threads, "THREADS": threads},
         threads,
     )[0]
-    return y
 
 
 def fits(hidden: int) -> bool:
@@ -204,11 +192,6 @@ def fits(hidden: int) -> bool:
     if gpu() == "cuda":
         return hidden % _HELD_UNITS == 0
     return hidden % 32 == 0 and hidden <= _MAX_THREADS and (4 * hidden <= _MAX_THREADS or hidden % 128 == 0)
-
-
-def _usable(hidden: int) -> bool:
-    name = f"the LSTM's kernel (H = {hidden})"
-    return fits(hidden) and usable(name, lambda: [_difference(hidden)], MAX_RELATIVE_ERROR_FLOAT32)
 
 
 def _difference(hidden: int) -> float:
@@ -263,7 +246,8 @@ class BiLSTM(nn.Module):
         """Return the states of both directions, zero on padded rows; `styled` is the result of the style's bank."""
         row = self.bias if styled is None else self.affine(styled)[:, None]
         xp = mx.addmm(row, x, self.wx) if self._inputs is None else kernels.conv1d(x, self._inputs, start=row)
-        if _usable(self.hidden):
+        name, compare = f"the LSTM's kernel (H = {self.hidden})", lambda: [_difference(self.hidden)]
+        if fits(self.hidden) and usable(name, compare, MAX_RELATIVE_ERROR_FLOAT32):
             return bilstm_kernel(xp, self.wh, valid.number(x))
         if self._packed is not None:
             return kernels.bilstm(xp, self._packed, valid.counts)

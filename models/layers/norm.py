@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from mlx import nn
 
-from models.backend import compiled_cache, mx, on_cpu
+from models.backend import compiled, constant, mx, on_cpu
 from models.native import kernels
 
 EPS = 1e-5
@@ -33,21 +33,19 @@ class Moments:
     count: mx.array | int
 
 
-@compiled_cache
-def _squared_deviation():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda x, mean: mx.square(x - mean))
+@compiled
+def _squared_deviation(x: mx.array, mean: mx.array) -> mx.array:
+    return mx.square(x - mean)
 
 
-@compiled_cache
-def _masked_deviation():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda x, mean, mask: mx.square((x - mean) * mask))
+@compiled
+def _masked_deviation(x: mx.array, mean: mx.array, mask: mx.array) -> mx.array:
+    return mx.square((x - mean) * mask)
 
 
 @lru_cache(maxsize=64)
 def _ones(rows: int) -> mx.array:
-    ones = mx.ones((1, 1, rows))
-    mx.eval(ones)
-    return ones
+    return constant(mx.ones((1, 1, rows)))
 
 
 def _row_sum(x: mx.array) -> mx.array:
@@ -57,24 +55,19 @@ def _row_sum(x: mx.array) -> mx.array:
     return mx.sum(x, axis=1, keepdims=True)
 
 
-@compiled_cache
-def _affine():  # type: ignore[no-untyped-def]
-    """Return a fused function from the parts' moments to AdaIN's scale and shift: many operations on few numbers."""
-
-    def affine(
-        means: list[mx.array], deviations: list[mx.array], counts: list[mx.array], gamma: mx.array, beta: mx.array
-    ) -> tuple[mx.array, mx.array]:
-        parts = [Moments(*part) for part in zip(means, deviations, counts, strict=True)]
-        return scale_shift(combine(parts), gamma, beta)
-
-    return mx.compile(affine)
+@compiled
+def _affine(
+    means: list[mx.array], deviations: list[mx.array], counts: list[mx.array], gamma: mx.array, beta: mx.array
+) -> tuple[mx.array, mx.array]:
+    """Return AdaIN's scale and shift from the parts' moments: many operations on few numbers."""
+    parts = [Moments(*part) for part in zip(means, deviations, counts, strict=True)]
+    return scale_shift(combine(parts), gamma, beta)
 
 
 def affine_of(parts: Sequence[Moments], gamma: mx.array, beta: mx.array) -> tuple[mx.array, mx.array]:
     """Return scale and shift [B, 1, C] of AdaIN over the concatenation of `parts`."""
     counts = [p.count if isinstance(p.count, mx.array) else mx.array(float(p.count)) for p in parts]
-    scale, shift = _affine()([p.mean for p in parts], [p.deviation for p in parts], counts, gamma, beta)
-    return scale, shift
+    return _affine([p.mean for p in parts], [p.deviation for p in parts], counts, gamma, beta)
 
 
 def moments(x: mx.array, mask: mx.array | None = None, count: mx.array | None = None) -> Moments:
@@ -82,10 +75,10 @@ def moments(x: mx.array, mask: mx.array | None = None, count: mx.array | None = 
     if mask is None or count is None:
         n = x.shape[1]
         mean = _row_sum(x) * (1.0 / n)
-        return Moments(mean, _row_sum(_squared_deviation()(x, mean)), n)
+        return Moments(mean, _row_sum(_squared_deviation(x, mean)), n)
     count = count.astype(mx.float32)
     mean = _row_sum(x * mask) / mx.maximum(count, 1)
-    return Moments(mean, _row_sum(_masked_deviation()(x, mean, mask)), count)
+    return Moments(mean, _row_sum(_masked_deviation(x, mean, mask)), count)
 
 
 def combine(parts: Sequence[Moments]) -> Moments:

@@ -11,20 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from models.backend import mx
-from models.layers.activated_conv import (
-    MAX_CHAINS,
-    Addend,
-    Call,
-    ConvStep,
-    Form,
-    InputSource,
-    Options,
-    available,
-    prepare_step,
-    run,
-    tiles_of,
-)
+from models.backend import constant, mx
+from models.layers import activated_conv
+from models.layers.activated_conv import Addend, ConvStep, Form, InputSource, Options
 from models.layers.adain import moments_kernel
 from models.layers.conv import Conv1d
 from models.layers.kernels.agreement import relative_difference, usable
@@ -79,7 +68,7 @@ def prepare(name: str, chains: Sequence[Chain], plain: Plain, style: int = 0) ->
     Returns:
         None where no kernel can run, or where one differs from `plain`.
     """
-    if not available() or not fits(chains):
+    if not activated_conv.available() or not fits(chains):
         return None
     made = prepared_blocks(chains)
     name = f"{name} ({made.chains} of {made.form.inputs} channels)"
@@ -88,7 +77,7 @@ def prepare(name: str, chains: Sequence[Chain], plain: Plain, style: int = 0) ->
 
 def fits(chains: Sequence[Chain]) -> bool:
     """Return whether the kernels are written for such blocks."""
-    if not chains[0] or len(chains) > MAX_CHAINS:
+    if not chains[0] or len(chains) > activated_conv.MAX_CHAINS:
         return False
     first, *others = ([unit.conv for unit in chain] for chain in chains)
     dilations, form = [conv.dilation for conv in first], _form(chains)
@@ -115,7 +104,7 @@ def prepared_blocks(chains: Sequence[Chain]) -> Prepared:
             measures=styled and at + 1 < len(chains[0]),
         )
         starts = [unit.start or 0 for unit in units] if styled else None
-        steps.append(prepare_step(form, [unit.conv.weight for unit in units], options, starts, terms))
+        steps.append(activated_conv.prepare_step(form, [unit.conv.weight for unit in units], options, starts, terms))
     return Prepared(form, len(chains), styled, steps)
 
 
@@ -178,13 +167,13 @@ def compute(
         tiles: Of 16 rows, that a block of threads takes: `tiles_of` by default.
     """
     batch, rows, _ = x.shape
-    tiles = tiles or tiles_of(prepared.form, rows, prepared.chains * batch)
+    tiles = tiles or activated_conv.tiles_of(prepared.form, rows, prepared.chains * batch)
     x, count = mx.contiguous(x), mx.contiguous(count)
     moments = moments_kernel(x, count) if prepared.styled else None
-    call = Call(x, count, moments, None if style is None else mx.contiguous(style), batch, tiles)
+    call = activated_conv.Call(x, count, moments, None if style is None else mx.contiguous(style), batch, tiles)
     state: mx.array | None = None
     for first, second in zip(prepared.steps[::2], prepared.steps[1::2], strict=True):
-        state = run(second, call, run(first, call, state), state)
+        state = activated_conv.run(second, call, activated_conv.run(first, call, state), state)
     assert state is not None  # noqa: S101  (blocks have a pair)
     return mean(state, batch, count, ending)
 
@@ -193,21 +182,18 @@ def mean(state: mx.array, batch: int, count: mx.array, ending: Ending) -> mx.arr
     """Return `vocoder.merge` of the blocks' results [chains * batch, L, C] by a kernel, [batch, L, C] float32."""
     _, rows, columns = state.shape
     slope = _number(ending.slope)
-    made: mx.array = launch(
+    return launch(
         MEAN,
         [state, ending.bias, slope, slope if ending.onto is None else ending.onto, count],
         [((batch, rows, columns), mx.float32)],
         (-(-rows * columns // (4 * THREADS)), batch, 1),
         {"ADDS": ending.onto is not None, "WARPS": THREADS // LANES},
     )[0]
-    return made
 
 
 @cache
 def _number(value: float) -> mx.array:
-    made = mx.array([value])
-    mx.eval(made)
-    return made
+    return constant(mx.array([value]))
 
 
 def differences(prepared: Prepared, plain: Plain, style: int = 0) -> list[float]:

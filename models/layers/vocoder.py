@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 from mlx import nn
 
-from models.backend import compiled_cache, cpu_streams, mx, on_cpu
+from models.backend import compiled, constant, cpu_streams, mx, on_cpu
 from models.layers import fast_fir
 from models.layers.activation import leaky_relu, sine, snake
 from models.layers.conv import Conv1d, places
@@ -115,7 +115,7 @@ def merge(
         own = slice(same[0].start, same[0].stop)
         cut = [None if each is None else each[:, own] for each in (onto, mask)]
         with mx.stream(same[0].stream):
-            merged.append(_mean_leaky(slope)([part.own() for part in same], bias, *cut))
+            merged.append(_mean_leaky(slope, [part.own() for part in same], bias, *cut))
     return merged[0] if len(merged) == 1 else mx.concatenate(merged, axis=1)
 
 
@@ -138,7 +138,7 @@ class SnakeConv:
         """Return what the activation needs for inputs x * scale + shift; both broadcast to [B, L, C]."""
         if scale is None:
             return (shift, self.rate, shift * self.rate, self.inverse)
-        return (scale, shift, *_in_cycles()(scale, shift, self.rate), self.inverse)
+        return (scale, shift, *_in_cycles(scale, shift, self.rate), self.inverse)
 
     def __call__(
         self, part: RowRange, terms: Terms, mask: mx.array | None = None, onto: RowRange | None = None
@@ -153,53 +153,39 @@ class SnakeConv:
         left, right = (reach if part.low == 0 else 0), (reach if part.high == part.length else 0)
         low, high = part.low + reach - left, part.high - reach + right
         start = None if onto is None else onto.rows[:, low - onto.low : high - onto.low]
-        masked = None if mask is None else mask[:, part.low : part.high]
-        rows = self._convolve(part.rows, terms, masked, (left, right), start)
+        x, conv = part.rows, self.conv
+        if mask is not None:
+            rows = conv.valid(_snake(x, terms, mask[:, part.low : part.high]), left, right, start)
+        elif self._summed is None:
+            rows = conv.valid(_snake(x, terms), left, right, start)
+        else:
+            even, odd, *before = fast_fir.split_rows(x.shape[1], left)
+            count = x.shape[1] + left + right - conv.reach
+            halves = _snake(x[:, even], terms), _snake(x[:, odd], terms)
+            rows = fast_fir.fast_fir(*halves, before, conv.weight, self._summed, conv.dilation, count, start)
         return RowRange(rows, low, high, part.start, part.stop, part.length, part.stream)
 
-    def _convolve(
-        self, x: mx.array, terms: Terms, mask: mx.array | None, zeros: tuple[int, int], start: mx.array | None
-    ) -> mx.array:
-        """Activate and convolve rows x [B, L, C] between `zeros` rows of zero, added to `start`."""
-        if mask is not None:
-            return self.conv.valid(_masked_snake()(x, *terms, mask), *zeros, start)
-        if self._summed is None:
-            return self.conv.valid(_snake()(x, *terms), *zeros, start)
-        even, odd, *before = fast_fir.split_rows(x.shape[1], zeros[0])
-        rows = x.shape[1] + sum(zeros) - self.conv.reach
-        halves = _snake()(x[:, even], *terms), _snake()(x[:, odd], *terms)
-        return fast_fir.fast_fir(*halves, before, self.conv.weight, self._summed, self.conv.dilation, rows, start)
 
-
-def _activate(x: mx.array, *terms: mx.array) -> mx.array:
-    """Return Snake of x [B, L, C] for the terms of `SnakeConv.terms`."""
+@compiled
+def _snake(x: mx.array, terms: Terms, mask: mx.array | None = None) -> mx.array:
+    """Return Snake of x [B, L, C] for the terms of `SnakeConv.terms`, times the mask."""
     *scale, shift, rate, phase, inverse = terms
-    return snake(x * scale[0] + shift if scale else x + shift, x * rate + phase, inverse)
+    y = snake(x * scale[0] + shift if scale else x + shift, x * rate + phase, inverse)
+    return y if mask is None else y * mask
 
 
-@compiled_cache
-def _snake():  # type: ignore[no-untyped-def]
-    return mx.compile(_activate)
+@compiled
+def _in_cycles(scale: mx.array, shift: mx.array, rate: mx.array) -> tuple[mx.array, mx.array]:
+    return scale * rate, shift * rate
 
 
-@compiled_cache
-def _masked_snake():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda x, *terms: _activate(x, *terms[:-1]) * terms[-1])
-
-
-@compiled_cache
-def _in_cycles():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda scale, shift, rate: (scale * rate, shift * rate))
-
-
-@compiled_cache
-def _mean_leaky(slope: float):  # type: ignore[no-untyped-def]
-    def mean_leaky(parts: list[mx.array], bias: mx.array, onto: mx.array | None, mask: mx.array | None) -> mx.array:
-        y = leaky_relu(sum(parts[1:], parts[0]) * (1 / len(parts)) + bias, slope)
-        y = y if onto is None else onto + y
-        return y if mask is None else y * mask.astype(y.dtype)
-
-    return mx.compile(mean_leaky)
+@compiled
+def _mean_leaky(
+    slope: float, parts: list[mx.array], bias: mx.array, onto: mx.array | None, mask: mx.array | None
+) -> mx.array:
+    y = leaky_relu(sum(parts[1:], parts[0]) * (1 / len(parts)) + bias, slope)
+    y = y if onto is None else onto + y
+    return y if mask is None else y * mask.astype(y.dtype)
 
 
 class Stft(nn.Module):
@@ -286,21 +272,15 @@ class Stft(nn.Module):
             return self._native.synthesize(x, samples, most)
         x = x[:, :, None]
         magnitude, phase = mx.exp(x[..., : self.bins]), sine(x[..., self.bins : 2 * self.bins])
-        return self._signal(mx.minimum(magnitude, most), phase, mask, samples)
+        return self.synthesize(mx.minimum(magnitude, most), phase, mask, samples)
 
     def synthesize(
-        self, magnitude: mx.array, phase: mx.array, mask: mx.array | None = None, samples: mx.array | None = None
+        self, magnitude: mx.array, phase: mx.array, mask: mx.array | None, samples: mx.array | None
     ) -> mx.array:
-        """Return the signal [B, (F - 1) * hop] of magnitude and phase [B, F, bins].
+        """Return the signal [B, (F - 1) * hop] of magnitude and phase [B, F, 1, bins].
 
         `mask` [B, F, 1] is 1 on valid frames and `samples` [B, 1] the valid length, (valid frames - 1) * hop.
         """
-        return self._signal(magnitude[:, :, None], phase[:, :, None], mask, samples)
-
-    def _signal(
-        self, magnitude: mx.array, phase: mx.array, mask: mx.array | None, samples: mx.array | None
-    ) -> mx.array:
-        """Compute `synthesize` of magnitude and phase [B, F, 1, bins]."""
         batch, count, hop = *magnitude.shape[:2], self.hop
         spectrum = magnitude * sine(phase + self._quarter)
         if mask is not None:
@@ -317,15 +297,11 @@ class Stft(nn.Module):
 
 @lru_cache(maxsize=64)
 def _row_starts(rows: int, samples: int) -> mx.array:
-    """Return the number of the first sample of each row [rows, 1]: a constant, so that one compiled kernel adds all."""
-    starts = samples * mx.arange(rows)[:, None]
-    mx.eval(starts)
-    return starts
+    """Return the number of the first sample of each row [rows, 1]."""
+    return constant(samples * mx.arange(rows)[:, None])
 
 
 @lru_cache(maxsize=16)
 def _reflected_left(samples: int, half: int) -> mx.array:
-    """Return the samples' numbers [1, samples + 2 * half] from -half on, reflected at 0: a constant, as `places`."""
-    at = mx.abs(mx.arange(-half, samples + half))[None]
-    mx.eval(at)
-    return at
+    """Return the samples' numbers [1, samples + 2 * half] from -half on, reflected at 0."""
+    return constant(mx.abs(mx.arange(-half, samples + half))[None])

@@ -25,7 +25,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from models.native import programs
 from models.native.process import cache_folder, compiled_object
@@ -107,7 +106,9 @@ def library(seconds: float = BUILD_SECONDS) -> Path:
         ImportError: A package is missing.
     """
     began = time.time()
-    key = _DIGEST(b"\0".join(("\0".join(_identity()).encode(), *_contents()))).hexdigest()
+    sources = sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".h"))
+    contents = [path.read_bytes() for path in (Path(__file__), *sources)]  # this file has the flags
+    key = _DIGEST(b"\0".join(("\0".join(_identity()).encode(), *contents))).hexdigest()
     target = compiled_object(f"native-{key[:16]}.so")
     if not _is_whole(target):
         target = cache_folder() / target.name
@@ -115,7 +116,9 @@ def library(seconds: float = BUILD_SECONDS) -> Path:
         with _locked(target.parent / "native.lock", seconds + TRIAL_SECONDS):
             if not _is_whole(target):
                 failure = target.with_suffix(".failed")
-                _raise_since(began, failure)
+                with suppress(FileNotFoundError):  # another process failed while this one waited
+                    if failure.stat().st_mtime >= began:
+                        raise OSError(failure.read_text())
                 try:
                     _build(target, time.monotonic() + seconds)
                 except OSError as error:
@@ -123,7 +126,6 @@ def library(seconds: float = BUILD_SECONDS) -> Path:
                         failure.write_text(str(error))
                     raise
                 failure.unlink(missing_ok=True)
-                _remove_old(target.parent)
     with suppress(OSError):
         os.utime(target)
     return target
@@ -158,12 +160,6 @@ def _mlx() -> Path:
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("MLX is not installed")
     return Path(spec.origin).parent
-
-
-def _contents() -> list[bytes]:
-    """Return the sources, and this file with its flags."""
-    sources = sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".h"))
-    return [path.read_bytes() for path in (Path(__file__), *sources)]
 
 
 def _identity() -> tuple[str, ...]:
@@ -212,29 +208,18 @@ def _locked(path: Path, seconds: float) -> Iterator[None]:
     """
     with path.open("w") as file:
         end = time.monotonic() + seconds
-        while not _take(file):
-            if time.monotonic() > end:
-                raise OSError(f"another process has not built them in {seconds:.0f} s")
-            programs.pause()
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise OSError(f"another process has not built them in {seconds:.0f} s") from None
+                programs.pause()
+                continue
+            except OSError:
+                pass
+            break
         yield
-
-
-def _take(file: IO[str]) -> bool:
-    """Return whether no other process holds the lock of `file` any longer."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _raise_since(began: float, failure: Path) -> None:
-    """Raise OSError with the reason of a build that failed after `began`, while this process waited for it."""
-    with suppress(FileNotFoundError):
-        if failure.stat().st_mtime >= began:
-            raise OSError(failure.read_text())
 
 
 def _build(target: Path, deadline: float) -> None:
@@ -262,11 +247,8 @@ def _build(target: Path, deadline: float) -> None:
         with built.open("ab") as file:
             file.write(_DIGEST(built.read_bytes()).digest())
         built.replace(target)
-
-
-def _remove_old(folder: Path) -> None:
-    """Remove the modules that no process has used for long, and what builders that were killed left behind."""
-    for path in folder.glob("native-*"):
+    # Modules that no process has used for long go, and what builders that were killed left behind.
+    for path in target.parent.glob("native-*"):
         with suppress(OSError):
             if path.stat().st_mtime < time.time() - KEPT_SECONDS:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -86,6 +86,12 @@ def description() -> str:
     return f"{found.instructions()}{products}, {threads} thread{'s' if threads > 1 else ''}"
 
 
+def compute(name: str, *given: Any) -> mx.array:
+    """Return what the kernel `name` of the module makes of the given arrays and numbers."""
+    result: mx.array = getattr(module(), name)(*given)
+    return result
+
+
 # Narrower convolutions gain nothing, and the transforms of their few inputs must keep the last bits.
 MIN_INPUTS = 16
 
@@ -129,19 +135,10 @@ def conv1d(
 ) -> mx.array:
     """Return the convolution of x [B, L, I], with rows of zeros on both sides, plus `start` and `bias`: [B, L', O].
 
-    Args:
-        x: [B, L, I].
-        packed: Weights of `pack_conv`.
-        dilation: Rows from one tap to the next.
-        left: Rows of zeros before x.
-        right: Rows of zeros behind x.
-        start: What broadcasts to the result.
-        bias: [O].
+    `dilation` rows are from one tap to the next. `start` broadcasts to the result; `bias` is [O].
     """
-    result: mx.array = module().conv1d(
-        x, packed.weights, bias, start, packed.outputs, packed.kernel, dilation, left, right, packed.bfloat16
-    )
-    return result
+    shape = packed.outputs, packed.kernel, dilation, left, right, packed.bfloat16
+    return compute("conv1d", x, packed.weights, bias, start, *shape)
 
 
 def linear(x: mx.array, packed: PackedConv, bias: mx.array) -> mx.array:
@@ -209,8 +206,7 @@ def res_block(
     weights = [conv.weights for conv in block.convs]
     styled = block.shifts if styled is None else styled
     shape = (block.convs[0].kernel, list(block.dilations), list(block.affines), share, slope, block.convs[0].bfloat16)
-    result: mx.array = module().res_block(x, styled, count, start, bias, block.rates, weights, *shape)
-    return result
+    return compute("res_block", x, styled, count, start, bias, block.rates, weights, *shape)
 
 
 def mean_of_blocks(
@@ -223,13 +219,7 @@ def mean_of_blocks(
 ) -> Iterator[mx.array]:
     """Compute LeakyReLU of the mean of the blocks' results for x plus `bias`, block by block; the last is the result.
 
-    Args:
-        blocks: All of one width.
-        x: [B, L, C].
-        styled: As of `res_block`.
-        count: As of `res_block`.
-        bias: [C].
-        slope: Of LeakyReLU; 1 leaves the mean as it is.
+    The blocks are of one width. x, `styled`, `count`, `bias` and `slope` are as of `res_block`.
     """
     total = None
     for block in blocks[:-1]:
@@ -253,22 +243,19 @@ class PackedAdainBlock:
 def adain_block(block: PackedAdainBlock, x: mx.array, styled: mx.array, count: mx.array | None) -> mx.array:
     """Return the block's result for x [B, L, I]: [B, L or 2 L, O]; `count` as of `res_block`."""
     shape = (block.outputs, block.upsample, block.shortcut, block.bfloat16)
-    result: mx.array = module().adain_block(x, styled, count, list(block.arrays), list(block.affines), *shape)
-    return result
+    return compute("adain_block", x, styled, count, list(block.arrays), list(block.affines), *shape)
 
 
 def pack_bilstm(wh: mx.array) -> mx.array | None:
     """Return recurrent weights [2, H, 4H] in the kernel's order, or None where the loop stays with MLX."""
     if not available() or wh.shape[1] % module().recurrence_units():
         return None
-    packed: mx.array = module().pack_bilstm(wh)
-    return packed
+    return compute("pack_bilstm", wh)
 
 
 def bilstm(xp: mx.array, packed: mx.array, count: mx.array | None) -> mx.array:
     """Compute `models.layers.lstm.bilstm_reference`; `count` as of `res_block`."""
-    result: mx.array = module().bilstm(xp, packed, count)
-    return result
+    return compute("bilstm", xp, packed, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,16 +270,14 @@ class PackedEncoder:
 
 def encode(block: PackedEncoder, x: mx.array, count: mx.array | None) -> mx.array:
     """Return x [B, T, C] after `depth` times the layer; `count` as of `res_block`, for the keys."""
-    result: mx.array = module().encode(x, count, list(block.arrays), block.heads, block.depth, block.eps)
-    return result
+    return compute("encode", x, count, list(block.arrays), block.heads, block.depth, block.eps)
 
 
 def excite(
     f0: mx.array, noise: mx.array, count: mx.array | None, weight: mx.array, bias: mx.array, rate: float
 ) -> mx.array:
     """Compute `models.kokoro.generator.harmonics_reference` at `rate` samples a second; `count` as of `res_block`."""
-    result: mx.array = module().excite(f0, noise, count, weight, bias, rate)
-    return result
+    return compute("excite", f0, noise, count, weight, bias, rate)
 
 
 class Fourier:
@@ -312,13 +297,11 @@ class Fourier:
 
         `count` [B] are the valid samples; frames beyond them are zero.
         """
-        result: mx.array = module().analyze(x, count, self._forward, self._edges.shape[1], polar)
-        return result
+        return compute("analyze", x, count, self._forward, self._edges.shape[1], polar)
 
     def synthesize(self, x: mx.array, count: mx.array | None, most: float) -> mx.array:
         """Return the signal [B, (F - 1) * hop] of x [B, F, 2 * bins]; see `models.layers.vocoder.Stft.head`."""
-        result: mx.array = module().synthesize(x, count, self._back, self._edges, most)
-        return result
+        return compute("synthesize", x, count, self._back, self._edges, most)
 
 
 def _padded(basis: mx.array) -> mx.array:

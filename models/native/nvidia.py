@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 
 _DRIVER = "libcuda.so.1"
 # Packages with MLX's library for CUDA.
@@ -31,7 +31,7 @@ def _attribute(code: int) -> int | None:
 
 def driver_problem() -> str | None:
     """Return why MLX cannot be loaded here: its CUDA package is installed, and there is no driver; None: it can be."""
-    if not any(_is_installed(name) for name in _LIBRARIES):
+    if not any(True for name in _LIBRARIES for _ in distributions(name=name)):
         return None
     try:
         ctypes.CDLL(_DRIVER)
@@ -41,14 +41,6 @@ def driver_problem() -> str | None:
             "--gpus all, or use an installation for processors"
         )
     return None
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    return True
 
 
 def processors() -> int:

@@ -19,7 +19,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -68,12 +67,6 @@ def _shim_source() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shim(library: Path) -> Path:
-    """Compile the forwarding object for OpenBLAS's `library`; return its path."""
-    link = (str(library), f"-Wl,-rpath,{library.parent}")
-    return compile_c("blas", _shim_source(), [("-O2",)], after=link, of=str(library.stat().st_size))
-
-
 def cache_folder() -> Path:
     """Return the folder of this user's compiled objects, which nobody else can write. Raises FolderError."""
     root = cache_root(os.environ)
@@ -106,23 +99,14 @@ def compiled_object(name: str) -> Path:
     return cache_folder() / name
 
 
-def compile_c(
-    name: str, source: str, choices: Sequence[Sequence[str]], *, after: Sequence[str] = (), of: str = ""
-) -> Path:
-    """Compile C `source` to a shared object in the user's cache folder, once; return its path.
+def _shim(library: Path) -> Path:
+    """Compile the forwarding object for OpenBLAS's `library`, once; return its path.
 
-    Args:
-        name: Of the object.
-        source: C code.
-        choices: Flags before the source; the first choice that the compiler accepts is used.
-        after: Flags behind the source.
-        of: Anything else that the object depends on, for its name in the cache.
-
-    Raises:
-        OSError: There is no compiler, or it fails.
+    Raises OSError: there is no compiler, or it fails.
     """
-    key = hashlib.sha256(f"{source}\0{choices}\0{after}\0{of}\0{platform.machine()}".encode()).hexdigest()
-    target = compiled_object(f"{name}-{key[:16]}.so")
+    source, after = _shim_source(), (str(library), f"-Wl,-rpath,{library.parent}")
+    of = f"{source}\0{after}\0{library.stat().st_size}\0{platform.machine()}"
+    target = compiled_object(f"blas-{hashlib.sha256(of.encode()).hexdigest()[:16]}.so")
     if target.exists():
         return target
     compiler = next((found for each in ("cc", "gcc", "clang", "g++") if (found := shutil.which(each))), None)
@@ -130,16 +114,14 @@ def compile_c(
         raise OSError("no C compiler (cc, gcc or clang) on PATH")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        code, built = Path(folder) / f"{name}.c", Path(folder) / target.name
+        code, built = Path(folder) / "blas.c", Path(folder) / target.name
         code.write_text(source)
-        for flags in choices:
-            language = ("-x", "c", str(code), "-x", "none")
-            command = [compiler, *flags, "-fPIC", "-shared", *language, "-o", str(built), *after]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-            if not done.returncode:
-                built.replace(target)
-                return target
-        raise OSError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
+        command = [compiler, "-O2", "-fPIC", "-shared", "-x", "c", str(code), "-x", "none", "-o", str(built), *after]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode:
+            raise OSError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
+        built.replace(target)
+    return target
 
 
 blas_problem: str | None = None

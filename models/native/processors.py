@@ -53,6 +53,4 @@ def _quota_of(folder: Path) -> float | None:
     return None
 
 
-@cache
-def _own_quota() -> float | None:
-    return cpu_quota()
+_own_quota = cache(cpu_quota)

@@ -2,7 +2,7 @@
 
 A weight of 8 bits is scale * q, |q| <= 127, with one scale for each output. One of 4 bits has -8 <= q <= 7, with one
 scale for each group of 64 inputs. A product rounds each row of its input to 8 bits, too; sums are exact integers.
-One of 16 bits is a bfloat16: its products are in float32. `models.layers.int8` has the plain definitions.
+One of 16 bits is a bfloat16: its products are in float32. tests/models/native/checks.py has the plain definitions.
 """
 
 from __future__ import annotations
@@ -87,15 +87,12 @@ class PackedMatrix:
             gain, eps = norm.weight, norm.eps
             shift = norm.bias if isinstance(norm, nn.LayerNorm) else None
             kind = _RMS_NORM if shift is None else _LAYER_NORM
-        result: mx.array = kernels.module().int8_linear(
-            x, self.weights, self.scales, self.bias, add, gain, shift, self.outputs, self.inputs, kind, eps
-        )
-        return result
+        given = (self.weights, self.scales, self.bias, add, gain, shift)
+        return kernels.compute("int8_linear", x, *given, self.outputs, self.inputs, kind, eps)
 
     def rows(self, ids: mx.array, scale: float = 1.0) -> mx.array:
         """Return the weights' rows `ids` [...] times `scale`, float32 [..., I]."""
-        result: mx.array = kernels.module().int8_rows(ids, self.weights, self.scales, self.outputs, self.inputs, scale)
-        return result
+        return kernels.compute("int8_rows", ids, self.weights, self.scales, self.outputs, self.inputs, scale)
 
 
 class Int8Argmax:
@@ -155,20 +152,17 @@ def fits(x: mx.array) -> bool:
 
 def log_sum_exp(x: mx.array) -> mx.array:
     """Return log(sum(exp(x))) of x [..., N]: [..., 1]. MLX's computes one exponential at a time."""
-    result: mx.array = kernels.module().log_sum_exp(x)
-    return result
+    return kernels.compute("log_sum_exp", x)
 
 
 def gelu(x: mx.array) -> mx.array:
     """Return x Phi(x) of x [...], by an erf with an absolute error of 2e-7."""
-    result: mx.array = kernels.module().gelu(x)
-    return result
+    return kernels.compute("gelu", x)
 
 
 def to_heads(x: mx.array, parts: int, size: int) -> mx.array:
     """Return rows x [B, S, parts * heads * size] as [parts, B, heads, S, size]."""
-    result: mx.array = kernels.module().to_heads(x, parts, size)
-    return result
+    return kernels.compute("to_heads", x, parts, size)
 
 
 def attend(q: mx.array, memory: mx.array | None, bias: mx.array | None, heads: int) -> mx.array:
@@ -177,8 +171,7 @@ def attend(q: mx.array, memory: mx.array | None, bias: mx.array | None, heads: i
     `memory` is in float32 or bfloat16; products and sums are in float32. Without it, q [B, n, 3C] holds queries, keys
     and values. `bias` [B, 1, 1, S] adds to the logits.
     """
-    result: mx.array = kernels.module().attend(q, memory, bias, heads)
-    return result
+    return kernels.compute("attend", q, memory, bias, heads)
 
 
 def step_attend(

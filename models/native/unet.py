@@ -63,15 +63,9 @@ def unet_block(
 ) -> mx.array:
     """Return the block's result for x [B, F, I]: [B, F, C].
 
-    Args:
-        block: The block.
-        x: [B, F, I].
-        shift: [C], of the step's time.
-        bias: [1, 1, 1, F], added to attention's logits, or None.
-        starts: What replaces the two biases, [C] or [B, F, C] each.
+    `shift` [C] is of the step's time, `bias` [1, 1, 1, F] is added to attention's logits, and `starts`, [C] or
+    [B, F, C] each, replace the two biases.
     """
     start, end = block.starts if starts is None else starts
-    result: mx.array = kernels.module().unet_block(
-        x, shift, bias, start, end, list(block.arrays), block.heads, block.inner, block.wide, block.bfloat16
-    )
-    return result
+    shape = block.heads, block.inner, block.wide, block.bfloat16
+    return kernels.compute("unet_block", x, shift, bias, start, end, list(block.arrays), *shape)

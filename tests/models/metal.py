@@ -25,10 +25,7 @@ _POINTER = re.compile(r"([^(),;{}<=&|?:]*\b\w+)(?: \*(?![ =])|\*(?=[ )]))")
 
 
 def generated(
-    kernel: Kernel,
-    inputs: Sequence[mx.array],
-    outputs: Sequence[Output],
-    template: Mapping[str, Any] | None = None,
+    kernel: Kernel, inputs: Sequence[mx.array], outputs: Sequence[Output], template: Mapping[str, Any] | None = None
 ) -> str:
     """Return the source that MLX gives to Metal's compiler, but for MLX's own headers before it."""
     made = build(kernel, "metal")

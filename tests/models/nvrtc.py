@@ -53,8 +53,7 @@ class Compiler:
         output_names: Sequence[str],
         source: str,
         header: str = "",
-        ensure_row_contiguous: bool = True,
-        shared_memory: int = 0,
+        **more: Any,
     ) -> Any:
         def launch(
             inputs: Sequence[mx.array],

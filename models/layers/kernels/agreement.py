@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ MAX_RELATIVE_ERROR = 0.1  # relative; the error of bfloat16 is 0.02 at most, tha
 MAX_RELATIVE_ERROR_FLOAT32 = 0.01  # of float32; plain products may be TF32's, with errors of 1e-3
 
 Differences = Callable[[], Sequence[float]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,11 @@ def agree(name: str, differences: Differences, most: float = MAX_RELATIVE_ERROR)
     if reason:
         logger.warning("kernels left out, plain operations are used: %s %s", name, reason)
     return not reason
+
+
+def choose(name: str, kernel: T | None, differences: Callable[[T], Sequence[float]]) -> T | None:
+    """Return a kernel that agrees with plain operations; None where it does not, or where the device has none."""
+    return kernel if kernel is not None and agree(name, lambda: differences(kernel)) else None
 
 
 def usable(name: str, differences: Differences, most: float = MAX_RELATIVE_ERROR) -> bool:

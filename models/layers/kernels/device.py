@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from models.backend import mx, on_cpu
+from models.backend import constant, mx, on_cpu
 from models.layers.kernels.nvrtc import cuda_kernel
 from models.native import nvidia
 
@@ -77,15 +77,23 @@ def launches_directly() -> bool:
 
 def counters(number: int = _COUNTERS) -> mx.array:
     """Return what kernels count blocks in (cuda_memory.h): int32 zeros, by default those of one barrier of the grid."""
-    made = mx.zeros(number, dtype=mx.int32)
-    mx.eval(made)
-    return made
+    return constant(mx.zeros(number, dtype=mx.int32))
 
 
 @cache
 def read(path: Path) -> str:
     """Return a source without its comments and indentation."""
     return bare(path.read_text(encoding="utf-8"))
+
+
+def joined(module: str, *names: str) -> str:
+    """Return the sources of these names beside the file of a `module`, one after the other."""
+    return "".join(read(Path(module).with_name(name)) for name in names)
+
+
+def defines(values: Mapping[str, object]) -> str:
+    """Return definitions of constants."""
+    return "".join(f"#define {name} {value}\n" for name, value in values.items())
 
 
 def bare(text: str) -> str:

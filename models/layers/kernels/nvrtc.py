@@ -88,7 +88,15 @@ def kernel_source(
     Raises:
         KeyError: a type is complex or of 64-bit floats.
     """
-    function = f"custom_kernel_{name}{''.join(_in_name(value) for _, value in template)}"
+    function, constants = f"custom_kernel_{name}", ""
+    for key, value in template:
+        if isinstance(value, bool):
+            function, line = f"{function}_{'t' if value else 'f'}", f"constexpr bool {key} = {str(value).lower()}"
+        elif isinstance(value, int):
+            function, line = f"{function}_{value}", f"constexpr int {key} = {value}"
+        else:
+            function, line = f"{function}_{_TYPES_IN_NAMES[value]}", f"using {key} = {_TYPES[value]}"
+        constants += f"  {line};\n"
     given = []
     for key, array in zip(input_names, inputs, strict=True):
         given.append(f"const {_TYPES[array.dtype]}* {key}")
@@ -97,23 +105,11 @@ def kernel_source(
             given += [f"const __grid_constant__ {kind} {key}_{of}" for kind, of in sizes if f"{key}_{of}" in body]
     given += [f"{_TYPES[dtype]}* {key}" for key, dtype in zip(output_names, output_dtypes, strict=True)]
     signature = "".join(f"    {each}{',' if each is not given[-1] else ') {'}\n" for each in given)
-    constants = "".join(_constant(*item) for item in template) + ("\n" if template else "")
+    constants += "\n" if template else ""
     return function, (
         f"{_FIRST}{header}namespace mlx::core::cu {{\n\nnamespace cg = cooperative_groups;\n\n"
         f"__global__ void {function}(\n{signature}{constants}{body}\n}}\n\n}} // namespace mlx::core::cu\n"
     )
-
-
-def _in_name(value: int | bool | mx.Dtype) -> str:
-    if isinstance(value, bool):
-        return "_t" if value else "_f"
-    return f"_{value if isinstance(value, int) else _TYPES_IN_NAMES[value]}"
-
-
-def _constant(name: str, value: int | bool | mx.Dtype) -> str:
-    if isinstance(value, bool):
-        return f"  constexpr bool {name} = {str(value).lower()};\n"
-    return f"  constexpr int {name} = {value};\n" if isinstance(value, int) else f"  using {name} = {_TYPES[value]};\n"
 
 
 def hashed(text: str) -> int:
@@ -244,12 +240,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def cuda_kernel(
-    name: str,
-    input_names: Sequence[str],
-    output_names: Sequence[str],
-    source: str,
-    header: str = "",
-    **more: Any,
+    name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "", **more: Any
 ) -> Callable[..., list[mx.array]]:
     """Return MLX's function that launches a kernel, as `mx.fast.cuda_kernel` does, but keep the kernel compiled.
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from models.backend import mx
-from models.layers.kernels.device import read
+from models.layers.kernels.device import joined
 
-COPIES, PRODUCT = (read(Path(__file__).with_name(name)) for name in ("cuda_copies.h", "tensor_product.h"))
+COPIES, PRODUCT = (joined(__file__, name) for name in ("cuda_copies.h", "tensor_product.h"))
 """Headers, in this order."""
 PIECES = 24  # of a warp's weights on their way to a product, unless the header says otherwise
 PIECE_BYTES = 8 * 32 * 16  # of all warps: a lane's 16 bytes

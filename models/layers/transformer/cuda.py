@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from models.backend import mx
 from models.layers.kernels import device
-from models.layers.kernels.device import LANES, Kernel, counters, launches_directly, processors
-from models.layers.transformer.shape import TransformerShape, joined, matrix
-from models.layers.transformer.step import ENDINGS, OUTPUTS, OutputRows
+from models.layers.kernels.device import LANES, Kernel, counters, joined, launches_directly, processors
+from models.layers.transformer.shape import TransformerShape, matrix
+from models.layers.transformer.step import ENDINGS, OUTPUTS, StepInput
 from models.layers.transformer.weights import DECODER_PRODUCTS, TransformerWeights, named, pack
 
 MAX_ROWS = 32
@@ -54,24 +54,15 @@ class CudaStep:
             inputs=(*self._weights, *head, *given, *caches),
             outputs=("result", "next", "exchange"),
             body=body(shape.layers, shape.bits),
-            header=shape.constants(tiles, self._warps) + joined("products.h", "attention.h", "step.h"),
+            header=shape.constants(tiles, self._warps) + joined(__file__, "products.h", "attention.h", "step.h"),
             in_place=True,
             bounded=True,
             shared_bytes=shape.shared_bytes(tiles, self._warps),
         )
 
-    def __call__(
-        self,
-        ids: mx.array,
-        place: mx.array,
-        past: list[mx.array],
-        memory: list[mx.array],
-        mask: mx.array,
-        origin: mx.array,
-        head: OutputRows,
-        ending: int,
-    ) -> tuple[mx.array, mx.array]:
+    def __call__(self, *given: *StepInput) -> tuple[mx.array, mx.array]:
         """Compute a `Step`. Raises ValueError for more than 32 rows."""
+        ids, place, past, memory, mask, origin, head, ending = given
         rows = ids.size
         if rows > MAX_ROWS:
             raise ValueError(f"at most {MAX_ROWS} rows are expected, not {rows}")

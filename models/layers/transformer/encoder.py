@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from models.backend import mx
 from models.layers.kernels import device
-from models.layers.kernels.device import LANES, Kernel, counters, processors
-from models.layers.transformer.cuda import MAX_ROWS, ROOM, CudaStep
-from models.layers.transformer.shape import HEAD, TransformerShape, joined, matrix
+from models.layers.kernels.device import LANES, Kernel, counters, joined, processors
+from models.layers.transformer.cuda import MAX_ROWS, ROOM
+from models.layers.transformer.shape import HEAD, matrix
 from models.layers.transformer.weights import ENCODER_PRODUCTS, TransformerWeights, pack
 
 _TILES = MAX_ROWS // 8
 
 
 class CudaEncoder:
-    """An encoder of at most 32 rows by one kernel. Make it only if `available`."""
+    """An encoder of at most 32 rows by one kernel. Make it only if a decoder of these sizes has one: `CudaStep`."""
 
     def __init__(self, family: str, given: TransformerWeights, memories: int, blocks: int = 0) -> None:
         """Prepare a kernel.
@@ -41,16 +41,11 @@ class CudaEncoder:
             outputs=("kept", "exchange"),
             body=body(self.shape.bits),
             header=self.shape.constants(_TILES, self._warps, memories)
-            + joined("products.h", "attention.h", "encoder.h"),
+            + joined(__file__, "products.h", "attention.h", "encoder.h"),
             in_place=True,
             bounded=True,
             shared_bytes=self.shape.shared_bytes(_TILES, self._warps),
         )
-
-    @staticmethod
-    def available(given: TransformerShape, dtype: mx.Dtype) -> bool:
-        """Return whether this encoder can replace the plain one: where a decoder of these sizes has its kernel."""
-        return CudaStep.available(given, dtype)
 
     def __call__(self, ids: mx.array, mask: mx.array) -> list[mx.array]:
         """Encode a few short rows.

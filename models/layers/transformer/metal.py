@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from models.backend import mx
 from models.layers.kernels import device
-from models.layers.kernels.device import LANES, Kernel, gpu
-from models.layers.transformer.shape import TransformerShape, joined, matrix
-from models.layers.transformer.step import OUTPUTS, OutputRows
+from models.layers.kernels.device import LANES, Kernel, gpu, joined
+from models.layers.transformer.shape import TransformerShape, matrix
+from models.layers.transformer.step import OUTPUTS, StepInput
 from models.layers.transformer.weights import TransformerWeights, named, pack
 
 Embed = Callable[[mx.array], mx.array]
@@ -103,7 +103,7 @@ class MetalStep:
         self._weights, self._warps = pack(given), given.shape.warps(_MAX_WARPS)
         self._layers = [mx.array([layer]) for layer in range(self.shape.layers)]
         mx.eval(self._layers)
-        self._header = self.shape.constants(1, self._warps) + joined("products.h", "attention.h")
+        self._header = self.shape.constants(1, self._warps) + joined(__file__, "products.h", "attention.h")
         head = tuple(name.replace("table", "head") for name in self._weights if name.startswith("table"))
         self._kernels = {name: self._product(name) for name in _PRODUCTS}
         self._kernels |= {
@@ -138,36 +138,24 @@ class MetalStep:
         kind, bias, norm, beside = _PRODUCTS[name]
         of, output = tuple(each for each in self._weights if each == name or each.startswith(f"{name}_")), beside
         inputs: tuple[str, ...] = ("x", *of, "vectors", "layer")
-        words = {
-            "KIND": kind,
-            "BIAS": bias,
-            "MATRIX": matrix(name, self._bits),
-            "STREAM": "0",
-            "QUERIES": "0",
-            "CACHE": "0",
-            "MIXED": "0",
-            "INNER_ROWS": "0",
-            "EACH": "1",
-            "PLACE": "0",
-            "LENGTH": "0",
-            "NORM_LOAD": "(void)0",
-            "NORMALIZE": "(void)0",
-        }
-        if norm is not None:
-            words["NORMALIZE"] = "normalize(at, to.x, rows, &ahead, shared)"
-            words["NORM_LOAD"] = f"norm_load(at, own + {2 * norm} * HIDDEN, &ahead)"
+        words = {"KIND": kind, "BIAS": bias, "MATRIX": matrix(name, self._bits), "EACH": "1"}
+        words |= dict.fromkeys(("STREAM", "QUERIES", "CACHE", "MIXED", "INNER_ROWS", "PLACE", "LENGTH"), "0")
+        words |= dict.fromkeys(("NORM_LOAD", "NORMALIZE"), "(void)0")
         if beside == "query":
             words["QUERIES"], output = "queries + first * HIDDEN", "queries"
-        if beside == "mixed":
+        elif beside == "mixed":
             words["MIXED"] = "(GLOBAL ushort *)mixed + first * HIDDEN"
-        if beside == "inner":
+        else:
             words["INNER_ROWS"] = "(GLOBAL ushort *)inner + first * INNER"
         if norm is None:
             words["STREAM"], inputs, output = "y + first * HIDDEN", (*inputs, beside), "y"
+        else:
+            words["NORMALIZE"] = "normalize(at, to.x, rows, &ahead, shared)"
+            words["NORM_LOAD"] = f"norm_load(at, own + {2 * norm} * HIDDEN, &ahead)"
         if kind == "QKV":
             inputs = (*inputs, "place", "cache")
-            words["CACHE"], words["EACH"] = "(GLOBAL ushort *)cache", "(int)(x_shape[0] / cache_shape[0])"
-            words |= {"PLACE": "place[0]", "LENGTH": "(int)cache_shape[2]"}
+            words |= {"PLACE": "place[0]", "LENGTH": "(int)cache_shape[2]", "CACHE": "(GLOBAL ushort *)cache"}
+            words["EACH"] = "(int)(x_shape[0] / cache_shape[0])"
         body = _PRODUCT
         for word, text in words.items():
             body = body.replace(word, text)
@@ -188,18 +176,9 @@ class MetalStep:
         inputs = [x, *of, self._weights["vectors"], self._layers[layer], *more]
         return self._run(name, inputs, (x.shape[0], width), dtype, _BLOCKS, x.shape[0])
 
-    def __call__(
-        self,
-        ids: mx.array,
-        place: mx.array,
-        past: list[mx.array],
-        memory: list[mx.array],
-        mask: mx.array,
-        origin: mx.array,
-        head: OutputRows,
-        ending: int,
-    ) -> tuple[mx.array, mx.array]:
+    def __call__(self, *given: *StepInput) -> tuple[mx.array, mx.array]:
         """Compute a `Step`. A place beyond the last is the caller's error, and is not checked."""
+        ids, place, past, memory, mask, origin, head, ending = given
         rows, count, shape = ids.size, ids.shape[1], (ids.size, self.shape.width)
         heads = self.shape.heads * min(rows, _ROWS)
         positions = mx.take(self._weights["positions"], place + mx.arange(count), axis=0)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from models.layers.kernels.device import read
+from models.layers.kernels.device import defines
 
 HEAD = 64
 _RUN = 64  # weights of a row that a warp multiplies at once
@@ -59,7 +58,7 @@ class TransformerShape:
             count: Warps of a block.
             memories: Of an encoder: layers of the decoder that reads its output.
         """
-        values = {
+        values: dict[str, object] = {
             "HIDDEN": self.width,
             "HEADS": self.heads,
             "INNER": self.inner,
@@ -71,7 +70,7 @@ class TransformerShape:
             "WARPS": count,
             "MEMORIES": memories,
         }
-        return "".join(f"#define {name} {value}\n" for name, value in values.items())
+        return defines(values)
 
     def shared_bytes(self, tiles: int, count: int) -> int:
         """Return the bytes of SHARED_FLOATS in products.h."""
@@ -88,11 +87,6 @@ class TransformerShape:
         queries = (6 if tiles == 1 else 1) * self.width  # words have two numbers, and keys and values as well
         whole = columns * (self.width + queries + (self.width + self.inner) // 2 + 2 * blocks)
         return whole + max(blocks, 1) * tiles * (HEAD + 2)
-
-
-def joined(*names: str) -> str:
-    """Return the files of these names, one after the other."""
-    return "".join(read(Path(__file__).with_name(name)) for name in names)
 
 
 def matrix(name: str, bits: int) -> str:

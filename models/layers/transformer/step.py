@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,38 +30,25 @@ class OutputRows:
     entries: mx.array
 
 
-class Step(Protocol):
-    """A decoding step of one token a row, or of a few."""
+StepInput = tuple[mx.array, mx.array, list[mx.array], list[mx.array], mx.array, mx.array, OutputRows, int]
+"""What a step of one token a row, or of a few, takes:
 
-    def __call__(
-        self,
-        ids: mx.array,
-        place: mx.array,
-        past: list[mx.array],
-        memory: list[mx.array],
-        mask: mx.array,
-        origin: mx.array,
-        head: OutputRows,
-        ending: int,
-    ) -> tuple[mx.array, mx.array]:
-        """Read each row's tokens, and write their keys and values into `past`.
+- ids: int32 [B, n], at most 32 of them.
+- place: int32 [1], the position of the first of each row.
+- past: Keys and values [B, 2 * heads, T, C / heads] of what was decoded, bfloat16, into which the step writes those of
+  the tokens; each array belongs to the caller alone.
+- memory: Keys and values [M, 2 * heads, S, C / heads] of the encoder's output; B is a multiple of M.
+- mask: [M, 1, 1, S], minus infinity on padding.
+- origin: int32 [B, T], the row of `past` that has a row's keys and values at each place.
+- head: Rows that compete.
+- ending: TOKENS or OUTPUTS.
+"""
+Step = Callable[[*StepInput], tuple[mx.array, mx.array]]
+"""Returns the likeliest token after each, int32 [B, n], or the last layer's output [B, n, C]; and the next place [1].
 
-        Args:
-            ids: int32 [B, n], at most 32 of them.
-            place: int32 [1], the position of the first of each row.
-            past: Keys and values [B, 2 * heads, T, C / heads] of what was decoded, bfloat16; each array belongs to the
-                caller alone.
-            memory: Keys and values [M, 2 * heads, S, C / heads] of the encoder's output; B is a multiple of M.
-            mask: [M, 1, 1, S], minus infinity on padding.
-            origin: int32 [B, T], the row of `past` that has a row's keys and values at each place.
-            head: Rows that compete.
-            ending: TOKENS or OUTPUTS.
-
-        Returns:
-            The likeliest token after each, int32 [B, n], or the last layer's output [B, n, C]; and the next place [1].
-            A step that was given up has tokens of -1, outputs that are no numbers, and a next place without room, so
-            that those that follow it are given up, too.
-        """
+A step that was given up has tokens of -1, outputs that are no numbers, and a next place without room, so that those
+that follow it are given up, too.
+"""
 
 
 def checked(made: npt.NDArray[T]) -> npt.NDArray[T]:

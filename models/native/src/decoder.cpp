@@ -214,9 +214,8 @@ mx::array res_block(const mx::array& x, const mx::array& styled, const std::opti
                     rates.size() == 2 * convolutions * C && (!bias || bias->size() == C) &&
                     (!start || start->shape() == x.shape());
   if (!fits) throw std::invalid_argument("res_block: shapes do not fit");
-  auto s = mx::default_stream(mx::Device::cpu);
-  const auto given = [s](const std::optional<mx::array>& a) { return a ? contiguous(*a, s) : mx::zeros({0}, mx::float32, s); };
-  Arrays inputs{contiguous(x, s), contiguous(styled, s), counts(count, x.shape(0), s), given(start), given(bias), contiguous(rates, s)};
+  const auto given = [](const std::optional<mx::array>& a) { return a ? float_rows(*a) : mx::zeros({0}, mx::float32, here()); };
+  Arrays inputs{float_rows(x), float_rows(styled), counts(count, x.shape(0)), given(start), given(bias), float_rows(rates)};
   for (size_t k = 0; k < convolutions; ++k) {
     const bool placed = affines.empty() || (affines[k] >= 0 && affines[k] + 2 * static_cast<int>(C) <= styled.shape(1));
     if (weights[k].size() != table.packed_size(C, kernel, C) || !placed)
@@ -230,7 +229,6 @@ mx::array res_block(const mx::array& x, const mx::array& styled, const std::opti
 mx::array adain_block(const mx::array& x, const mx::array& styled, const std::optional<mx::array>& count, const Arrays& weights,
                       const std::vector<int>& affines, int outputs, bool upsample, bool shortcut, bool bfloat16) {
   const Kernels& table = kernels_of(bfloat16);
-  auto s = mx::default_stream(mx::Device::cpu);
   if (x.ndim() != 3 || styled.ndim() != 2 || weights.size() != 6 || affines.size() != 2) throw std::invalid_argument("adain_block: shapes do not fit");
   const int I = x.shape(2), S = styled.shape(1);
   const auto size = [&](int k) { return weights[k].size(); };
@@ -240,7 +238,7 @@ mx::array adain_block(const mx::array& x, const mx::array& styled, const std::op
                     affines[0] >= 0 && affines[0] + 2 * I <= S && affines[1] >= 0 && affines[1] + 2 * outputs <= S;
   if (!fits) throw std::invalid_argument("adain_block: the weights or the style do not fit");
   const AdainShape shape{I, outputs, affines.at(0), affines.at(1), upsample, shortcut};
-  Arrays inputs{contiguous(x, s), contiguous(styled, s), counts(count, x.shape(0), s)};
+  Arrays inputs{float_rows(x), float_rows(styled), counts(count, x.shape(0))};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   return computed("NightingaleAdainBlock", {x.shape(0), x.shape(1) * (upsample ? 2 : 1), outputs}, std::move(inputs), adain_task(table, shape));
 }
@@ -248,11 +246,8 @@ mx::array adain_block(const mx::array& x, const mx::array& styled, const std::op
 }  // namespace
 
 void bind_decoder(nb::module_& m) {
-  m.def("adain_block", &adain_block, nb::arg("x"), nb::arg("styled"), nb::arg("count").none(), nb::arg("weights"), nb::arg("affines"),
-        nb::arg("outputs"), nb::arg("upsample"), nb::arg("shortcut"), nb::arg("bfloat16"));
-  m.def("res_block", &res_block, nb::arg("x"), nb::arg("styled"), nb::arg("count").none(), nb::arg("start").none(), nb::arg("bias").none(),
-        nb::arg("rates"), nb::arg("weights"), nb::arg("kernel"), nb::arg("dilations"), nb::arg("affines"), nb::arg("share"), nb::arg("slope"),
-        nb::arg("bfloat16"));
+  m.def("adain_block", &adain_block);
+  m.def("res_block", &res_block);
 }
 
 }  // namespace nightingale

@@ -13,7 +13,6 @@ mx::array conv1d(const mx::array& x, const mx::array& weights, const std::option
     throw std::invalid_argument("conv1d: the weights do not fit the input");
   const int B = x.shape(0), rows = x.shape(1) + left + right - (kernel - 1) * dilation;
   if (rows < 1) throw std::invalid_argument("conv1d: the input is shorter than the kernel");
-  auto s = mx::default_stream(mx::Device::cpu);
   Conv shape{};
   shape.length = shape.valid = x.shape(1);
   shape.out_valid = shape.rows = rows;
@@ -24,9 +23,9 @@ mx::array conv1d(const mx::array& x, const mx::array& weights, const std::option
   shape.left = left;
   shape.right = right;
   shape.plan = table.plan(rows, kernel, dilation, shape.inputs, outputs);
-  Arrays inputs{contiguous(x, s), weights};
-  if (bias) inputs.push_back(contiguous(*bias, s));
-  if (residual) inputs.push_back(contiguous(mx::broadcast_to(*residual, {B, rows, outputs}, s), s));
+  Arrays inputs{float_rows(x), weights};
+  if (bias) inputs.push_back(float_rows(*bias));
+  if (residual) inputs.push_back(float_rows(mx::broadcast_to(*residual, {B, rows, outputs}, here())));
   const bool biased = bias.has_value(), added = residual.has_value();
   return computed("NightingaleConv1d", {B, rows, outputs}, std::move(inputs), [&table, shape, biased, added](const Arrays& in, mx::array& out) {
     const size_t from = static_cast<size_t>(shape.length) * shape.inputs, to = static_cast<size_t>(shape.rows) * shape.outputs;
@@ -58,8 +57,7 @@ mx::array bilstm(const mx::array& xp, const mx::array& weights, const std::optio
   const int B = xp.ndim() == 3 ? xp.shape(0) : 0, T = B ? xp.shape(1) : 0, H = B ? xp.shape(2) / 8 : 0;
   if (!H || H % kernels().recurrence_units || weights.size() != 8 * static_cast<size_t>(H) * H)
     throw std::invalid_argument("bilstm: shapes do not fit");
-  auto s = mx::default_stream(mx::Device::cpu);
-  return computed("NightingaleBiLstm", {B, T, 2 * H}, {contiguous(xp, s), weights, counts(count, B, s)}, [B, T, H](const Arrays& in, mx::array& out) {
+  return computed("NightingaleBiLstm", {B, T, 2 * H}, {float_rows(xp), weights, counts(count, B)}, [B, T, H](const Arrays& in, mx::array& out) {
     parallel(2 * B, [&](int k) {
       const int b = k / 2, side = k % 2;
       const size_t row = static_cast<size_t>(b) * T;
@@ -153,9 +151,8 @@ mx::array encode(const mx::array& x, const std::optional<mx::array>& count, cons
   bool fits = C && wide && heads > 0 && C % heads == 0 && depth > 0;
   for (size_t k = 0; fits && k < weights.size(); ++k) fits = weights[k].size() == sizes[k];
   if (!fits) throw std::invalid_argument("encode: shapes do not fit");
-  auto s = mx::default_stream(mx::Device::cpu);
-  Arrays inputs{contiguous(x, s), counts(count, x.shape(0), s)};
-  for (const auto& each : weights) inputs.push_back(contiguous(each, s));
+  Arrays inputs{float_rows(x), counts(count, x.shape(0))};
+  for (const auto& each : weights) inputs.push_back(float_rows(each));
   const EncoderShape shape{x.shape(0) * x.shape(1), C, heads, wide, depth, eps};
   return computed("NightingaleEncode", x.shape(), std::move(inputs), [shape](const Arrays& in, mx::array& out) { run_encoder(shape, in, out.data<float>()); });
 }
@@ -163,13 +160,12 @@ mx::array encode(const mx::array& x, const std::optional<mx::array>& count, cons
 }  // namespace
 
 void bind_layers(nb::module_& m) {
-  m.def("pack_conv", &pack_conv, nb::arg("weight"), nb::arg("bfloat16"));
+  m.def("pack_conv", &pack_conv);
   m.def("has_bfloat16", [] { return bfloat16_kernels() != nullptr; });
-  m.def("conv1d", &conv1d, nb::arg("x"), nb::arg("weights"), nb::arg("bias").none(), nb::arg("residual").none(), nb::arg("outputs"),
-        nb::arg("kernel"), nb::arg("dilation"), nb::arg("left"), nb::arg("right"), nb::arg("bfloat16"));
-  m.def("bilstm", &bilstm, nb::arg("xp"), nb::arg("weights"), nb::arg("count").none());
+  m.def("conv1d", &conv1d);
+  m.def("bilstm", &bilstm);
   m.def("pack_bilstm", &pack_bilstm);
-  m.def("encode", &encode, nb::arg("x"), nb::arg("count").none(), nb::arg("weights"), nb::arg("heads"), nb::arg("depth"), nb::arg("eps"));
+  m.def("encode", &encode);
   m.def("recurrence_units", [] { return kernels().recurrence_units; });
 }
 

@@ -81,10 +81,11 @@ class Named : public Kernel {
   Task work_;
 };
 
+inline mx::Stream here() { return mx::default_stream(mx::Device::cpu); }
+
 // The array of this shape that `work` fills from the inputs.
 inline mx::array computed(const char* name, mx::Shape shape, Arrays inputs, Task work, mx::Dtype dtype = mx::float32) {
-  auto stream = mx::default_stream(mx::Device::cpu);
-  return mx::array(std::move(shape), dtype, std::make_shared<Named>(stream, name, std::move(work)), std::move(inputs));
+  return mx::array(std::move(shape), dtype, std::make_shared<Named>(here(), name, std::move(work)), std::move(inputs));
 }
 
 inline int tiles_of(int rows, int tile) { return (rows + tile - 1) / tile; }
@@ -125,20 +126,20 @@ inline int valid_of(const mx::array& count, int b, int rows) {
   return count.size() ? std::clamp(*(count.data<int32_t>() + b), 0, rows) : rows;
 }
 
-inline mx::array contiguous(const mx::array& a, mx::Stream s) { return mx::contiguous(mx::astype(a, mx::float32, s), false, s); }
+inline mx::array float_rows(const mx::array& a) { return mx::contiguous(mx::astype(a, mx::float32, here()), false, here()); }
 
 // The same, computed now.
 inline mx::array evaluated(const mx::array& a) {
-  mx::array found = contiguous(a, mx::default_stream(mx::Device::cpu));
+  mx::array found = float_rows(a);
   found.eval();
   return found;
 }
 
 // The valid rows of each sequence, int32 [B]; empty without.
-inline mx::array counts(const std::optional<mx::array>& count, int batch, mx::Stream s) {
-  if (!count) return mx::zeros({0}, mx::int32, s);
+inline mx::array counts(const std::optional<mx::array>& count, int batch) {
+  if (!count) return mx::zeros({0}, mx::int32, here());
   if (count->size() != static_cast<size_t>(batch)) throw std::invalid_argument("count needs one number for each sequence");
-  return mx::contiguous(mx::astype(*count, mx::int32, s), false, s);
+  return mx::contiguous(mx::astype(*count, mx::int32, here()), false, here());
 }
 
 }  // namespace nightingale

@@ -15,18 +15,18 @@ const T* optional_data(const mx::array& a) {
 }
 
 // An array as its consumers here need it: float32 in rows. Results of this module are, and need no more of the graph.
-mx::array dense(const mx::array& a, mx::Stream s) {
+mx::array dense(const mx::array& a) {
   if (a.dtype() == mx::float32) {
     if (a.has_primitive() && dynamic_cast<Kernel*>(&a.primitive())) return a;
     if (a.is_available() && a.flags().row_contiguous) return a;
   }
-  return contiguous(a, s);
+  return float_rows(a);
 }
 
 // Rows in float32, or in bfloat16 as they are.
-mx::array dense_or_half(const mx::array& a, mx::Stream s) {
-  if (a.dtype() != mx::bfloat16) return dense(a, s);
-  return a.is_available() && a.flags().row_contiguous ? a : mx::contiguous(a, false, s);
+mx::array dense_or_half(const mx::array& a) {
+  if (a.dtype() != mx::bfloat16) return dense(a);
+  return a.is_available() && a.flags().row_contiguous ? a : mx::contiguous(a, false, here());
 }
 
 mx::array none() {
@@ -159,9 +159,8 @@ mx::array int8_linear(const mx::array& x, const mx::array& weights, const mx::ar
   if ((bias && bias->size() != static_cast<size_t>(panels_of(outputs)) * kPanel) || (residual && residual->shape() != shape) || (norm && !fits(gain)) ||
       (m.before.kind == BeforeKind::kLayerNorm && !fits(shift)))
     throw std::invalid_argument("int8_linear: the sums or the norm do not fit");
-  auto s = mx::default_stream(mx::Device::cpu);
-  auto given = [&](const Maybe& a) { return a ? dense(*a, s) : none(); };
-  return computed("NightingaleInt8Linear", shape, {dense(x, s), weights, scales, given(bias), given(residual), given(gain), given(shift)},
+  auto given = [&](const Maybe& a) { return a ? dense(*a) : none(); };
+  return computed("NightingaleInt8Linear", shape, {dense(x), weights, scales, given(bias), given(residual), given(gain), given(shift)},
                   linear_task(m));
 }
 
@@ -169,10 +168,9 @@ mx::array int8_linear(const mx::array& x, const mx::array& weights, const mx::ar
 mx::array int8_rows(const mx::array& ids, const mx::array& weights, const mx::array& scales, int outputs, int inputs, float scale) {
   const int bits = bits_of(weights.size(), outputs, inputs);
   if (scales.size() != scales_of(outputs, inputs, bits)) throw std::invalid_argument("int8_rows: the scales do not fit");
-  auto s = mx::default_stream(mx::Device::cpu);
   mx::Shape shape = ids.shape();
   shape.push_back(inputs);
-  return computed("NightingaleInt8Rows", shape, {mx::contiguous(mx::astype(ids, mx::int32, s), false, s), weights, scales},
+  return computed("NightingaleInt8Rows", shape, {mx::contiguous(mx::astype(ids, mx::int32, here()), false, here()), weights, scales},
                   [=](const Arrays& in, mx::array& out) {
     const int count = static_cast<int>(in[0].size());
     const auto work = [&](int k) {
@@ -231,11 +229,10 @@ mx::array int8_argmax(const mx::array& x, const mx::array& weights, const mx::ar
       (rough.size() && (rough.size() != 4 || rough[0].size() != kernels().int8_size(outputs, inputs, 4) ||
                         rough[1].size() != scales_of(outputs, inputs, 4) || rough[2].size() != padded || rough[3].size() != padded)))
     throw std::invalid_argument("int8_argmax: shapes do not fit");
-  auto s = mx::default_stream(mx::Device::cpu);
   mx::Shape shape = x.shape();
   shape.back() = 2;
   std::rotate(shape.begin(), shape.end() - 1, shape.end());
-  Arrays inputs_of{dense(x, s), weights, scales, lengths, errors, dense(banned, s), whole ? dense(*whole, s) : none()};
+  Arrays inputs_of{dense(x), weights, scales, lengths, errors, dense(banned), whole ? dense(*whole) : none()};
   inputs_of.insert(inputs_of.end(), rough.begin(), rough.end());
   return computed("NightingaleInt8Argmax", shape, std::move(inputs_of), argmax_task(m), mx::int32);
 }
@@ -252,8 +249,7 @@ Task log_sum_exp_task() {
 
 // x Phi(x) of numbers [...].
 mx::array gelu(const mx::array& x) {
-  auto s = mx::default_stream(mx::Device::cpu);
-  return computed("NightingaleGelu", x.shape(), {dense(x, s)}, [](const Arrays& in, mx::array& out) {
+  return computed("NightingaleGelu", x.shape(), {dense(x)}, [](const Arrays& in, mx::array& out) {
     constexpr size_t kPart = 1 << 15;
     const int parts = static_cast<int>((out.size() + kPart - 1) / kPart);
     const auto work = [&](int k) {
@@ -269,10 +265,9 @@ mx::array gelu(const mx::array& x) {
 
 mx::array log_sum_exp(const mx::array& x) {
   if (!x.ndim() || !x.shape(-1)) throw std::invalid_argument("log_sum_exp: rows are empty");
-  auto s = mx::default_stream(mx::Device::cpu);
   mx::Shape shape = x.shape();
   shape.back() = 1;
-  return computed("NightingaleLogSumExp", shape, {dense(x, s)}, log_sum_exp_task());
+  return computed("NightingaleLogSumExp", shape, {dense(x)}, log_sum_exp_task());
 }
 
 // A flat array of `size` bytes that begins where a line of the cache does: vectors across two lines take twice the time.
@@ -513,8 +508,7 @@ mx::array attend(const mx::array& q, const Maybe& memory, const Maybe& bias, int
   if (!D || C % heads || (self && q.shape(2) != 3 * C) || (memory && memory->shape() != mx::Shape{B, 2 * heads, S, D}) ||
       (bias && bias->size() != static_cast<size_t>(B) * S))
     throw std::invalid_argument("attend: shapes do not fit");
-  auto s = mx::default_stream(mx::Device::cpu);
-  return computed("NightingaleAttend", {B, q.shape(1), C}, {dense(q, s), memory ? dense_or_half(*memory, s) : none(), bias ? dense(*bias, s) : none(), none(), none()},
+  return computed("NightingaleAttend", {B, q.shape(1), C}, {dense(q), memory ? dense_or_half(*memory) : none(), bias ? dense(*bias) : none(), none(), none()},
                   attend_task(heads, self ? Sight::kSelf : Sight::kMemory));
 }
 
@@ -523,8 +517,7 @@ mx::array to_heads(const mx::array& x, int parts, int size) {
   const int width = x.ndim() == 3 ? x.shape(2) : 0;
   if (parts < 1 || size < 1 || !width || width % (parts * size)) throw std::invalid_argument("to_heads: shapes do not fit");
   const int B = x.shape(0), S = x.shape(1), H = width / parts / size;
-  auto s = mx::default_stream(mx::Device::cpu);
-  return computed("NightingaleToHeads", {parts, B, H, S, size}, {dense(x, s)}, [=](const Arrays& in, mx::array& out) {
+  return computed("NightingaleToHeads", {parts, B, H, S, size}, {dense(x)}, [=](const Arrays& in, mx::array& out) {
     parallel(parts * B * H, [&](int k) {
       const int part = k / (B * H), b = k / H % B, h = k % H;
       const float* from = floats(in[0]) + static_cast<size_t>(b) * S * width + (part * H + h) * size;
@@ -541,10 +534,9 @@ std::pair<mx::array, mx::array> step_attend(const mx::array& qkv, const mx::arra
   if (!cached || qkv.shape(2) != 3 * C || C % heads || past.shape(2) < qkv.shape(1) || place.size() != 1 ||
       (wavelengths && (wavelengths->size() != static_cast<size_t>(D / 2) || D % 2)))
     throw std::invalid_argument("step_attend: shapes do not fit");
-  auto s = mx::default_stream(mx::Device::cpu);
-  const mx::array at = place.dtype() == mx::int32 ? place : mx::astype(place, mx::int32, s), rows = dense(qkv, s);
-  const mx::array turns = wavelengths ? dense(*wavelengths, s) : none();
-  const mx::array after(past.shape(), mx::float32, std::make_shared<Remember>(s, heads), {dense(past, s), rows, at, turns});
+  const mx::array at = place.dtype() == mx::int32 ? place : mx::astype(place, mx::int32, here()), rows = dense(qkv);
+  const mx::array turns = wavelengths ? dense(*wavelengths) : none();
+  const mx::array after(past.shape(), mx::float32, std::make_shared<Remember>(here(), heads), {dense(past), rows, at, turns});
   return {computed("NightingaleAttend", {qkv.shape(0), qkv.shape(1), C}, {rows, after, none(), at, turns}, attend_task(heads, Sight::kPast)), after};
 }
 
@@ -552,18 +544,16 @@ std::pair<mx::array, mx::array> step_attend(const mx::array& qkv, const mx::arra
 
 void bind_transformer(nb::module_& m) {
   m.def("pack_int8", &pack_int8);
-  m.def("int8_lengths", &int8_lengths, nb::arg("weights"), nb::arg("scales"), nb::arg("whole").none(), nb::arg("outputs"), nb::arg("inputs"));
-  m.def("int8_linear", &int8_linear, nb::arg("x"), nb::arg("weights"), nb::arg("scales"), nb::arg("bias").none(), nb::arg("residual").none(),
-        nb::arg("gain").none(), nb::arg("shift").none(), nb::arg("outputs"), nb::arg("inputs"), nb::arg("before"), nb::arg("eps"));
+  m.def("int8_lengths", &int8_lengths);
+  m.def("int8_linear", &int8_linear);
   m.def("int8_rows", &int8_rows);
-  m.def("int8_argmax", &int8_argmax, nb::arg("x"), nb::arg("weights"), nb::arg("scales"), nb::arg("lengths"), nb::arg("errors"), nb::arg("banned"),
-        nb::arg("whole").none(), nb::arg("rough"), nb::arg("outputs"), nb::arg("inputs"));
+  m.def("int8_argmax", &int8_argmax);
   m.def("int8_rough", &int8_rough);
   m.def("log_sum_exp", &log_sum_exp);
   m.def("gelu", &gelu);
   m.def("to_heads", &to_heads);
-  m.def("attend", &attend, nb::arg("q"), nb::arg("memory").none(), nb::arg("bias").none(), nb::arg("heads"));
-  m.def("step_attend", &step_attend, nb::arg("qkv"), nb::arg("past"), nb::arg("place"), nb::arg("heads"), nb::arg("wavelengths").none());
+  m.def("attend", &attend);
+  m.def("step_attend", &step_attend);
 }
 
 }  // namespace nightingale

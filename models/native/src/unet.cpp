@@ -151,12 +151,10 @@ mx::array unet_block(const mx::array& x, const mx::array& shift, const std::opti
   for (int k = 0; k < blocks; ++k) sizes.insert(sizes.end(), layer.begin(), layer.end());
   for (size_t k = 0; k < sizes.size(); ++k)
     if (weights[k].size() != sizes[k]) throw std::invalid_argument("unet_block: the weights do not fit");
-  auto s = mx::default_stream(mx::Device::cpu);
   const mx::Shape shape{x.shape(0), x.shape(1), C};
   for (const auto* each : {&start, &end})
     if (each->size() != one && each->shape() != shape) throw std::invalid_argument("unet_block: what is added does not fit");
-  Arrays inputs{contiguous(x, s), contiguous(shift, s), bias ? contiguous(*bias, s) : mx::zeros({0}, mx::float32, s), contiguous(start, s),
-                contiguous(end, s)};
+  Arrays inputs{float_rows(x), float_rows(shift), bias ? float_rows(*bias) : mx::zeros({0}, mx::float32, here()), float_rows(start), float_rows(end)};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   const UNetShape dims{C, heads, inner, wide, blocks};
   return computed("NightingaleUNetBlock", shape, std::move(inputs),
@@ -166,8 +164,7 @@ mx::array unet_block(const mx::array& x, const mx::array& shift, const std::opti
 }  // namespace
 
 void bind_unet(nb::module_& m) {
-  m.def("unet_block", &unet_block, nb::arg("x"), nb::arg("shift"), nb::arg("bias").none(), nb::arg("start"), nb::arg("end"), nb::arg("weights"),
-        nb::arg("heads"), nb::arg("inner"), nb::arg("wide"), nb::arg("bfloat16"));
+  m.def("unet_block", &unet_block);
 }
 
 }  // namespace nightingale

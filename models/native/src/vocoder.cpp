@@ -23,8 +23,7 @@ mx::array excite(const mx::array& f0, const mx::array& noise, const std::optiona
   const int B = f0.ndim() == 2 ? f0.shape(0) : 0, T = B ? f0.shape(1) : 0, H = static_cast<int>(weight.size());
   if (!T || !H || !noise.size() || noise.size() % f0.size() || bias.size() != 1) throw std::invalid_argument("excite: shapes do not fit");
   const int size = static_cast<int>(noise.size() / f0.size());
-  auto s = mx::default_stream(mx::Device::cpu);
-  Arrays inputs{contiguous(f0, s), contiguous(noise, s), counts(count, B, s), contiguous(weight, s), contiguous(bias, s)};
+  Arrays inputs{float_rows(f0), float_rows(noise), counts(count, B), float_rows(weight), float_rows(bias)};
   return computed("NightingaleExcite", {B, T * size}, std::move(inputs), [=](const Arrays& in, mx::array& out) {
     const auto phases = uninitialized(static_cast<size_t>(B) * T * H);
     for (int b = 0; b < B; ++b) find_phases(floats(in[0]) + b * T, T, size, H, rate, phases.get() + static_cast<size_t>(b) * T * H);
@@ -49,8 +48,7 @@ mx::array analyze(const mx::array& x, const std::optional<mx::array>& count, con
   if (x.ndim() != 2 || x.shape(1) < 1 || !width || basis.size() != 8 * static_cast<size_t>(hop) * width)
     throw std::invalid_argument("analyze: shapes do not fit");
   const int B = x.shape(0), N = x.shape(1), F = N / hop + 1, bins = 2 * hop + 1;
-  auto s = mx::default_stream(mx::Device::cpu);
-  return computed("NightingaleAnalyze", {B, F, 2 * bins}, {contiguous(x, s), counts(count, B, s), contiguous(basis, s)}, [=](const Arrays& in, mx::array& out) {
+  return computed("NightingaleAnalyze", {B, F, 2 * bins}, {float_rows(x), counts(count, B), float_rows(basis)}, [=](const Arrays& in, mx::array& out) {
     for_tiles(B, F, kTile, [&](int b, int first, int last) {
       kernels().analyze({.x = floats(in[0]) + static_cast<size_t>(b) * N,
                          .basis = floats(in[2]),
@@ -68,8 +66,7 @@ mx::array synthesize(const mx::array& x, const std::optional<mx::array>& count, 
   if (!hop || F < 2 || x.shape(2) != 2 * bins || basis.size() != 2 * static_cast<size_t>(bins) * padded(4 * hop))
     throw std::invalid_argument("synthesize: shapes do not fit");
   const int B = x.shape(0), hops = F - 1;
-  auto s = mx::default_stream(mx::Device::cpu);
-  Arrays inputs{contiguous(x, s), counts(count, B, s), contiguous(basis, s), contiguous(edges, s)};
+  Arrays inputs{float_rows(x), counts(count, B), float_rows(basis), float_rows(edges)};
   return computed("NightingaleSynthesize", {B, hops * hop}, std::move(inputs), [=](const Arrays& in, mx::array& out) {
     for_tiles(B, hops, kTile, [&](int b, int first, int last) {
       kernels().synthesize({.x = floats(in[0]) + static_cast<size_t>(b) * F * 2 * bins,
@@ -87,9 +84,9 @@ mx::array synthesize(const mx::array& x, const std::optional<mx::array>& count, 
 }  // namespace
 
 void bind_vocoder(nb::module_& m) {
-  m.def("excite", &excite, nb::arg("f0"), nb::arg("noise"), nb::arg("count").none(), nb::arg("weight"), nb::arg("bias"), nb::arg("rate"));
-  m.def("analyze", &analyze, nb::arg("x"), nb::arg("count").none(), nb::arg("basis"), nb::arg("hop"), nb::arg("polar"));
-  m.def("synthesize", &synthesize, nb::arg("x"), nb::arg("count").none(), nb::arg("basis"), nb::arg("edges"), nb::arg("most"));
+  m.def("excite", &excite);
+  m.def("analyze", &analyze);
+  m.def("synthesize", &synthesize);
 }
 
 }  // namespace nightingale

@@ -10,20 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from models.backend import mx
-from models.layers.kernels.agreement import agree, relative_difference
-from models.layers.transformer.choice import kernel_step
-from models.layers.transformer.cuda import MAX_ROWS
+from models.layers.kernels.agreement import agree, choose, relative_difference
+from models.layers.transformer import kernel_step
+from models.layers.transformer.cuda import MAX_ROWS, CudaStep
 from models.layers.transformer.encoder import CudaEncoder
 from models.layers.transformer.shape import TransformerShape
 from models.layers.transformer.step import OUTPUTS, TOKENS, OutputRows, Step, own_rows
 from models.layers.transformer.weights import LayerWeights, TransformerWeights
-from models.nllb.network import DecoderLayer, EncoderLayer, Nllb
+from models.nllb.network import Nllb
 from models.nllb.vocabulary import Tree, argmax
 
 FAMILY = "nllb"
 _COMPARED = (3, MAX_ROWS)  # rows: each kernel once
 _ENCODED = ((1, MAX_ROWS), (2, MAX_ROWS // 2))  # sentences, and tokens of each
-_TOKENS = 4096
+_TOKENS, _PLACE, _SOURCE = 4096, 9, 16
 
 
 def shape(network: Nllb) -> TransformerShape:
@@ -41,8 +41,12 @@ def shape(network: Nllb) -> TransformerShape:
 
 def decoder_weights(network: Nllb) -> TransformerWeights:
     """Return what the kernels read of a lowered network."""
-    decoder = network.decoder
-    layers = [_layer_weights(layer) for layer in decoder.layers]
+    decoder, layers = network.decoder, []
+    for layer in decoder.layers:
+        own, cross = layer.self_attn, layer.encoder_attn
+        norms = layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm
+        products = own.qkv_proj, own.out_proj, cross.q_proj, cross.out_proj, layer.fc1, layer.fc2
+        layers.append(LayerWeights(norms, products))
     table, positions = network.shared.part, network._positions
     return TransformerWeights(shape(network), network.dtype, layers, decoder.layer_norm, table, positions)
 
@@ -56,22 +60,13 @@ def encoder_shape(network: Nllb) -> TransformerShape:
 
 def encoder_weights(network: Nllb) -> TransformerWeights:
     """Return what the encoder's kernel reads of a lowered network."""
-    encoder, memory = network.encoder, network.decoder.memory_proj
-    layers = [_encoder_layer_weights(layer) for layer in encoder.layers]
-    table, positions = network.shared.part, network._positions
-    sizes = encoder_shape(network)
+    encoder, layers = network.encoder, []
+    for layer in encoder.layers:
+        own, norms = layer.self_attn, (layer.self_attn_layer_norm, layer.final_layer_norm)
+        layers.append(LayerWeights(norms, (own.qkv_proj, own.out_proj, layer.fc1, layer.fc2)))
+    table, positions, sizes = network.shared.part, network._positions, encoder_shape(network)
+    memory = network.decoder.memory_proj
     return TransformerWeights(sizes, network.dtype, layers, encoder.layer_norm, table, positions, memory)
-
-
-def _encoder_layer_weights(layer: EncoderLayer) -> LayerWeights:
-    own, norms = layer.self_attn, (layer.self_attn_layer_norm, layer.final_layer_norm)
-    return LayerWeights(norms, (own.qkv_proj, own.out_proj, layer.fc1, layer.fc2))
-
-
-def _layer_weights(layer: DecoderLayer) -> LayerWeights:
-    own, cross = layer.self_attn, layer.encoder_attn
-    norms = layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm
-    return LayerWeights(norms, (own.qkv_proj, own.out_proj, cross.q_proj, cross.out_proj, layer.fc1, layer.fc2))
 
 
 def output_rows(tree: Tree) -> OutputRows:
@@ -86,20 +81,18 @@ def choose_step(network: Nllb) -> Step | None:
     Compiles its kernels (seconds each). A warning tells if they do not build or do not agree.
     """
     embed = network.shared.embed
-    step = kernel_step(FAMILY, shape(network), network.dtype, lambda: decoder_weights(network), embed)
-    if step is None:
-        return None
-    agreed = agree("NLLB's step", lambda: [each for rows in _COMPARED for each in differences(step, network, rows)])
-    return step if agreed else None
+    kernel = kernel_step(FAMILY, shape(network), network.dtype, lambda: decoder_weights(network), embed)
+    return choose(
+        "NLLB's step", kernel, lambda step: [each for rows in _COMPARED for each in differences(step, network, rows)]
+    )
 
 
 def choose_encoder(network: Nllb) -> CudaEncoder | None:
     """Return a kernel encoder for a lowered network that agrees with the plain one on this device, or None."""
-    if not CudaEncoder.available(encoder_shape(network), network.dtype):
-        return None
-    encoder = CudaEncoder(FAMILY, encoder_weights(network), network.config.decoder_layers)
-    agreed = agree("NLLB's encoder", lambda: [encoder_difference(encoder, network, *case) for case in _ENCODED])
-    return encoder if agreed else None
+    kernel = None
+    if CudaStep.available(encoder_shape(network), network.dtype):
+        kernel = CudaEncoder(FAMILY, encoder_weights(network), network.config.decoder_layers)
+    return choose("NLLB's encoder", kernel, lambda own: [encoder_difference(own, network, *case) for case in _ENCODED])
 
 
 def encoder_difference(encoder: CudaEncoder, network: Nllb, sentences: int, length: int) -> float:
@@ -136,24 +129,19 @@ def plain(network: Nllb) -> Iterator[None]:
 Arrays = tuple[mx.array, mx.array, list[mx.array], list[mx.array], mx.array, mx.array]
 
 
-def arrays(network: Nllb, rows: int, place: int = 9, source: int = 16) -> Arrays:
+def arrays(network: Nllb, rows: int) -> Arrays:
     """Return ids, place, past, memory, mask and origin of a `Step`; keys and values are random, some is padding."""
-    heads, config = network.config.decoder_attention_heads, network.config
+    heads, config, length = network.config.decoder_attention_heads, network.config, _PLACE + 7
     draw = iter(mx.random.split(mx.random.key(0), 2 * config.decoder_layers))
 
     def caches(length: int) -> list[mx.array]:
         shape = (rows, 2 * heads, length, config.d_model // heads)
         return [mx.random.normal(shape, key=next(draw)).astype(network.dtype) for _ in range(config.decoder_layers)]
 
-    mask = mx.where(mx.arange(source) < source - 3, 0.0, float("-inf")).astype(network.dtype)
-    return (
-        mx.arange(4, 4 + rows, dtype=mx.int32)[:, None],
-        mx.array([place]),
-        caches(place + 7),
-        caches(source),
-        mx.contiguous(mx.broadcast_to(mask, (rows, 1, 1, source))),
-        own_rows(rows, place + 7),
-    )
+    mask = mx.where(mx.arange(_SOURCE) < _SOURCE - 3, 0.0, float("-inf")).astype(network.dtype)
+    mask = mx.contiguous(mx.broadcast_to(mask, (rows, 1, 1, _SOURCE)))
+    ids, place = mx.arange(4, 4 + rows, dtype=mx.int32)[:, None], mx.array([_PLACE])
+    return ids, place, caches(length), caches(_SOURCE), mask, own_rows(rows, length)
 
 
 def plain_output(

@@ -197,7 +197,8 @@ template <int D, typename X> struct Attention {
 };
 """
 
-_DENSE = r"""
+BODIES = {
+    "dense": r"""
   // A warp computes PER outputs: their weights are on their way before the input is looked at.
   const int lane = threadIdx.x % 32, o = (blockIdx.x * 8 + threadIdx.x / 32) * PER, outputs = gridDim.x * 8 * PER;
   const int rows = x_shape[0] * x_shape[1];
@@ -229,9 +230,8 @@ _DENSE = r"""
       if (lane == 0) y[r * outputs + o + i] = (X)out[i];
     }
   }
-"""
-
-_EMBED = r"""
+""",
+    "embed": r"""
   const int row = blockIdx.x, position = place[0] + row % ids_shape[1];
   const float scale = SCALED ? sqrtf((float)K) : 1.0f;
   for (int k = threadIdx.x * 8; k < K; k += 256 * 8) {
@@ -244,9 +244,8 @@ _EMBED = r"""
     }
   }
   if (row == 0 && threadIdx.x < 16) at[threadIdx.x] = place[0];
-"""
-
-_SELF_ATTEND = r"""
+""",
+    "self_attend": r"""
   // A block has one head of one row of the batch; those of the same head share its queries.
   const int h = blockIdx.x, b = blockIdx.y, heads = gridDim.x;
   const int count = qkv_shape[1], width = heads * D, length = past_shape[2], first = at[0];
@@ -274,9 +273,8 @@ _SELF_ATTEND = r"""
     *(Eight<X>*)(after + keys + to) = *(const Eight<X>*)(made ? from + width : past + keys + to);
     *(Eight<X>*)(after + values + to) = *(const Eight<X>*)(made ? from + 2 * width : past + values + to);
   }
-"""
-
-_CROSS_ATTEND = r"""
+""",
+    "cross_attend": r"""
   // As in `self_attend`; the queries are the block's own to project where there are few.
   const int h = blockIdx.x, b = blockIdx.y, heads = gridDim.x, lane = threadIdx.x % 32;
   const int count = x_shape[1], width = heads * D, length = memory_shape[2];
@@ -317,9 +315,8 @@ _CROSS_ATTEND = r"""
     }
     attention.finish(y + row + h * D);
   }
-"""
-
-_ATTEND = r"""
+""",
+    "attend": r"""
   // A warp has one query of one head.
   const int h = blockIdx.x, b = blockIdx.y, i = blockIdx.z * 8 + threadIdx.x / 32, heads = gridDim.x;
   const int count = qkv_shape[1], width = heads * D;
@@ -339,9 +336,8 @@ _ATTEND = r"""
   if (i >= count || threadIdx.x % 32 >= attention.LANES || c >= D) return;
   X* to = y + ((long long)b * count + i) * width + h * D + c;
   for (int j = 0; j < 8; ++j) to[j] = (X)(attention.acc[j] / attention.sum);
-"""
-
-_ADD_NORM = r"""
+""",
+    "add_norm": r"""
   // A warp has one row. The sum is rounded to X before it is normalized, as in MLX.
   const int lane = threadIdx.x % 32;
   const long long row = blockIdx.x * 8 + threadIdx.x / 32;
@@ -356,9 +352,8 @@ _ADD_NORM = r"""
   in.store(y + row * K, lane);
   in.normalize(g, s, lane);
   in.store(normal + row * K, lane);
-"""
-
-_ARGMAX_BLOCKS = r"""
+""",
+    "argmax_blocks": r"""
   // Every warp walks through the rows of weights, two at a time, and keeps the best product with each of R inputs.
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, rows = banned_shape[0], stride = gridDim.x * 8;
   Row<K, X> in[R];
@@ -408,9 +403,8 @@ _ARGMAX_BLOCKS = r"""
     values[r * gridDim.x + blockIdx.x] = top;
     places[r * gridDim.x + blockIdx.x] = at;
   }
-"""
-
-_ARGMAX = r"""
+""",
+    "argmax": r"""
   // The best of a row's N, found by one block.
   const int r = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   float top = -FAR;
@@ -446,15 +440,5 @@ _ARGMAX = r"""
       }
     y[r] = table[at == 0x7fffffff ? 0 : at];
   }
-"""
-
-BODIES = {
-    "dense": _DENSE,
-    "embed": _EMBED,
-    "self_attend": _SELF_ATTEND,
-    "cross_attend": _CROSS_ATTEND,
-    "attend": _ATTEND,
-    "add_norm": _ADD_NORM,
-    "argmax_blocks": _ARGMAX_BLOCKS,
-    "argmax": _ARGMAX,
+""",
 }

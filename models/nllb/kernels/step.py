@@ -11,7 +11,7 @@ The sources are in `source`; one warp computes one output, in float32, from weig
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -46,7 +46,7 @@ def fits(width: int, heads: int, inner: int) -> bool:
 
 
 @cache
-def _kernel(name: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
+def _kernel(name: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Callable[..., list[mx.array]]:
     return cuda_kernel(
         name=f"nightingale_nllb_{name}",
         input_names=list(inputs),
@@ -64,8 +64,7 @@ def _launch(
     template: dict[str, Any],
 ) -> list[mx.array]:
     """Run the kernel `name` with `blocks` of 256 threads."""
-    call = _kernel(name, tuple(inputs), tuple(outputs))
-    result: list[mx.array] = call(
+    return _kernel(name, tuple(inputs), tuple(outputs))(
         inputs=list(inputs.values()),
         output_shapes=[shape for shape, _ in outputs.values()],
         output_dtypes=[dtype for _, dtype in outputs.values()],
@@ -73,7 +72,6 @@ def _launch(
         threadgroup=(_WARPS * 32, 1, 1),
         template=list(template.items()),
     )
-    return result
 
 
 def _weights(projection: Projection) -> dict[str, mx.array]:
@@ -110,28 +108,16 @@ def dense_cuda(
     per = 1 if norm is None or outputs % (4 * _WARPS) else 2 if x.dtype == mx.float32 or projection.bits else 4
     template |= {"NORM": norm is not None, "RELU": relu, "ADD": add is not None, "PER": per}
     shape = (*x.shape[:2], outputs)
-    y: mx.array = _launch("dense", inputs, {"y": (shape, x.dtype)}, (outputs // _WARPS // per, 1, 1), template)[0]
-    return y
+    return _launch("dense", inputs, {"y": (shape, x.dtype)}, (outputs // _WARPS // per, 1, 1), template)[0]
 
 
 def embed_cuda(
-    ids: mx.array,
-    place: mx.array,
-    packed: Whole,
-    bits: int,
-    positions: mx.array,
-    *,
-    scaled: bool,
+    ids: mx.array, place: mx.array, packed: Whole, bits: int, positions: mx.array, *, scaled: bool
 ) -> tuple[mx.array, mx.array]:
-    """Return embeddings plus positions [B, T, C], and a copy of the place in the GPU's memory.
+    """Return embeddings of ids int32 [B, T] plus positions [B, T, C], and a copy of the place in the GPU's memory.
 
-    Args:
-        ids: int32 [B, T].
-        place: int32 [1], the position of the first.
-        packed: The embedding table.
-        bits: Of its weights, 0 where they are not quantized.
-        positions: [P, C].
-        scaled: Multiply embeddings by sqrt(C).
+    `place` int32 [1] is the position of the first, `packed` the embedding table, whose weights have `bits` (0: they are
+    not quantized), `positions` are [P, C], and `scaled` embeddings are multiplied by sqrt(C).
     """
     weight, scales, offsets = packed
     width = positions.shape[1]
@@ -204,8 +190,7 @@ def cross_attend_cuda(
     template = {"X": x.dtype, "K": width, "D": memory.shape[-1], "BITS": 0 if projection is None else projection.bits}
     template["PROJECT"] = projection is not None
     blocks = (heads, batch, _spread(count) if projection is None else 1)
-    y: mx.array = _launch("cross_attend", inputs, {"y": (x.shape, x.dtype)}, blocks, template)[0]
-    return y
+    return _launch("cross_attend", inputs, {"y": (x.shape, x.dtype)}, blocks, template)[0]
 
 
 def attends(length: int) -> bool:
@@ -232,8 +217,7 @@ def attend_cuda(qkv: mx.array, mask: mx.array, heads: int) -> mx.array:
     template = {"X": qkv.dtype, "D": width // 3 // heads}
     outputs = {"y": ((batch, count, width // 3), qkv.dtype)}
     blocks = (heads, batch, -(-count // _WARPS))
-    y: mx.array = _launch("attend", {"qkv": qkv, "mask": mask}, outputs, blocks, template)[0]
-    return y
+    return _launch("attend", {"qkv": qkv, "mask": mask}, outputs, blocks, template)[0]
 
 
 def add_norm_cuda(x: mx.array, y: mx.array, norm: nn.LayerNorm) -> tuple[mx.array, mx.array]:
@@ -258,5 +242,4 @@ def argmax_cuda(x: mx.array, packed: Whole, bits: int, banned: mx.array, table: 
     parts = {"values": (shape, mx.float32), "places": (shape, mx.int32)}
     values, places = _launch("argmax_blocks", inputs, parts, (_BLOCKS, 1, 1), template)
     inputs = {"values": values, "places": places, "table": table}
-    y: mx.array = _launch("argmax", inputs, {"y": ((count,), mx.int32)}, (count, 1, 1), {"N": _BLOCKS})[0]
-    return y
+    return _launch("argmax", inputs, {"y": ((count,), mx.int32)}, (count, 1, 1), {"N": _BLOCKS})[0]

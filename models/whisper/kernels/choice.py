@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from models.backend import mx
-from models.layers.kernels.agreement import agree, relative_difference
-from models.layers.transformer.choice import kernel_step
+from models.layers.kernels.agreement import choose, relative_difference
+from models.layers.transformer import kernel_step
 from models.layers.transformer.cuda import MAX_ROWS
 from models.layers.transformer.shape import TransformerShape
 from models.layers.transformer.step import OUTPUTS, OutputRows, Step, own_rows
 from models.layers.transformer.weights import LayerWeights, TransformerWeights
 from models.whisper.config import WhisperConfig
-from models.whisper.network import DecoderBlock, Whisper
+from models.whisper.network import Whisper
 
 FAMILY = "whisper"
 
@@ -26,16 +26,12 @@ def shape(config: WhisperConfig, bits: int) -> TransformerShape:
 
 def decoder_weights(network: Whisper) -> TransformerWeights:
     """Return what the kernels read of a lowered network."""
-    decoder = network.decoder
+    decoder, layers = network.decoder, []
+    for block in decoder.blocks:
+        own, cross, norms = block.attn, block.cross_attn, (block.attn_ln, block.cross_attn_ln, block.mlp_ln)
+        layers.append(LayerWeights(norms, (own.qkv, own.out, cross.query, cross.out, block.mlp1, block.mlp2)))
     table, positions = decoder.token_embedding.part, decoder.positional_embedding
-    layers = [_layer_weights(block) for block in decoder.blocks]
     return TransformerWeights(shape(network.config, network.bits), network.dtype, layers, decoder.ln, table, positions)
-
-
-def _layer_weights(block: DecoderBlock) -> LayerWeights:
-    own, cross = block.attn, block.cross_attn
-    norms = block.attn_ln, block.cross_attn_ln, block.mlp_ln
-    return LayerWeights(norms, (own.qkv, own.out, cross.query, cross.out, block.mlp1, block.mlp2))
 
 
 def output_rows(network: Whisper) -> OutputRows:
@@ -50,11 +46,8 @@ def choose_step(network: Whisper) -> Step | None:
     Compiles its kernels (seconds each). A warning tells if they do not build or do not agree.
     """
     sizes, embed = shape(network.config, network.bits), network.decoder.token_embedding.embed
-    step = kernel_step(FAMILY, sizes, network.dtype, lambda: decoder_weights(network), embed)
-    if step is None:
-        return None
-    agreed = agree("Whisper's step", lambda: [difference(step, network, *case) for case in _COMPARED])
-    return step if agreed else None
+    kernel = kernel_step(FAMILY, sizes, network.dtype, lambda: decoder_weights(network), embed)
+    return choose("Whisper's step", kernel, lambda step: [difference(step, network, *case) for case in _COMPARED])
 
 
 def difference(step: Step, network: Whisper, windows: int, rows: int) -> float:

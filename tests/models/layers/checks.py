@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -51,18 +52,20 @@ def valid(lengths: tuple[int, ...], rows: int) -> PaddingMask:
     return PaddingMask.of(mx.array(lengths)[:, None, None], rows)
 
 
+Layer = TypeVar("Layer", Conv1d, ConvTranspose1d)
+
+
+def layer_of(kind: type[Layer], case: layer_cases.Conv, values: Arrays, **more: int) -> Layer:
+    """A convolution with reference weights."""
+    more |= {"stride": case.stride, "padding": case.padding, "groups": case.groups}
+    layer = kind(case.inputs, case.outputs, case.kernel, **more)
+    layer.weight, layer.bias = mx.array(values["weight"]), mx.array(values["bias"])
+    return layer
+
+
 def conv_layer(case: layer_cases.Conv, values: Arrays, *, lowered: bool = True) -> Conv1d:
     """The layer with reference weights, in the device's order if `lowered`."""
-    layer = Conv1d(
-        case.inputs,
-        case.outputs,
-        case.kernel,
-        stride=case.stride,
-        padding=case.padding,
-        dilation=case.dilation,
-        groups=case.groups,
-    )
-    layer.weight, layer.bias = mx.array(values["weight"]), mx.array(values["bias"])
+    layer = layer_of(Conv1d, case, values, dilation=case.dilation)
     if lowered:
         layer.lower()
     return layer
@@ -75,16 +78,7 @@ def conv(case: layer_cases.Conv, values: Arrays) -> float:
 
 def transposed(case: layer_cases.Conv, values: Arrays) -> float:
     """Against torch.nn.ConvTranspose1d."""
-    layer = ConvTranspose1d(
-        case.inputs,
-        case.outputs,
-        case.kernel,
-        stride=case.stride,
-        padding=case.padding,
-        output_padding=case.output_padding,
-        groups=case.groups,
-    )
-    layer.weight, layer.bias = mx.array(values["weight"]), mx.array(values["bias"])
+    layer = layer_of(ConvTranspose1d, case, values, output_padding=case.output_padding)
     layer.lower()
     return distance(layer(mx.array(values["x"])), values["y"])
 
@@ -161,11 +155,11 @@ def analysis(case: layer_cases.Stft, values: Arrays, extra: int = 0) -> tuple[fl
 def synthesis(case: layer_cases.Stft, values: Arrays, extra: int = 0) -> float:
     """Against torch.istft, with `extra` padded frames of rubbish."""
     layer, hop = Stft(case.n_fft, case.n_fft // 4), case.n_fft // 4
-    magnitude, phase = mx.array(values["magnitude"]), mx.array(values["phase"])
+    magnitude, phase = (mx.array(values[name])[:, :, None] for name in ("magnitude", "phase"))
     if not extra:
-        return distance(layer.synthesize(magnitude, phase), values["x"])
+        return distance(layer.synthesize(magnitude, phase, None, None), values["x"])
     frames = case.hops + 1
-    wide = ((0, 0), (0, extra), (0, 0))
+    wide = ((0, 0), (0, extra), (0, 0), (0, 0))
     magnitude, phase = mx.pad(magnitude, wide, constant_values=4.0), mx.pad(phase, wide, constant_values=1.0)
     batch = magnitude.shape[0]
     y = layer.synthesize(

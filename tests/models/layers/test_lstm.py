@@ -41,7 +41,7 @@ def test_the_kernel_equals_plain_operations(
     """Blocks that meet at each step, and one block a direction; the barrier's counters are as before."""
     emulated(device, monkeypatch, backward=True)
     assert apart(hidden, counts) < 1e-5
-    assert not np.array(lstm._meetings(2 * len(counts), hidden))[:, :32].any()
+    assert not np.array(lstm._meetings(2 * len(counts), 32 + 2 * hidden))[:, :32].any()
 
 
 @pytest.mark.slow

@@ -18,8 +18,7 @@ def plain(bank: MelBank, pcm: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "bank",
-    [MelBank(16_000, 400, 160, 80, 0), MelBank(16_000, 400, 160, 128, 200), MelBank(24_000, 1920, 480, 80, 720)],
+    "bank", [MelBank(16_000, 400, 160, 80, 0), MelBank(16_000, 400, 160, 128, 200), MelBank(24_000, 1920, 480, 80, 720)]
 )
 @pytest.mark.parametrize("seconds", [0.1, 1.0, 12.0])
 def test_weak_bins_beside_a_loud_tone(bank: MelBank, seconds: float) -> None:

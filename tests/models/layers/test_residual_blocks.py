@@ -198,12 +198,7 @@ def styled_difference(rows: int, valid: Sequence[int], taps: Sequence[int] = TAP
     ],
 )
 def test_styled_blocks_equal_plain_ones(
-    gpu: Callable[..., Launched],
-    rows: int,
-    valid: tuple[int, ...],
-    taps: tuple[int, ...],
-    tiles: int,
-    backward: bool,
+    gpu: Callable[..., Launched], rows: int, valid: tuple[int, ...], taps: tuple[int, ...], tiles: int, backward: bool
 ) -> None:
     launched = gpu(processors={1: 1 << 20, 2: 9 * len(valid), 4: 9}[tiles], backward=backward)
     assert styled_difference(rows, valid, taps) < TOLERANCE

@@ -113,33 +113,30 @@ def plain() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("stride", "kernel", "padding"), [(1, 5, 2), (6, 12, 3), (2, 3, 1)])
-def test_layer_of_convolution(stride: int, kernel: int, padding: int) -> None:
-    native, x = random_layer(Conv1d(24, 40, kernel, stride=stride, padding=padding)), mx.random.normal((2, 99, 24))
-    other = Conv1d(24, 40, kernel, stride=stride, padding=padding)
+def both(native: nn.Module, other: nn.Module, *given: object) -> tuple[mx.array, mx.array]:
+    """The result of a layer with native kernels, and that of its twin without, which gets the same arrays."""
     other.update(native.parameters())
     native.lower()
-    assert native.packed is not None
+    found = native(*given)
     with plain():
         other.lower()
-        expected = other(x)
+        expected = other(*given)
         mx.eval(expected)
-    assert apart(native(x), expected) < CLOSE
+    return found, expected
 
 
-@pytest.mark.parametrize(("stride", "kernel", "padding"), [(10, 20, 5), (6, 12, 3), (5, 20, 10)])
-def test_layer_of_transposed_convolution(stride: int, kernel: int, padding: int) -> None:
-    def layer() -> ConvTranspose1d:
-        return ConvTranspose1d(32, 16, kernel, stride=stride, padding=padding)
-
-    native, other, x = random_layer(layer()), layer(), mx.random.normal((2, 41, 32))
-    other.update(native.parameters())
-    native.lower()
+@pytest.mark.parametrize(
+    ("kind", "stride", "kernel", "padding"),
+    [
+        *((Conv1d, *shape) for shape in ((1, 5, 2), (6, 12, 3), (2, 3, 1))),
+        *((ConvTranspose1d, *shape) for shape in ((10, 20, 5), (6, 12, 3), (5, 20, 10))),
+    ],
+)
+def test_layer_of_convolution(kind: type[Conv1d | ConvTranspose1d], stride: int, kernel: int, padding: int) -> None:
+    native, other = (kind(24, 40, kernel, stride=stride, padding=padding) for _ in range(2))
+    found, expected = both(random_layer(native), other, mx.random.normal((2, 99, 24)))
     assert native.packed is not None
-    with plain():
-        expected = other(x)
-        mx.eval(expected)
-    assert apart(native(x), expected) < CLOSE
+    assert apart(found, expected) < CLOSE
 
 
 @pytest.mark.parametrize(("batch", "rows", "counts"), [(1, 300, None), (3, 70, (70, 41, 1)), (1, 1, None)])
@@ -211,19 +208,12 @@ def test_residual_blocks_without_norm(rows: int, count: int | None, kernels_of: 
 def test_adain_block(inputs: int, outputs: int, upsample: bool, batch: int, counts: Sequence[int] | None) -> None:
     native, other = (AdainResBlock(inputs, outputs, 8, upsample=upsample) for _ in range(2))
     random_layer(native)
-    other.update(native.parameters())
     bank, valid = StyleBank.of(native), masked(counts, 83)
     StyleBank.of(other)
     styled, x = bank(mx.random.normal((batch, 8))), valid.zero(mx.random.normal((batch, 83, inputs)))
-    native.lower()
-    found = native(x, styled, valid)
-    with plain():
-        other.lower()
-        expected = other(x, styled, valid)
-        after = valid.doubled(2 * 83) if upsample else valid
-        expected = after.zero(expected)
-        mx.eval(expected)
-    assert apart(after.zero(found), expected) < CLOSE
+    after = valid.doubled(2 * 83) if upsample else valid
+    found, expected = both(native, other, x, styled, valid)
+    assert apart(after.zero(found), after.zero(expected)) < CLOSE
 
 
 @pytest.mark.parametrize(("batch", "rows", "counts"), [(1, 1, None), (1, 60, None), (3, 40, (40, 13, 1))])
@@ -238,26 +228,11 @@ def test_lstm(batch: int, rows: int, counts: Sequence[int] | None, hidden: int) 
 
 @pytest.mark.parametrize(("batch", "rows", "counts"), [(1, 1, None), (1, 190, None), (3, 21, (21, 13, 1))])
 @pytest.mark.parametrize(("width", "heads", "wide"), [(32, 4, 80), (96, 3, 160), (400, 5, 600)])
-def test_encoder(
-    batch: int,
-    rows: int,
-    counts: Sequence[int] | None,
-    width: int,
-    heads: int,
-    wide: int,
-) -> None:
+def test_encoder(batch: int, rows: int, counts: Sequence[int] | None, width: int, heads: int, wide: int) -> None:
     """PL-BERT's layer, three times; every valid row sees the valid rows alone."""
     config = AlbertConfig(width, heads, wide, 512, 3, 24)
-    native, other = AlbertEncoder(config), AlbertEncoder(config)
-    random_layer(native)
-    other.update(native.parameters())
     x, valid = mx.random.normal((batch, rows, 24)), masked(counts, rows)
-    native.lower()
-    found = native(x, valid)
-    with plain():
-        other.lower()
-        expected = other(x, valid)
-        mx.eval(expected)
+    found, expected = both(random_layer(AlbertEncoder(config)), AlbertEncoder(config), x, valid)
     assert apart(valid.zero(found), valid.zero(expected)) < 2 * CLOSE
 
 

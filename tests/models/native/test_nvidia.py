@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from importlib.metadata import PackageNotFoundError
 
 import pytest
 
@@ -12,12 +11,7 @@ from models.native import nvidia
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    def version(name: str) -> str:
-        if name not in names:
-            raise PackageNotFoundError(name)
-        return "0.32.4"
-
-    monkeypatch.setattr(nvidia, "version", version)
+    monkeypatch.setattr(nvidia, "distributions", lambda name: [name] if name in names else [])
 
 
 def test_a_missing_driver_ends_the_start_in_one_line(

@@ -12,11 +12,11 @@ from mlx import nn
 
 from models.backend import mx
 from models.layers import activation, attention
-from models.layers.int8 import product_reference, rounded
 from models.layers.linear import Projection, prepare
 from models.native import kernels, transformer
 from models.native.transformer import Before, Int8Argmax, PackedMatrix, PlainArgmax
 from models.nllb.kernels import step
+from tests.models.native.checks import product_reference, rounded
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
 
@@ -207,11 +207,7 @@ def searched(weight: np.ndarray, x: np.ndarray, banned: np.ndarray | None = None
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.integers(1, 3000),
-    st.integers(1, 150),
-    st.integers(1, 70),
-    st.sampled_from([32, 8, 4]),
-    st.integers(0, 10**6),
+    st.integers(1, 3000), st.integers(1, 150), st.integers(1, 70), st.sampled_from([32, 8, 4]), st.integers(0, 10**6)
 )
 def test_largest_product(rows: int, width: int, count: int, bits: int, seed: int) -> None:
     """With float32 weights beside their 8 bits; without them it is exact for those of 8 or 4 bits."""

@@ -16,14 +16,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any
 
-from models.backend import mx
+from models.backend import constant, mx
 from models.chatterbox.s3gen.blocks import Pieces, ResnetBlock, TransformerBlock
 from models.layers.kernels import agreement
 from models.layers.kernels.agreement import relative_difference
-from models.layers.kernels.device import THREADS, Kernel, build, gpu, read
+from models.layers.kernels.device import Kernel, defines, gpu, joined, launch
 from models.layers.kernels.tensor_product import COPIES, MAX_SHARED_BYTES, PRODUCT, RING_BYTES, ROOM, pieces
 from models.native import nvidia
 
@@ -56,12 +54,8 @@ _ARGUMENTS = {
 
 def header(name: str, sizes: Sizes) -> str:
     """Return the source of the kernel `name` before its body, without the copies' definitions (`COPIES`)."""
-    numbers = "".join(f"#define {n} {v}\n" for n, v in zip(("CHANNELS", "HEADS", "WIDE"), sizes, strict=True))
-    return numbers + PRODUCT + _read("tiles.h") + _read(f"{name}.h")
-
-
-def _read(name: str) -> str:
-    return read(Path(__file__).with_name(name))
+    numbers = defines(dict(zip(("CHANNELS", "HEADS", "WIDE"), sizes, strict=True)))
+    return numbers + PRODUCT + joined(__file__, "tiles.h", f"{name}.h")
 
 
 def body(name: str) -> str:
@@ -101,8 +95,8 @@ def fits_rows(frames: int) -> bool:
 
 
 @cache
-def _kernel(name: str, sizes: Sizes, tiles: int, share: int) -> Any:
-    kernel = Kernel(
+def _kernel(name: str, sizes: Sizes, tiles: int, share: int) -> Kernel:
+    return Kernel(
         name=f"nightingale_flow_{name}",
         inputs=_INPUTS[name],
         outputs=("state_made",),
@@ -112,30 +106,20 @@ def _kernel(name: str, sizes: Sizes, tiles: int, share: int) -> Any:
         shared_bytes=shared_bytes(name, tiles, sizes),
         cluster=share,
     )
-    return build(kernel, "cuda")
 
 
 def _launch(
     name: str, inputs: Mapping[str, mx.array], numbers: int, blocks: int, sizes: Sizes, tiles: int, share: int
 ) -> mx.array:
     """Run the kernel `name` with `blocks` of THREADS, clusters of `share`; it makes so many `numbers`."""
-    (result,) = _kernel(name, sizes, tiles, share)(
-        inputs=list(inputs.values()),
-        output_shapes=[(numbers,)],
-        output_dtypes=[mx.bfloat16],
-        grid=(blocks * THREADS, 1, 1),
-        threadgroup=(THREADS, 1, 1),
-        template=[("TILES", tiles), ("SHARE", share)],
-    )
-    made: mx.array = result
+    kernel, template = _kernel(name, sizes, tiles, share), {"TILES": tiles, "SHARE": share}
+    (made,) = launch(kernel, list(inputs.values()), [((numbers,), mx.bfloat16)], (blocks, 1, 1), template)
     return made
 
 
 @cache
 def _mode(first: bool, second: bool = False) -> mx.array:
-    mode = mx.array([int(first), int(second)] + [0] * (PLACES - 2), dtype=mx.int32)
-    mx.eval(mode)
-    return mode
+    return constant(mx.array([int(first), int(second)] + [0] * (PLACES - 2), dtype=mx.int32))
 
 
 def share(heads: int) -> int:

@@ -1,8 +1,8 @@
-"""The plain step of T3, and the choice of the kernels for it, for the draw behind it and for the prompt's attention."""
+"""The choice of the kernels of T3: of its step, of the draw behind it and of the prompt's attention."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -17,33 +17,26 @@ from models.chatterbox.t3.kernels.metal import T3MetalStep
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import NextToken, Rules
 from models.contract import Sampling
-from models.layers.kernels.agreement import agree, relative_difference
+from models.layers.kernels.agreement import choose, relative_difference
 from models.layers.kernels.device import gpu
 
 Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
 
 
-def step_ops(network: T3) -> Step:
-    """Return the plain step, in MLX's operations: the definition that every kernel must agree with."""
-    return network.advance
-
-
 def choose_step(network: T3, positions: int = 8192) -> Step | None:
-    """Return a kernel step that agrees with `step_ops` on this device; None if there is none.
+    """Return a kernel step that agrees with `T3.advance` on this device; None if there is none.
 
     Compiles its kernels (seconds each). A warning tells if they do not build or do not agree.
     """
-    kind = next((kind for kind in (T3CudaStep, T3MetalStep) if kind.available(network)), None)
-    if kind is None:
-        return None
-    step = kind(network, positions)
-    rows = (1, 2) if network.config.guided else (1,)
-    agreed = agree("the kernels of T3's step", lambda: [difference(step, network, count) for count in rows])
-    return step if agreed else None
+    kinds, rows = (T3CudaStep, T3MetalStep), (1, 2) if network.config.guided else (1,)
+    found: Iterator[Step] = (kind(network, positions) for kind in kinds if kind.available(network))
+    return choose(
+        "the kernels of T3's step", next(found, None), lambda step: [difference(step, network, each) for each in rows]
+    )
 
 
 def difference(step: Step, network: T3, rows: int, length: int = 64, place: int = 40) -> float:
-    """Return the norm of the difference of `step`'s logits from `step_ops`'s, over the norm of the latter.
+    """Return the norm of the difference of `step`'s logits from the plain step's, over the norm of the latter.
 
     Keys and values are random. `place` is that of the token in caches of `length` rows.
     """
@@ -54,7 +47,7 @@ def difference(step: Step, network: T3, rows: int, length: int = 64, place: int 
         for each in mx.random.split(key, network.config.layers)
     ]
     token, at = mx.array([network.config.start_speech]), mx.array([place, 1])
-    wanted, _ = step_ops(network)(token, at, cache)
+    wanted, _ = network.advance(token, at, cache)
     mx.eval(wanted, cache)  # before `step` writes into the cache
     found, _ = step(token, at, cache)
     return relative_difference(found, wanted)
@@ -65,10 +58,8 @@ def choose_draw(config: T3Config) -> NextToken | None:
 
     Compiles it for each mode (parts of a second each). A warning tells if it does not build or does not agree.
     """
-    if gpu() is None:
-        return None
-    agreed = agree("the kernel that draws T3's tokens", lambda: draw_differences(draw.next_token, config))
-    return draw.next_token if agreed else None
+    kernel = None if gpu() is None else draw.next_token
+    return choose("the kernel that draws T3's tokens", kernel, lambda found: draw_differences(found, config))
 
 
 def draw_differences(next_token: NextToken, config: T3Config, steps: int = 8) -> list[float]:
@@ -98,10 +89,9 @@ def choose_attend(network: T3) -> Attend:
     A warning tells if it does not build or does not agree. On Metal plain operations stay: a launch costs less there,
     and MLX's attention has the device's products of matrices.
     """
-    if gpu() != "cuda" or network.dtype != mx.bfloat16:
-        return backbone.attend
-    agreed = agree("the kernel that reads T3's prompt", lambda: attend_differences(prefill.attend, network))
-    return prefill.attend if agreed else backbone.attend
+    kernel = prefill.attend if gpu() == "cuda" and network.dtype == mx.bfloat16 else None
+    name = "the kernel that reads T3's prompt"
+    return choose(name, kernel, lambda found: attend_differences(found, network)) or backbone.attend
 
 
 def attend_differences(attend: Attend, network: T3, length: int = 300, room: int = 320) -> list[float]:

@@ -14,15 +14,13 @@ of a cache that was taken earlier sees rows appear behind the place up to which 
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from models.backend import mx
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.cache import Cache
-from models.chatterbox.t3.kernels.source import PHASES, WARPS, constants, exchange_floats, fits, joined
+from models.chatterbox.t3.kernels.source import PHASES, WARPS, constants, exchange_floats, fits
 from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
 from models.chatterbox.t3.network import T3
-from models.layers.kernels.device import LANES, Kernel, counters, launch, launches_directly, processors
+from models.layers.kernels.device import LANES, Kernel, counters, joined, launch, launches_directly, processors
 
 
 class T3CudaStep:
@@ -53,16 +51,15 @@ class T3CudaStep:
 
     def _kernel(self, batch: int) -> Kernel:
         if batch not in self._kernels:
-            names = [field.name for field in fields(Weights)]
             layers = range(self.config.layers)
             sizes = constants(self.config, batch, self._blocks, bits=self._bits, warps=self._warps)
             checked = f'static_assert(EXCHANGE_FLOATS == {exchange_floats(self.config, batch, self._blocks)}, "");\n'
             self._kernels[batch] = Kernel(
                 name=f"nightingale_t3_step_{batch}",
-                inputs=(*names, "tokens", "place", "counters", *(f"cache{layer}" for layer in layers)),
+                inputs=(*Weights._fields, "tokens", "place", "counters", *(f"cache{layer}" for layer in layers)),
                 outputs=("logits", "exchange"),
                 body=body(self.config.layers),
-                header=sizes + joined(*PHASES, "step.h") + checked,
+                header=sizes + joined(__file__, *PHASES, "step.h") + checked,
                 in_place=True,
                 bounded=True,
             )
@@ -80,7 +77,7 @@ class T3CudaStep:
             raise ValueError(f"one token, and bfloat16 caches of at most {self.positions} rows, are expected")
         logits, _ = launch(
             self._kernel(batch),
-            [*self._weights.arrays(), tokens, place, self._counters, *rows],
+            [*self._weights, tokens, place, self._counters, *rows],
             [
                 ((batch, 1, self.config.speech_vocabulary), mx.float32),
                 ((exchange_floats(self.config, batch, self._blocks),), mx.float32),
@@ -94,8 +91,8 @@ class T3CudaStep:
 def body(layers: int) -> str:
     """Return the kernel's body, which names the arguments of `step` in step.h."""
     weights = ", ".join(
-        field.name if field.name in FLOATS else f"(const {'ushort' if field.name in TABLES else 'Chunk'}*){field.name}"
-        for field in fields(Weights)
+        name if name in FLOATS else f"(const {'ushort' if name in TABLES else 'Chunk'}*){name}"
+        for name in Weights._fields
     )
     pointers = "\n".join(f"    caches[{layer}] = (ushort*)cache{layer};" for layer in range(layers))
     return f"""

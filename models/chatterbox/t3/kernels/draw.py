@@ -7,11 +7,9 @@ score at a cut is found by bisection, over the integers that order floats.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from models.backend import mx
 from models.chatterbox.t3.sampling import DRAW, SamplingMode
-from models.layers.kernels.device import Kernel, launch, read
+from models.layers.kernels.device import Kernel, joined, launch
 
 _THREADS = 512  # of the one block; on Metal a kernel's registers may not be for 1024
 
@@ -102,7 +100,7 @@ KERNEL = Kernel(
     inputs=("logits", "place", "seen", "params", "seed"),
     outputs=("token", "next", "marked"),
     body=_BODY,
-    header=f"#define THREADS {_THREADS}\n" + read(Path(__file__).with_name("draw.h")),
+    header=f"#define THREADS {_THREADS}\n" + joined(__file__, "draw.h"),
     bounded=True,
 )
 

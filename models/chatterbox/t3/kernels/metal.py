@@ -3,7 +3,7 @@
 Metal does not promise that all blocks of a grid run at once, so that a barrier of the grid could wait for ever: here
 each phase is a launch. Tests check the arithmetic and the order of the launches on a CPU, where fibers run these
 bodies, and clang checks their types. No machine with Metal has compiled or run them: `choose_step` compares them with
-`step_ops` first, and `loadtest/t3_kernels.py` measures both.
+`T3.advance` first, and `loadtest/t3_kernels.py` measures both.
 
 The kernels write the caches in place, for the reasons in cuda.py. MLX launches in order, and each phase reads results
 of one before.
@@ -11,34 +11,25 @@ of one before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.cache import Cache
-from models.chatterbox.t3.kernels.source import HEAD, constants, fits, joined, splits
+from models.chatterbox.t3.kernels.source import HEAD, constants, fits, splits
 from models.chatterbox.t3.kernels.source import PHASES as SOURCES
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
-from models.layers.kernels.device import LANES, Kernel, gpu, launch
+from models.layers.kernels.device import LANES, Kernel, gpu, joined, launch
 
 _SHARED_BYTES = 32 << 10  # of a threadgroup
 _WARPS = 8  # a block: a kernel of many registers may hold no more
 _BLOCKS = 128  # between which attention's heads and rows are shared out
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """One kernel: its arrays by name, and its body in the words of phases.h."""
-
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    body: str
-
-
-PROJECT = Phase(
+# Their bodies are in the words of phases.h; what precedes a body depends on the network.
+PROJECT = Kernel(
     "project",
     ("qkv", "x", "gains", "rope", "place", "layer", "cache"),
     ("words",),
@@ -49,7 +40,7 @@ PROJECT = Phase(
           (int)cache_shape[2], 0, words, (GLOBAL ushort *)cache, shared);
 """,
 )
-ATTEND = Phase(
+ATTEND = Kernel(
     "attend",
     ("words", "place", "cache"),
     ("parts", "weights"),
@@ -59,7 +50,7 @@ ATTEND = Phase(
   attend(at, w, words, 0, 0, 0, kept, place[0], (int)cache_shape[2], (GLOBAL ushort *)parts, weights, shared);
 """,
 )
-OUT = Phase(
+OUT = Kernel(
     "out",
     ("out", "parts", "weights", "x", "layer"),
     ("y",),
@@ -70,7 +61,7 @@ OUT = Phase(
   mix(at, w, bias, weight, NONE, HIDDEN, HIDDEN, x, y, shared);
 """,
 )
-GATE = Phase(
+GATE = Kernel(
     "gate",
     ("gate_up", "x", "gains", "layer"),
     ("inner",),
@@ -80,7 +71,7 @@ GATE = Phase(
   gate(at, w, &of_pair, weight, NONE, x, gain, (GLOBAL ushort *)inner, shared);
 """,
 )
-DOWN = Phase(
+DOWN = Kernel(
     "down",
     ("down", "inner", "x", "layer", "piece"),
     ("y",),
@@ -89,7 +80,7 @@ DOWN = Phase(
   mix_inner(at, w, 0.0f, weight, NONE, (GLOBAL const ushort *)inner + piece * WIDE, x, y, shared);
 """,
 )
-LOGITS = Phase(
+LOGITS = Kernel(
     "logits",
     ("head", "x", "gains"),
     ("logits",),
@@ -100,8 +91,11 @@ LOGITS = Phase(
 )
 PHASES = (PROJECT, ATTEND, OUT, GATE, DOWN, LOGITS)
 
-# Variables of a phase; Llama has no terms.
-LOCALS = """
+# Llama has no terms.
+_BEGIN = """
+  SHARED_ARRAY(float4, room, (SHARED_FLOATS + 3) / 4);
+  SHARED float *shared = (SHARED float *)room;
+  const Where at = {THREAD, THREAD % LANES, THREAD / LANES, BLOCK_X, BLOCKS_X};
   uint4 w[MAX_READS];
   Terms of_pair;
   float4 gain[ROW_READS];
@@ -110,34 +104,13 @@ LOCALS = """
   (void)w, (void)of_pair, (void)gain, (void)bias, (void)NONE;
 """
 
-_BEGIN = """
-  SHARED_ARRAY(float4, room, (SHARED_FLOATS + 3) / 4);
-  SHARED float *shared = (SHARED float *)room;
-  const Where at = {THREAD, THREAD % LANES, THREAD / LANES, BLOCK_X, BLOCKS_X};
-"""
 
-
-def header(config: T3Config, rows: int) -> str:
-    """Return the definitions of rows.h, and the phases."""
+def kernel(phase: Kernel, config: T3Config, rows: int) -> Kernel:
+    """Return the kernel of a phase, with the definitions of rows.h; nothing is loaded ahead."""
+    sizes = constants(config, rows, _BLOCKS, warps=_WARPS, pieces=pieces(config, rows), ahead=(0, 0, 0, 0))
     room = f'static_assert(4 * SHARED_FLOATS <= {_SHARED_BYTES}, "");\n'
-    return phase_constants(config, rows) + joined(*SOURCES) + room
-
-
-def kernel(phase: Phase, config: T3Config, rows: int) -> Kernel:
-    """Return the kernel of a phase."""
-    return Kernel(
-        name=f"nightingale_t3_{phase.name}_{rows}",
-        inputs=phase.inputs,
-        outputs=phase.outputs,
-        body=_BEGIN + LOCALS + phase.body,
-        header=header(config, rows),
-        in_place=True,
-    )
-
-
-def phase_constants(config: T3Config, rows: int, warps: int = _WARPS) -> str:
-    """Return the definitions of rows.h for one kernel a phase: nothing is loaded ahead."""
-    return constants(config, rows, _BLOCKS, warps=warps, pieces=pieces(config, rows), ahead=(0, 0, 0, 0))
+    header, name = sizes + joined(__file__, *SOURCES) + room, f"nightingale_t3_{phase.name}_{rows}"
+    return replace(phase, name=name, body=_BEGIN + phase.body, header=header, in_place=True)
 
 
 def pieces(config: T3Config, rows: int) -> int:
@@ -176,7 +149,7 @@ class T3MetalStep:
         )
 
     def _launch(
-        self, phase: Phase, rows: int, blocks: int, inputs: list[mx.array], shapes: list[tuple[int, ...]]
+        self, phase: Kernel, rows: int, blocks: int, inputs: list[mx.array], shapes: list[tuple[int, ...]]
     ) -> list[mx.array]:
         outputs = [(shape, mx.float32) for shape in shapes]
         return launch(self._kernels[phase.name, rows], inputs, outputs, (blocks, 1, 1), threads=_WARPS * LANES)

@@ -5,13 +5,11 @@ It writes a whole new cache: the array that it is given lends its shape only, so
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from models.backend import mx
 from models.chatterbox.t3 import backbone
 from models.chatterbox.t3.backbone import ForwardPass
 from models.chatterbox.t3.cache import Layer
-from models.layers.kernels.device import LANES, Kernel, launch, read
+from models.layers.kernels.device import LANES, Kernel, joined, launch
 
 MAX_POSITIONS = 1024  # a block reads all places before its own: longer prompts are MLX's
 WARPS = 4
@@ -37,7 +35,7 @@ KERNEL = Kernel(
     ("qkv", "wavelengths"),
     ("made",),
     _BODY,
-    f"#define WARPS {WARPS}\n#define THREADS {WARPS * LANES}\n" + read(Path(__file__).with_name("prefill.h")),
+    f"#define WARPS {WARPS}\n#define THREADS {WARPS * LANES}\n" + joined(__file__, "prefill.h"),
     bounded=True,
 )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from models.chatterbox.config import T3Config
-from models.layers.kernels.device import read
+from models.layers.kernels.device import defines
 
 HEAD = 64
 PHASES = ("rows.h", "phases.h", "attention.h")
@@ -57,7 +55,7 @@ def constants(
         ahead: reads that are sent ahead for queries, keys and values; the gate; the way down; and the logits.
     """
     llama, gpt2 = int(config.backbone == "llama"), int(config.backbone == "gpt2")
-    values = {
+    values: dict[str, object] = {
         "HIDDEN": config.hidden,
         "HEADS": config.heads,
         "INNER": config.inner,
@@ -78,15 +76,10 @@ def constants(
         "DOWN_AHEAD": ahead[2],
         "HEAD_AHEAD": ahead[3],
     }
-    return "".join(f"#define {name} {value}\n" for name, value in values.items())
+    return defines(values)
 
 
 def exchange_floats(config: T3Config, batch: int, blocks: int) -> int:
     """Return EXCHANGE_FLOATS of rows.h: stream, a head's words, attention's parts and their weights, the wide row."""
     parts = batch * config.heads * splits(config, batch, blocks)
     return batch * (5 * config.hidden + config.inner // 2) + parts * (HEAD // 2 + 2)
-
-
-def joined(*names: str) -> str:
-    """Return the files of these names, one after the other."""
-    return "".join(read(Path(__file__).with_name(name)) for name in names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +20,8 @@ FLOATS = ("gains", "rope", "terms")  # fp32
 TABLES = ("speech", "learned")  # bfloat16, whatever the products are
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Arrays that a step reads. Products are [layers, O, I] bfloat16; all after the head are fp32.
+class Weights(NamedTuple):
+    """Arrays that a step reads, in its order. Products are [layers, O, I] bfloat16; all after the head are fp32.
 
     Products of 8 bits are uint8 [layers, O, I / 256, 272]: 256 bytes, then the scales and offsets of their four groups.
     For GPT-2 `gate_up` is the one product. An array that a network does not have is one zero.
@@ -39,10 +37,6 @@ class Weights:
     gains: mx.array  # [2 * layers + 1, hidden]
     rope: mx.array  # [positions, 64]: cosines, then sines
     terms: mx.array  # of GPT-2, each layer's in one row and those of the head, in the order of rows.h
-
-    def arrays(self) -> list[mx.array]:
-        """Return the arrays in the order of step.h."""
-        return [getattr(self, field.name) for field in fields(self)]
 
 
 class Products(NamedTuple):
@@ -75,7 +69,9 @@ def pack(network: T3, positions: int) -> Weights:
         ]
         norms = [norm for each in backbone.layers for norm in (each.input_layernorm, each.post_attention_layernorm)]
         norms.append(backbone.norm)
-        learned, rope, terms = network.speech_pos_emb, _rope(network, positions), none
+        angle = np.arange(positions)[:, None] / rope_wavelengths(network.config).astype(np.float64)
+        rope = mx.array(np.concatenate([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32))
+        learned, terms = network.speech_pos_emb, none
     qkv, out, gate_up, down = (_stacked(network, products) for products in zip(*layers, strict=True))
     weights = Weights(
         speech=network.speech_emb.weight.astype(mx.bfloat16),
@@ -89,7 +85,7 @@ def pack(network: T3, positions: int) -> Weights:
         rope=rope,
         terms=terms,
     )
-    mx.eval(weights.arrays())
+    mx.eval(*weights)
     return weights
 
 
@@ -104,11 +100,6 @@ def _stacked(network: T3, products: Sequence[Projection]) -> mx.array:
             product.weight = weight
             product._parts = [(weight,)]
     return stacked
-
-
-def _rope(network: T3, positions: int) -> mx.array:
-    angle = np.arange(positions)[:, None] / rope_wavelengths(network.config).astype(np.float64)
-    return mx.array(np.concatenate([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32))
 
 
 def _terms(layers: Sequence[Products], norms: Sequence[nn.LayerNorm], head: Projection) -> mx.array:

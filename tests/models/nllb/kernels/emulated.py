@@ -12,7 +12,7 @@ import numpy as np
 from models.backend import mx
 from models.layers.kernels.device import Device, Kernel
 from models.layers.transformer import cuda
-from models.layers.transformer.step import OUTPUTS, TOKENS, OutputRows, Step
+from models.layers.transformer.step import OUTPUTS, TOKENS, Step, StepInput
 from models.nllb.config import NllbConfig
 from models.nllb.kernels.choice import FAMILY, decoder_weights, output_rows
 from models.nllb.network import Nllb
@@ -110,25 +110,22 @@ class Case:
 
     def outputs(self, step: Step, place: int | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
         """The same of a kernel, whose `past` is a copy."""
-        past = [mx.array(np.array(part.view(mx.uint16))).view(mx.bfloat16) for part in self.past]
-        found = self._run(step, past, self.model.shared.head().tree, OUTPUTS, place)
+        found, past = self._run(step, self.model.shared.head().tree, OUTPUTS, place)
         return np.array(found.astype(mx.float32)), [np.array(part.astype(mx.float32)) for part in past]
 
     def tokens(self, step: Step, tree: Tree) -> list[int]:
         """The likeliest tokens of a kernel."""
-        past = [mx.array(np.array(part.view(mx.uint16))).view(mx.bfloat16) for part in self.past]
-        found: list[int] = np.array(self._run(step, past, tree, TOKENS)).ravel().tolist()
+        found: list[int] = np.array(self._run(step, tree, TOKENS)[0]).ravel().tolist()
         return found
 
-    def _run(self, step: Step, past: list[mx.array], tree: Tree, ending: int, place: int | None = None) -> mx.array:
-        at = self.place if place is None else place
-        mask = self.mask.astype(mx.bfloat16)
-        made, following = step(
-            self.ids, mx.array([at]), past, self.memory, mask, self.origin, output_rows(tree), ending
-        )
+    def _run(self, step: Step, tree: Tree, ending: int, place: int | None = None) -> tuple[mx.array, list[mx.array]]:
+        past = [mx.array(np.array(part.view(mx.uint16))).view(mx.bfloat16) for part in self.past]
+        at, mask = self.place if place is None else place, self.mask.astype(mx.bfloat16)
+        rows = output_rows(tree)
+        made, following = step(self.ids, mx.array([at]), past, self.memory, mask, self.origin, rows, ending)
         # Without room for this step there is none for the next.
         assert np.array(following).tolist() == [min(at + self.each, self.length)]
-        return made
+        return made, past
 
 
 class PlainStep:
@@ -137,17 +134,8 @@ class PlainStep:
     def __init__(self, model: Nllb) -> None:
         self.model = model
 
-    def __call__(
-        self,
-        ids: mx.array,
-        place: mx.array,
-        past: list[mx.array],
-        memory: list[mx.array],
-        mask: mx.array,
-        origin: mx.array,
-        head: OutputRows,
-        ending: int,
-    ) -> tuple[mx.array, mx.array]:
+    def __call__(self, *given: *StepInput) -> tuple[mx.array, mx.array]:
+        ids, place, past, memory, mask, origin, head, ending = given
         gathered = [mx.take_along_axis(part, origin[:, None, :, None], axis=0) for part in past]
         hidden, after = self.model.advance(ids, place, gathered, memory, mask)
         mx.eval(hidden, after, past)

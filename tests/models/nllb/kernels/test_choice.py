@@ -254,10 +254,7 @@ class LostStep:
 
 
 @pytest.mark.parametrize("good", [0, 2])
-@pytest.mark.parametrize(
-    ("search", "more", "beams"),
-    [(greedy, (), 1), (greedy_no_repeat, (2,), 1), (beam, (3,), 3)],
-)
+@pytest.mark.parametrize(("search", "more", "beams"), [(greedy, (), 1), (greedy_no_repeat, (2,), 1), (beam, (3,), 3)])
 def test_a_step_that_was_given_up_is_an_error(
     search: Callable[..., object], more: tuple[object, ...], beams: int, good: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
