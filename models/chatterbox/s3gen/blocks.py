@@ -12,7 +12,7 @@ from typing import Any
 
 from mlx import nn
 
-from models.backend import compiled_cache, mx
+from models.backend import compiled, mx
 from models.chatterbox.config import FlowConfig
 from models.layers.activation import gelu, mish
 from models.layers.attention import attend
@@ -24,9 +24,9 @@ KERNEL = 3  # taps of every convolution
 Pieces = list[mx.array]
 
 
-@compiled_cache
-def _sum3():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda a, b, c: a + b + c)
+@compiled
+def _sum3(a: mx.array, b: mx.array, c: mx.array) -> mx.array:
+    return a + b + c
 
 
 def each(streams: Sequence[mx.Stream], run: Callable[..., Any], *pieces: Sequence[Any]) -> list[Any]:
@@ -80,9 +80,9 @@ class TransformerBlock(nn.Module):
     def _rest(self, x: mx.array, q: mx.array, k: mx.array, v: mx.array, bias: mx.array | None) -> mx.array:
         batch, _, length, size = q.shape
         y = attend(q, k, v, size**-0.5, bias).transpose(0, 2, 1, 3).reshape(batch, length, -1)
-        x = _sum3()(x, y @ self.to_out.weight.T, self.to_out.bias)
+        x = _sum3(x, y @ self.to_out.weight.T, self.to_out.bias)
         y = gelu(layer_norm(x, self.norm3.weight, self.norm3.bias) @ self.fc1.weight.T, self.fc1.bias)
-        result: mx.array = _sum3()(x, y @ self.fc2.weight.T, self.fc2.bias)
+        result: mx.array = _sum3(x, y @ self.fc2.weight.T, self.fc2.bias)
         return result
 
 
@@ -145,4 +145,4 @@ class ResnetBlock(nn.Module):
         ends = [self.res_conv.bias] * len(xs) if starts is None else [end for _, end in starts]
         ys = self.block1(xs, streams, None if starts is None else [start for start, _ in starts])
         ys = self.block2(each(streams, lambda y: y + shift, ys), streams)
-        return each(streams, lambda y, x, end: _sum3()(y, x @ self.res_conv.weight.T, end), ys, xs, ends)
+        return each(streams, lambda y, x, end: _sum3(y, x @ self.res_conv.weight.T, end), ys, xs, ends)

@@ -17,7 +17,7 @@ import math
 
 from mlx import nn
 
-from models.backend import compiled_cache, mx
+from models.backend import compiled, mx
 from models.chatterbox.config import SAMPLE_RATE
 from models.layers.activation import sine
 from models.layers.conv import Conv1d, PaddingMask
@@ -27,16 +27,12 @@ PITCH_REACH = 5  # frames on either side that change a frame's pitch: one a conv
 _TURN = 2.0**32
 
 
-@compiled_cache
-def _elu():  # type: ignore[no-untyped-def]
-    """Return bias, ELU and mask, compiled. exp(x) - 1 replaces the CPU's slow expm1 (absolute error 6e-8)."""
-
-    def elu(x: mx.array, bias: mx.array, mask: mx.array | None) -> mx.array:
-        y = x + bias
-        y = mx.where(y > 0, y, mx.exp(mx.minimum(y, 0.0)) - 1)
-        return y if mask is None else y * mask
-
-    return mx.compile(elu)
+@compiled
+def _elu(x: mx.array, bias: mx.array, mask: mx.array | None) -> mx.array:
+    """Add the bias, apply ELU and mask. exp(x) - 1 replaces the CPU's slow expm1 (absolute error 6e-8)."""
+    y = x + bias
+    y = mx.where(y > 0, y, mx.exp(mx.minimum(y, 0.0)) - 1)
+    return y if mask is None else y * mask
 
 
 class F0Predictor(nn.Module):
@@ -52,13 +48,13 @@ class F0Predictor(nn.Module):
     def __call__(self, mel: mx.array, valid: PaddingMask) -> mx.array:
         x = valid.zero(mel)
         for conv in self.condnet:
-            x = _elu()(conv.valid(x, 1, 1), conv.bias, valid.mask)
+            x = _elu(conv.valid(x, 1, 1), conv.bias, valid.mask)
         return mx.abs(self.classifier(x))[:, :, 0]
 
 
-@compiled_cache
-def _excitation():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda waves, noise, gain, bias, f0: excitation(waves, noise * gain, bias, f0))
+@compiled
+def _excitation(waves: mx.array, noise: mx.array, gain: mx.array, bias: mx.array, f0: mx.array) -> mx.array:
+    return excitation(waves, noise * gain, bias, f0)
 
 
 class FixedPointSource(HarmonicSource):
@@ -93,5 +89,5 @@ class FixedPointSource(HarmonicSource):
         at = turns[:, :-1, None] + step[:, :, None] * mx.arange(1, size + 1).astype(mx.uint32)
         places = at[..., None] * mx.arange(1, self.harmonics + 2).astype(mx.uint32) + phases
         waves = sine(places.view(mx.int32) * (2 * math.pi / _TURN)) @ self.l_linear.weight[0]
-        y = _excitation()(waves, noise, self.noise_gain(), self.l_linear.bias, f0[:, :, None])
+        y = _excitation(waves, noise, self.noise_gain(), self.l_linear.bias, f0[:, :, None])
         return y.reshape(batch, frames * size), turns
