@@ -359,11 +359,8 @@ def test_lists(server: Any) -> None:
         assert {"device", "kernels"} <= models.keys()
         statuses = {entry["id"]: entry["status"] for entry in models["data"]}
         assert (statuses["tone"], statuses["absent"]) == ("ready", "absent")
-        assert [entry["id"] for entry in models["data"] if entry["default"]] == [
-            "tone",
-            "absent-translator",
-            "absent-ear",
-        ]
+        defaults = [entry["id"] for entry in models["data"] if entry["default"]]
+        assert defaults == ["tone", "absent-translator", "absent-ear", "scribe"]
         kinds = {entry["id"]: entry["kind"] for entry in models["data"]}
         assert (kinds["tone"], kinds["shout"]) == ("text-to-speech", "translation")
     assert httpx.get(server.url + "/v1/models/t").json()["id"] == "tone"
