@@ -1,7 +1,8 @@
-"""Products of a language model by the native kernels, where MLX's own use one core and no instructions for integers.
+"""Products of a language model by the native kernels, where MLX's own use one core.
 
-The weights are rounded to 8 bits, with one scale for each output (`models.native.transformer`): of weights that a
-checkpoint has in 4 bits, nothing is lost that is heard or read, and a token takes a quarter of the time.
+The weights become bfloat16, and the products are in float32 (`models.native.transformer`). Products of 8 bits with one
+scale for each output would read half as much memory, but they change answers: of SmolLM2-135M's greedy answers to six
+questions 31 of 95 words stay the same, and log-probabilities differ by up to 1.1; with bfloat16 91 words, and 0.02.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from models.backend import mx, on_cpu
 from models.native import kernels
 from models.native.transformer import PackedMatrix
 
-BITS = 8
+BITS = 16
 
 
 class NativeLinear(nn.Module):

@@ -28,8 +28,8 @@ QUESTIONS = (
     "Name three animals that live in the sea.",
     "Write one sentence about the rain in Zürich.",
 )
-# Weights of 4 bits are computed with 8 bits and one scale a row: nearly the same distribution, not the same bits.
-LOGPROBS, NATIVE_LOGPROBS, NATIVE_AGREEMENT = 2e-3, 0.6, 0.9
+# The native kernels round weights to bfloat16: nearly the same distribution, not the same bits.
+LOGPROBS, NATIVE_LOGPROBS, NATIVE_AGREEMENT = 2e-3, 0.05, 0.8
 
 
 @cache
@@ -59,7 +59,7 @@ def reference() -> Any:
             continue
         if f"{layer}.scales" in weights:
             own = quantization.get(layer, quantization)
-            scales, biases = weights[f"{layer}.scales"], weights[f"{layer}.biases"]
+            scales, biases = (weights[f"{layer}.{kind}"].astype(mx.float32) for kind in ("scales", "biases"))
             whole = mx.dequantize(array, scales, biases, own["group_size"], own["bits"])
         else:
             whole = array
