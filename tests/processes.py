@@ -85,6 +85,12 @@ def metric(url: str, name: str) -> float:
     return float(match.group(1)) if match else 0.0
 
 
+def run(*command: object, seconds: float = PATIENCE, **more: Any) -> subprocess.CompletedProcess[Any]:
+    """Run a command to its end, and return what it printed: text, unless `more`, which is for subprocess, says else."""
+    options = {"capture_output": True, "text": True, "timeout": seconds} | more
+    return subprocess.run(list(map(str, command)), check=False, **options)
+
+
 def clean_environment() -> dict[str, str]:
     """Return this process's environment without settings of a server."""
     return {key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT"))}
