@@ -28,6 +28,13 @@ def speak(
     return httpx.post(url + path, json={said: text, **fields}, headers=headers, timeout=PATIENCE)
 
 
+def clone(url: str, recording: bytes, key: str = "", **fields: str) -> httpx.Response:
+    """Return the answer to the upload of a recording as a voice."""
+    data, files = {"name": "Ada", "consent": "true"} | fields, {"audio_sample": ("a", recording)}
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    return httpx.post(f"{url}/v1/audio/voices", data=data, files=files, headers=headers, timeout=PATIENCE)
+
+
 def samples(reply: httpx.Response) -> np.ndarray:
     """Return the speech of an answer, which must be at 24 kHz: float32 [samples]."""
     assert reply.status_code == 200, reply.text

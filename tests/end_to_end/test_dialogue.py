@@ -14,6 +14,7 @@ from elevenlabs import DialogueInput
 from elevenlabs.client import ElevenLabs
 
 from tests.clients import RATE, samples, speak
+from tests.end_to_end.test_elevenlabs_sdk import elevenlabs
 
 QUESTION = "Please open the window and close the door."
 ANSWER = "The weather is fine today."
@@ -21,10 +22,9 @@ LINES = [("am_michael", QUESTION), ("af_heart", ANSWER), ("am_michael", ANSWER)]
 
 
 @pytest.fixture
-def client(house_server: str) -> Iterator[ElevenLabs]:
-    made = ElevenLabs(base_url=house_server, api_key="anything")
-    yield made
-    made._client_wrapper.httpx_client.httpx_client.close()
+def client(server: str) -> Iterator[ElevenLabs]:
+    with elevenlabs(server) as made:
+        yield made
 
 
 def inputs(*lines: tuple[str, str]) -> list[DialogueInput]:

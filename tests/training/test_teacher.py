@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from training.voices import VOICES
 
 CONFIG = Path(__file__).parents[2] / "models/house/config.json"
 PHONEMES = ("jˈɛs.", "hˈaɪ.", "ðə dˈɔɡ ɹˈʌnz, ænd ðə kˈæt slˈips.", "tˈɛl mi mˈɔɹ.")
@@ -25,23 +28,23 @@ def narrow_config() -> dict[str, Any]:
     return config
 
 
-def make_teacher(folder: Path) -> Path:
-    """Write a narrow network of random weights with the voices of the house in Kokoro's layout."""
+def make_teacher(folder: Path, voices: Sequence[str] = VOICES) -> Path:
+    """Write a narrow network of random weights with voices in Kokoro's layout; Kokoro's own has a dropout."""
     import torch
     from safetensors.torch import save_file
 
     from training.model import HouseVoice
-    from training.voices import VOICES
 
     folder.mkdir()
     config = narrow_config()
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    written = config | {"plbert": config["plbert"] | {"dropout": 0.1}}
+    (folder / "config.json").write_text(json.dumps(written), encoding="utf-8")
     torch.manual_seed(1)
     network = HouseVoice(config, voices=1)
     torch.nn.init.constant_(network.predictor.duration_proj.linear_layer.bias, -2.8)  # about three frames a token
     arrays = {name: array for name, array in network.state_dict().items() if not name.startswith("voices.")}
     save_file(arrays, str(folder / "kokoro-v1_0.safetensors"))
-    save_file({name: torch.randn(510, 1, 16) for name in VOICES}, str(folder / "voices.safetensors"))
+    save_file({name: torch.randn(510, 1, 16) for name in voices}, str(folder / "voices.safetensors"))
     return folder
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.training.test_teacher import make_teacher
 from training.ear.lines import Line, write_lines
 
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.usefixtures("one_thread")]
 
 LINES = [
     Line("Yes.", "jˈɛs."),
@@ -22,38 +21,10 @@ LINES = [
 VOICES = ("af_heart", "bm_fable", "jf_alpha")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """A network this small is faster without others."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of Kokoro's layout: the house voice's sizes, but narrow, random weights, three voices."""
-    import torch
-    from safetensors.torch import save_file
-
-    from training.model import HouseVoice
-
-    folder = tmp_path_factory.mktemp("teacher")
-    config: dict[str, Any] = json.loads(Path("models/house/config.json").read_text(encoding="utf-8"))
-    config |= {"hidden_dim": 32, "style_dim": 8, "decoder_dim": 24, "residual_dim": 8}
-    config["istftnet"]["upsample_initial_channel"] = 16
-    config["plbert"] |= {"hidden_size": 32, "num_hidden_layers": 1, "intermediate_size": 32, "embedding_size": 16}
-    (folder / "config.json").write_text(json.dumps(config | {"plbert": config["plbert"] | {"dropout": 0.1}}))
-    torch.manual_seed(1)
-    network = HouseVoice(config, voices=1)
-    torch.nn.init.constant_(network.predictor.duration_proj.linear_layer.bias, -3.0)  # about two frames a token
-    arrays = {name: array for name, array in network.state_dict().items() if not name.startswith("voices.")}
-    save_file(arrays, str(folder / "kokoro-v1_0.safetensors"))
-    save_file({name: torch.randn(64, 1, 16) for name in VOICES}, str(folder / "voices.safetensors"))
-    return folder
+    """A folder of Kokoro's layout with three voices."""
+    return make_teacher(tmp_path_factory.mktemp("ear") / "teacher", VOICES)
 
 
 def narrator(folder: Path, seed: int = 1):  # type: ignore[no-untyped-def]

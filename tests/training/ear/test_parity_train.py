@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +9,8 @@ import pytest
 
 pytestmark = pytest.mark.parity
 
-SIZES = {
-    "n_audio_state": 64,
-    "n_audio_layer": 2,
-    "n_audio_head": 2,
-    "n_text_state": 64,
-    "n_text_layer": 1,
-    "n_text_head": 2,
-}
+SIZES = {"n_audio_state": 64, "n_audio_layer": 2, "n_audio_head": 2}
+SIZES |= {"n_text_state": 64, "n_text_layer": 1, "n_text_head": 2}
 TEXTS = ["Yes.", "Where is the train station?", "The dog runs, and the cat sleeps.", "Good morning!"]
 
 
@@ -176,17 +169,6 @@ def test_weights_with_fewer_blocks_say_the_same_at_first(tmp_path: Path) -> None
     np.savez(tmp_path / "weights.npz", **{"ctc.out.bias": small.ctc.out.bias.detach().numpy()})
     with pytest.raises(RuntimeError, match=r"encoder\.conv1"):
         trainer.begin(tmp_path)
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Networks this small are faster without others, most of all on a machine with other work."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("one_thread")
