@@ -9,7 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
+from training.model import HouseVoice
+from training.teacher import SHORT, Line, Prosody, Teacher, fitted_to_grid, grid_of
 from training.voices import VOICES
 
 CONFIG = Path(__file__).parents[2] / "models/house/config.json"
@@ -30,11 +34,6 @@ def narrow_config() -> dict[str, Any]:
 
 def make_teacher(folder: Path, voices: Sequence[str] = VOICES) -> Path:
     """Write a narrow network of random weights with voices in Kokoro's layout; Kokoro's own has a dropout."""
-    import torch
-    from safetensors.torch import save_file
-
-    from training.model import HouseVoice
-
     folder.mkdir()
     config = narrow_config()
     written = config | {"plbert": config["plbert"] | {"dropout": 0.1}}
@@ -49,8 +48,6 @@ def make_teacher(folder: Path, voices: Sequence[str] = VOICES) -> Path:
 
 
 def test_lengths_go_to_the_grid() -> None:
-    from training.teacher import SHORT, fitted_to_grid, grid_of
-
     rng = np.random.default_rng(0)
     for _ in range(200):
         durations = rng.integers(1, 12, rng.integers(3, 90)).tolist()
@@ -66,10 +63,6 @@ def test_lengths_go_to_the_grid() -> None:
 
 
 def test_a_batch_speaks_as_each_line_alone(tmp_path: Path) -> None:
-    import torch
-
-    from training.teacher import Line, Prosody, Teacher
-
     teacher = Teacher(make_teacher(tmp_path / "teacher"), torch.device("cpu"))
     lines = [
         Line(np.array([0, *(teacher.vocabulary[sign] for sign in text), 0]), voice)
@@ -99,11 +92,6 @@ def test_a_batch_speaks_as_each_line_alone(tmp_path: Path) -> None:
 
 
 def test_an_absent_voice_and_other_weights_are_named(tmp_path: Path) -> None:
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    from training.teacher import Teacher
-
     folder = make_teacher(tmp_path / "teacher")
     with pytest.raises(ValueError, match="has no voice nobody"):
         Teacher(folder, torch.device("cpu"), ["nobody"])
