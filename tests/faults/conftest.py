@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.clients import clone, converse, speak
-from tests.processes import PATIENCE, ROOT, START_SECONDS, Process, clean_environment, start_process, wait_until
+from tests.processes import PATIENCE, ROOT, Process, clean_environment, start_process, wait_until
 
 TEXT = (
     "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm. "
@@ -157,9 +157,3 @@ def undisturbed(victim: Process, undisturbed_audio: dict[str, bytes], at_rest: d
         assert httpx.get(f"{victim.url}/readyz", timeout=PATIENCE).status_code == 200
 
     return watch
-
-
-@pytest.fixture(autouse=True)
-def _time_to_start(request: pytest.FixtureRequest) -> None:
-    """The test that happens to start a server gets the time that takes."""
-    request.node.add_marker(pytest.mark.timeout(START_SECONDS + 600))

@@ -8,7 +8,7 @@ import random
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -271,24 +271,16 @@ def test_slow_readers_and_writers(victim: Any, undisturbed: Any) -> None:
         done.wait()
         wire.leave(reset=True)
 
-    slow: Sequence[threading.Thread] = [
-        threading.Thread(target=drip, args=(post(speech()),)),
-        threading.Thread(target=drip, args=(upgrade(victim.address),)),
-        threading.Thread(target=sip, args=(post(speech(response_format="wav")),)),
-        threading.Thread(target=sip, args=(post(speech(response_format="pcm", stream_format="sse")),)),
-        threading.Thread(target=unread_socket),
-    ]
-    try:
-        with undisturbed():
-            for thread in slow:
-                thread.start()
-            # They are there for as long as the listeners are, and longer than the server lets a write wait.
-            done.wait(4)
-            done.set()
-            for thread in slow:
-                thread.join()
-    finally:
+    sipped = ({"response_format": "wav"}, {"response_format": "pcm", "stream_format": "sse"})
+    with undisturbed(), ThreadPoolExecutor(5) as pool:
+        slow = [pool.submit(drip, data) for data in (post(speech()), upgrade(victim.address))]
+        slow += [pool.submit(sip, post(speech(**form))) for form in sipped]
+        slow.append(pool.submit(unread_socket))
+        # They are there for as long as the listeners are, and longer than the server lets a write wait.
+        done.wait(4)
         done.set()
+        for client in slow:
+            client.result()
 
 
 def bad_request(rng: random.Random) -> tuple[str, str, dict[str, Any]]:

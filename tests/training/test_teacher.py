@@ -25,9 +25,9 @@ pytestmark = pytest.mark.parity
 def narrow_config() -> dict[str, Any]:
     """The house voice's configuration with few channels."""
     config: dict[str, Any] = json.loads(CONFIG.read_text(encoding="utf-8"))
-    config |= {"hidden_dim": 16, "style_dim": 8, "n_layer": 1, "text_encoder_layers": 1}
-    config |= {"decoder_dim": 16, "residual_dim": 8}
-    config["plbert"] |= {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 1}
+    config |= {"hidden_dim": 32, "style_dim": 8, "n_layer": 1, "text_encoder_layers": 1}
+    config |= {"decoder_dim": 24, "residual_dim": 8}
+    config["plbert"] |= {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 1}
     config["istftnet"] |= {"upsample_initial_channel": 16}
     return config
 
