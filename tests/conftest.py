@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files, and give the first test of the shared server the time that its start takes.
+    """Begin with the longest files, and give the first test of a shared server the time that its start takes.
 
     As the last, a long file would keep one process waiting for the other.
     """
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seconds = {name: float(number) for name, _, number in (line.partition("\t") for line in lines)}
     items.sort(key=lambda item: -seconds.get(item.nodeid.partition("::")[0], UNKNOWN_SECONDS))
     for item in items:
-        if "house" in getattr(item, "fixturenames", ()):
+        if "house" in getattr(item, "fixturenames", ()) or item.nodeid.startswith("tests/faults/"):
             item.add_marker(pytest.mark.timeout(START_SECONDS + 600))
 
 

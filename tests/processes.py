@@ -53,10 +53,8 @@ class Process:
         return self.url.replace("http", "ws", 1) + "/v1/audio/stream"
 
     def memory(self, name: str = "VmRSS") -> int:
-        """Bytes that the process has in memory, or `VmHWM`: ever had; 0 where the system does not say."""
-        status = Path(f"/proc/{self.popen.pid}/status")
-        match = re.search(rf"{name}:\s+(\d+) kB", status.read_text()) if status.exists() else None
-        return int(match.group(1)) << 10 if match else 0
+        """Bytes that the process has in memory, or `VmHWM`: ever had."""
+        return memory(self.popen.pid, name)
 
     def stop(self) -> None:
         """Send SIGTERM; it must exit with status 0."""
@@ -67,6 +65,15 @@ class Process:
         except subprocess.TimeoutExpired:
             pytest.fail(f"the server did not stop on SIGTERM:\n{self.log.read_text()}")
         assert status == 0, f"exit status {status}:\n{self.log.read_text()}"
+
+
+def memory(pid: int, name: str = "VmRSS") -> int:
+    """Return the bytes that a process has in memory; 0 once it is gone, and where the system does not say."""
+    try:
+        match = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(match.group(1)) << 10 if match else 0
 
 
 def wait_until(
@@ -83,6 +90,18 @@ def metric(url: str, name: str) -> float:
     """Return the first sample of /metrics whose name and labels match the pattern `name`; 0 without one."""
     match = re.search(rf"^{name} (\S+)", httpx.get(f"{url}/metrics").text, re.MULTILINE)
     return float(match.group(1)) if match else 0.0
+
+
+def total(url: str, beginning: str) -> float:
+    """Return the sum of the samples of /metrics whose lines begin with the pattern."""
+    found = re.findall(rf"^{beginning}.* (\S+)$", httpx.get(f"{url}/metrics").text, re.MULTILINE)
+    return sum(map(float, found))
+
+
+def run(*command: object, seconds: float = PATIENCE, **more: Any) -> subprocess.CompletedProcess[Any]:
+    """Run a command to its end, and return what it printed: text, unless `more`, which is for subprocess, says else."""
+    options = {"capture_output": True, "text": True, "timeout": seconds} | more
+    return subprocess.run(list(map(str, command)), check=False, **options)
 
 
 def clean_environment() -> dict[str, str]:

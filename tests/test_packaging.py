@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
-import subprocess
+import runpy
 import sys
 import tomllib
 import zipfile
@@ -14,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import app
+from tests.processes import ROOT, run
 
-ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 LOCKS = ["runtime.txt", "dev.txt", "cluster.txt", *(f"extra-{name}.txt" for name in EXTRAS)]
@@ -29,8 +28,7 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
         path = Path(name)
     else:
         folder = tmp_path_factory.mktemp("wheel")
-        command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder), str(ROOT)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        done = run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder, ROOT)
         assert done.returncode == 0, done.stderr
         (path,) = folder.glob("*.whl")
     assert path.name == f"nightingale-{app.__version__}-py3-none-any.whl"
@@ -53,9 +51,8 @@ def test_wheel_carries_the_code_and_the_house_model(wheel):
 def test_wheel_carries_nothing_else(wheel):
     tops = {name.split("/")[0] for name in wheel.namelist()}
     assert tops == {"app", "models", f"nightingale-{app.__version__}.dist-info"}
-    assert {f"nightingale-{app.__version__}.dist-info/licenses/{name}" for name in ("LICENSE", "NOTICE")} <= set(
-        wheel.namelist()
-    )
+    licenses = f"nightingale-{app.__version__}.dist-info/licenses"
+    assert {f"{licenses}/LICENSE", f"{licenses}/NOTICE"} <= set(wheel.namelist())
     assert not [name for name in wheel.namelist() if name.endswith((".so", ".pyc", ".pth", ".pt"))]
 
 
@@ -118,10 +115,7 @@ def test_locks_agree():
 
 
 def test_notice_names_every_runtime_package_and_its_license():
-    spec = importlib.util.spec_from_file_location("licenses", ROOT / ".ci" / "licenses.py")
-    licenses = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(licenses)
-    table = licenses.table()
+    table = runpy.run_path(str(ROOT / ".ci" / "licenses.py"))["table"]()
     assert [line for line in table if "UNKNOWN" in line] == []
     assert "\n".join(table) in (ROOT / "NOTICE").read_text(), "NOTICE differs from: python .ci/licenses.py"
 
@@ -149,7 +143,7 @@ def test_the_tools_of_tests_and_load_are_no_runtime_dependencies():
 
 
 def test_make_lists_every_target():
-    listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, timeout=300, check=True).stdout
+    listed = run("make", cwd=ROOT).stdout
     phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE).group(1).split()
     assert {"setup", "run", "test", "lint", "types", "parity", "bench", "load", "check", "clean"} <= set(phony)
     assert set(re.findall(r"^  ([\w-]+) ", listed, re.MULTILINE)) == set(phony)
@@ -170,8 +164,7 @@ def test_make_says_what_is_wrong_with_a_python(tmp_path, script, message):
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)
-    command = ["make", "setup", f"PYTHON={python}", f"VENV={tmp_path}/venv"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = run("make", "setup", f"PYTHON={python}", f"VENV={tmp_path}/venv", cwd=ROOT)
     assert done.returncode != 0
     assert message in done.stderr
     assert "Installing" not in done.stdout

@@ -6,8 +6,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -32,9 +30,8 @@ from app.server.schemas import PhonemesBody, SpeechBody, TranslateBody
 from app.server.streaming.events import Start
 from app.text.languages import LANGUAGES
 from tests.golden import make_samples
-from tests.processes import clean_environment, serve_stand_ins
+from tests.processes import ROOT, clean_environment, run, serve_stand_ins
 
-ROOT = Path(__file__).parents[1]
 ADDRESS = "127.0.0.1:8000"
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
@@ -72,32 +69,12 @@ def section(page: str, heading: str) -> str:
 # A block that several pages show runs once.
 EXAMPLES = list({block.code: block for block in reversed(blocks("bash", "python"))}.values())[::-1]
 
-# What curl does in the examples, for machines without it.
-CURL = """#!{python}
-import sys, httpx
-arguments, url, out, body, headers = sys.argv[1:], None, None, None, {{}}
-while arguments:
-    word = arguments.pop(0)
-    if word == "-H": headers.update([arguments.pop(0).split(": ", 1)])
-    elif word == "-d": body = arguments.pop(0)
-    elif word == "-o": out = arguments.pop(0)
-    elif word == "-sf": pass
-    else: url = word
-reply = httpx.request("GET" if body is None else "POST", url, content=body, headers=headers, timeout=180)
-if reply.is_error: sys.exit(22)
-if out: open(out, "wb").write(reply.content)
-else: sys.stdout.write(reply.text)
-"""
-
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory) -> dict[str, str]:
     tools = tmp_path_factory.mktemp("tools")
     (tools / "nightingale").write_text(f"#!{sys.executable}\nimport sys\nfrom app.main import main\nsys.exit(main())\n")
-    if shutil.which("curl") is None:
-        (tools / "curl").write_text(CURL.format(python=sys.executable))
-    for tool in tools.iterdir():
-        tool.chmod(0o755)
+    (tools / "nightingale").chmod(0o755)
     return clean_environment() | {"PATH": f"{tools}:{os.environ['PATH']}", "NIGHTINGALE_DATA_DIR": str(tools / "data")}
 
 
@@ -116,14 +93,14 @@ def conversing(tmp_path_factory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=map(str, EXAMPLES))
-def test_example_runs(block, request, environment, tmp_path):
+def test_example_runs(block, request, environment, tmp_path, program):
+    if "curl" in block.code:
+        program("curl")
     # No language model is bundled: a stand-in answers.
     url = request.getfixturevalue("conversing" if re.search(r"realtime|client\.chat", block.code) else "server")
     code = block.code.replace(ADDRESS, urlsplit(url).netloc)
     command = ["bash", "-euo", "pipefail", "-c", code] if block.language == "bash" else [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run(*command, seconds=300, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     # Whatever an example names it reads or writes; what sounds is heard.
@@ -218,22 +195,9 @@ def test_table_of_errors_is_the_errors():
 
 
 def test_metrics_are_those_of_the_server(server):
-    named = set(re.findall(r"`(\w+)`", section("docs/metrics.md", "Names")))
+    columns = re.findall(r"^\| (`.+?) \|", section("docs/metrics.md", "Names"), re.MULTILINE)
     served = httpx.get(f"{server}/metrics").text
-    labels = {
-        "kind",
-        "stage",
-        "outcome",
-        "code",
-        "verdict",
-        "until",
-        "ending",
-        "reason",
-        "model",
-        "surface",
-        "streaming",
-    }
-    for name in named - labels - {"nightingale_"}:
+    for name in re.findall(r"`(\w+)`", " ".join(columns)):
         assert re.search(rf"^# HELP nightingale_{name}\b", served, re.MULTILINE), name
 
 

@@ -46,12 +46,15 @@ class Wire:
         with suppress(OSError):
             self.socket.sendall(data)
 
+    def _read(self) -> None:
+        data = self.socket.recv(65_536)
+        if not data:
+            raise EOFError
+        self._buffer += data
+
     def read_until(self, mark: bytes) -> bytes:
         while mark not in self._buffer:
-            data = self.socket.recv(65_536)
-            if not data:
-                raise EOFError
-            self._buffer += data
+            self._read()
         head, _, self._buffer = self._buffer.partition(mark)
         return head
 
@@ -65,10 +68,7 @@ class Wire:
 
     def _take(self, count: int) -> bytes:
         while len(self._buffer) < count:
-            data = self.socket.recv(65_536)
-            if not data:
-                raise EOFError
-            self._buffer += data
+            self._read()
         found, self._buffer = self._buffer[:count], self._buffer[count:]
         return found
 

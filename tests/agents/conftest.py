@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import httpx
 import numpy as np
 import pytest
+
+from tests.processes import total
 
 collect_ignore_glob = ["test_*.py"]
 
@@ -39,11 +40,5 @@ def voice(spoken: np.ndarray) -> np.ndarray:
 @pytest.fixture(scope="session")
 def cancelled(house_server: str) -> Callable[[str], float]:
     """`cancelled(surface)`: how many streams of it the server has broken off so far."""
-
-    def count(surface: str) -> float:
-        found = httpx.get(f"{house_server}/metrics").raise_for_status().text
-        lines = [line for line in found.splitlines() if line.startswith("nightingale_requests_total{")]
-        labels = (f'surface="{surface}"', 'outcome="cancelled"')
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in labels))
-
-    return count
+    sample = 'nightingale_requests_total(?=.*surface="{}").*outcome="cancelled"'
+    return lambda surface: total(house_server, sample.format(surface))

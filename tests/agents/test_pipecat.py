@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -172,10 +172,6 @@ async def agent(make: Callable[..., Any], url: str, **rates: int) -> AsyncIterat
                 await service._client.close()
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(work)
-
-
 @pytest.mark.parametrize("make", SERVICES)
 def test_a_turn_is_heard(make: Make, server: str, text: str, tokens: list[str], share_heard: Any) -> None:
     async def talk() -> None:
@@ -187,7 +183,7 @@ def test_a_turn_is_heard(make: Make, server: str, text: str, tokens: list[str], 
         assert " ".join(frame.text.strip() for frame in speaking.ear.of(TTSTextFrame)) == text
         assert share_heard(text, speaking.audio(), RATE) >= 0.6
 
-    run(talk())
+    asyncio.run(talk())
 
 
 @pytest.mark.parametrize("make", SERVICES)
@@ -203,7 +199,7 @@ def test_two_utterances_come_in_turn(make: Make, server: str, share_heard: Any) 
         assert len(speaking.ear.of(TTSStoppedFrame)) == 2
         assert share_heard(" ".join(said), speaking.audio(), RATE) >= 0.6
 
-    run(talk())
+    asyncio.run(talk())
 
 
 @pytest.mark.parametrize("make", [elevenlabs, elevenlabs_tokens, elevenlabs_http])
@@ -227,7 +223,7 @@ def test_words_have_their_times(make: Make, server: str, text: str, tokens: list
         assert seconds[text.split().index("Please")] == pytest.approx(first_sentence, abs=0.4)
         assert seconds[-1] < len(speaking.audio()) / 2 / RATE
 
-    run(talk())
+    asyncio.run(talk())
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["while it is written", "after it was written"])
@@ -255,7 +251,7 @@ def test_an_interruption_stops_the_server_and_the_next_turn_is_heard(
         assert len(audio) / 2 / RATE < 6
         assert share_heard(OTHER, audio, RATE) >= 0.6
 
-    run(talk())
+    asyncio.run(talk())
     assert cancelled(surface) == before + 1
 
 
@@ -282,7 +278,7 @@ def test_errors_reach_the_pipeline(make: Make, told: str, server: str) -> None:
 
     handler = logger.add(logged.append, level="WARNING")
     try:
-        run(talk())
+        asyncio.run(talk())
     finally:
         logger.remove(handler)
     assert any("nobody" in line or "nothing" in line for line in logged)

@@ -37,12 +37,8 @@ Make = Callable[[str, aiohttp.ClientSession], STTService]
 
 
 def openai(url: str, _: aiohttp.ClientSession, model: str = "gpt-transcribe") -> STTService:
-    return OpenAISTTService(
-        api_key="none",
-        base_url=f"{url}/v1",
-        include_prob_metrics=True,
-        settings=OpenAISTTService.Settings(model=model),
-    )
+    settings = OpenAISTTService.Settings(model=model)
+    return OpenAISTTService(api_key="none", base_url=f"{url}/v1", include_prob_metrics=True, settings=settings)
 
 
 def elevenlabs(url: str, session: aiohttp.ClientSession, model: str = "scribe_v2") -> STTService:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+
+from tests.clients import SPOKEN
 
 
 @pytest.fixture(scope="session")
 def speech() -> bytes:
     """A recording of 5.63 seconds, as Ogg."""
-    return (Path(__file__).parents[1] / "golden" / "spoken.ogg").read_bytes()
+    return SPOKEN.read_bytes()

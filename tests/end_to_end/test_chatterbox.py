@@ -14,6 +14,7 @@ import pytest
 from app.voices.store import VoiceStore
 from loadtest.fake_checkpoints import small, write
 from models.chatterbox.config import VARIANTS
+from tests.clients import clone, speak
 from tests.processes import START_SECONDS, Process, metric, serve
 
 TEXT = "This is a recording of the house voice, which lasts some seconds, and that is long enough for both of them."
@@ -35,11 +36,9 @@ def begin(folder: Path) -> AbstractContextManager[Process]:
 
 def first_audio(url: str, **body: object) -> tuple[bytes, httpx.Headers]:
     """The first piece of a reply, and its headers; the client goes then."""
-    with httpx.stream(
-        "POST", f"{url}/v1/audio/speech", json={"response_format": "pcm"} | body, timeout=180
-    ) as response:
-        if response.status_code != 200:
-            raise AssertionError(response.read().decode())
+    body = {"response_format": "pcm"} | body
+    with httpx.stream("POST", f"{url}/v1/audio/speech", json=body, timeout=180) as response:
+        assert response.status_code == 200, response.read()
         audio = b""
         for piece in response.iter_raw():
             audio += piece
@@ -53,14 +52,7 @@ def test_a_voice_is_cloned_spoken_in_by_both_and_remembered(folder: Path) -> Non
     said = {"input": "Hello there, how are you?", "seed": 3}
     with begin(folder) as process:
         url = process.url
-        spoken = httpx.post(f"{url}/v1/audio/speech", json={"input": TEXT, "model": "house"}, timeout=180)
-        uploaded = httpx.post(
-            f"{url}/v1/audio/voices",
-            data={"name": "House", "consent": "true"},
-            files={"audio_sample": ("house.wav", spoken.content)},
-            timeout=60,
-        )
-        voice = uploaded.raise_for_status().json()["id"]
+        voice = clone(url, speak(url, TEXT, model="house").content).raise_for_status().json()["id"]
         own = {name: first_audio(url, model=name, **said)[0] for name in VARIANTS}
         cloned = {}
         for name in VARIANTS:
@@ -76,13 +68,9 @@ def test_a_voice_is_cloned_spoken_in_by_both_and_remembered(folder: Path) -> Non
         assert all(entries[name]["memory_bytes"] > 1_000_000 and entries[name]["preloaded"] for name in VARIANTS)
         assert "exaggeration" in entries["chatterbox"]["parameters"]
         assert "exaggeration" not in entries["chatterbox-turbo"]["parameters"]
-        refused = {
-            "chatterbox-turbo": {"exaggeration": 1.0},
-            "chatterbox": {"speed": 2.0},
-            "house": {"voice": voice},
-        }
+        refused = {"chatterbox-turbo": {"exaggeration": 1.0}, "chatterbox": {"speed": 2.0}, "house": {"voice": voice}}
         for name, more in refused.items():
-            reply = httpx.post(f"{url}/v1/audio/speech", json={"model": name, **said, **more}, timeout=180)
+            reply = speak(url, model=name, **more)
             assert reply.status_code == 400, (name, reply.text)
         scraped = httpx.get(f"{url}/metrics").text
         for stage in ("t3_prefill", "t3_decode", "s3gen_encode", "s3gen_flow", "vocoder"):
@@ -106,16 +94,15 @@ def test_another_model_waits_for_one_turn_of_a_paragraph_at_most(folder: Path) -
     """
     paragraph = " ".join([TEXT] * 12)
     body = {"input": paragraph, "model": "chatterbox", "response_format": "pcm"}
-    with begin(folder) as process, httpx.Client(timeout=180) as client, httpx.Client(timeout=180) as other:
+    with begin(folder) as process:
         url = process.url
-        client.post(f"{url}/v1/audio/speech", json={"input": "Hello.", "model": "house"}).raise_for_status()
-        with other.stream("POST", f"{url}/v1/audio/speech", json=body) as speaking:
+        speak(url, model="house").raise_for_status()
+        with httpx.stream("POST", f"{url}/v1/audio/speech", json=body, timeout=180) as speaking:
             audio = speaking.iter_raw()
             next(audio)
             waits = []
             for _ in range(8):
-                reply = client.post(f"{url}/v1/audio/speech", json={"input": "Hello.", "model": "house"})
-                assert reply.status_code == 200
+                reply = speak(url, model="house").raise_for_status()
                 timing = dict(part.split(";dur=") for part in reply.headers["server-timing"].split(", "))
                 waits.append(float(timing["queue"]) / 1e3)
             longest = metric(url, r'nightingale_longest_turn_seconds{model="chatterbox"}')

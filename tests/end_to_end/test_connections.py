@@ -23,8 +23,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from tests.clients import speak, websocket
 from tests.processes import PATIENCE, Process, metric, serve_stand_ins, wait_until
-from tests.wire import CONTINUATION, PING, PONG, Wire, frame
+from tests.wire import CONTINUATION, PING, PONG, Wire, frame, upgrade
 
 SECRET = "secret-0123456789"  # noqa: S105
 CONNECTIONS = 60
@@ -32,6 +33,7 @@ FILES = 400  # descriptors that the process may have before it asks for more
 GET = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 POST = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 BODY = b'{"input": "Hi.", "response_format": "pcm"}'
+GATED = POST + b'Content-Length: 34\r\n\r\n{"input": "Hi.", "voice": "gated"}'
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 FORM = POST.replace(b"speech", b"transcriptions").replace(b"application/json", b"multipart/form-data; boundary=x")
 PART = b'Content-Length: 500000\r\n\r\n--x\r\nContent-Disposition: form-data; name="'
@@ -50,7 +52,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     more = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, hard))}
     with serve_stand_ins(tmp_path_factory.mktemp("connections"), more=more, **environment) as server:
         # What is loaded with the first request stays.
-        httpx.post(f"{server.url}/v1/audio/speech", content=BODY, headers={"content-type": "application/json"})
+        speak(server.url)
         yield server
     # The last test, as it were: nobody filled the log, and no key came into it.
     log = server.log.read_text()
@@ -83,11 +85,7 @@ def status(answer: bytes) -> int:
 
 
 MEBIBYTE = 1 << 20
-UPGRADE = (
-    b"Host: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-)
-SOCKET = b"GET /v1/audio/stream HTTP/1.1\r\n" + UPGRADE
+SOCKET = upgrade(("127.0.0.1", 80)).removesuffix(b"\r\n")
 
 
 @pytest.mark.parametrize(
@@ -166,9 +164,8 @@ def test_a_client_that_shuts_its_side_down_gets_its_answer(server: Process) -> N
 @pytest.mark.parametrize("shut", [False, True])
 @pytest.mark.parametrize("version", [b"HTTP/1.1", b"HTTP/1.0"])
 def test_a_client_that_is_gone_is_noticed(server: Process, shut: bool, version: bytes) -> None:
-    body = b'{"input": "Hi.", "voice": "gated"}'
     with Wire(server.address) as wire:
-        wire.send(POST.replace(b"HTTP/1.1", version) + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        wire.send(GATED.replace(b"HTTP/1.1", version))
         wait_until(lambda: metric(server.url, ACTIVE) == 1)
         if shut:
             wire.socket.shutdown(socket.SHUT_WR)
@@ -228,23 +225,20 @@ def test_frames_that_come_with_the_handshake_are_read(server: Process) -> None:
     assert data.startswith(b"HTTP/1.1 101 ")
 
 
+def refused(address: str, status: str, **options: str) -> InvalidStatus:
+    with pytest.raises(InvalidStatus, match=status) as caught, connect(address, **options):
+        pass
+    return caught.value
+
+
 def test_refused_handshakes_are_answered_and_no_key_is_logged(server: Process) -> None:
-    url = server.url.replace("http", "ws", 1)
     with connect(f"{server.socket_url}?api_key={SECRET}"):
         pass
-    with (
-        pytest.raises(InvalidStatus, match="403"),
-        connect(f"{server.socket_url}?token={SECRET}", origin="http://a.b"),
-    ):
-        pass
-    with pytest.raises(InvalidStatus) as refused, connect(f"{url}/v1/speak?model=a%0d%0aX:1%e2%82%ac/b&key={SECRET}"):
-        pass
-    answer = refused.value.response
-    assert answer.status_code == 404
+    refused(f"{server.socket_url}?token={SECRET}", "403", origin="http://a.b")
+    answer = refused(websocket(server.url, f"/v1/speak?model=a%0d%0aX:1%e2%82%ac/b&key={SECRET}"), "404").response
     assert "\\r\\nX:1" in answer.headers["dg-error"]
     for path in ("/nowhere", "/v1/models"):
-        with pytest.raises(InvalidStatus, match=r"40[34]"), connect(f"{url}{path}?key={SECRET}"):
-            pass
+        refused(websocket(server.url, f"{path}?key={SECRET}"), "40[34]")
 
 
 def test_close_reasons_fit(server: Process) -> None:
@@ -257,10 +251,7 @@ def test_close_reasons_fit(server: Process) -> None:
         assert opened.close_code == 1008
 
 
-UPLOAD = (
-    b"POST /v1/audio/voices HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n"
-    b"Content-Type: multipart/form-data; boundary=B\r\n\r\n--B\r\n"
-)
+UPLOAD = FORM.replace(b"transcriptions", b"voices") + b"Content-Length: 1000000\r\n\r\n--x\r\n"
 # What a client sends at first, what it then sends ten times a second, and the status that it gets.
 SLOW = {
     "nothing": (b"", b"", 0),
@@ -349,42 +340,30 @@ def crowd(server: Process, count: int, sent: bytes = b"") -> Iterator[None]:
         yield
 
 
-def speak(server: Process) -> httpx.Response:
-    return httpx.post(
-        f"{server.url}/v1/audio/speech", json={"input": "Hi.", "response_format": "pcm"}, timeout=PATIENCE
-    )
-
-
 @pytest.mark.parametrize("sent", [b"", b"G", GET, POST + b"Content-Length: 1000\r\n\r\n{"])
 def test_a_crowd_that_asks_nothing_keeps_nobody_out(server: Process, sent: bytes) -> None:
     with crowd(server, 3 * CONNECTIONS, sent):
         assert httpx.get(f"{server.url}/livez", timeout=PATIENCE).status_code == 200
-        assert speak(server).status_code == 200
+        assert speak(server.url).status_code == 200
         with connect(server.socket_url):
             pass
     assert "connections are taken" in server.log.read_text()
 
 
 def test_a_full_house_answers_probes(server: Process) -> None:
-    body = b'{"input": "Hi.", "voice": "gated"}'
-    busy = POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    with crowd(server, CONNECTIONS, busy):
+    with crowd(server, CONNECTIONS, GATED):
         wait_until(lambda: metric(server.url, ACTIVE) == CONNECTIONS)
         for path in ("/livez", "/metrics", "/livez"):
             assert httpx.get(server.url + path, timeout=PATIENCE).status_code == 200
-        refused = speak(server)
-        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
-        assert "retry-after" in refused.headers
-        with (
-            pytest.raises(InvalidStatus, match="503"),
-            connect(server.socket_url),
-        ):
-            pass
+        reply = speak(server.url)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (503, "overloaded")
+        assert "retry-after" in reply.headers
+        refused(server.socket_url, "503")
         # Silent ones take no probe's place.
         with crowd(server, 3 * CONNECTIONS):
             assert httpx.get(f"{server.url}/livez", timeout=PATIENCE).status_code == 200
     wait_until(lambda: metric(server.url, ACTIVE) == 0)
-    assert speak(server).status_code == 200
+    assert speak(server.url).status_code == 200
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says what another process has")

@@ -20,23 +20,17 @@ with warnings.catch_warnings():
     from deepgram import DeepgramClient
     from deepgram.core.api_error import ApiError
     from deepgram.environment import DeepgramClientEnvironment
-    from deepgram.listen.v1.types import (
-        ListenV1Configure,
-        ListenV1ConfigureFailure,
-        ListenV1Error,
-        ListenV1Metadata,
-        ListenV1Results,
-        ListenV1SpeechStarted,
-        ListenV1UtteranceEnd,
-    )
+    from deepgram.listen.v1 import types as listen
     from deepgram.speak.v1.types import SpeakV1Flushed, SpeakV1Metadata, SpeakV1Text
+
+from tests.clients import websocket
 
 SENTENCES = ["Please open the window and close the door.", "She has lived in the city for twenty years."]
 
 
 @contextmanager
 def made(url: str) -> Iterator[DeepgramClient]:
-    live = url.replace("http", "ws", 1)
+    live = websocket(url, "")
     environment = DeepgramClientEnvironment(base=url, production=live, agent=live, agent_rest=url)
     # The SDK closes no client of its own making.
     with httpx.Client(timeout=180) as connections:
@@ -105,15 +99,9 @@ def test_errors_reach_the_sdk_s_own(listener, options, code, says):
 
 
 def test_a_recording_is_written_down(listener, speech):
-    found = listener.listen.v1.media.transcribe_file(
-        request=speech,
-        model="nova-3",
-        smart_format=True,
-        punctuate=True,
-        utterances=True,
-        detect_language=True,
-        keyterm=["window", "door"],
-    )
+    form = {"smart_format": True, "punctuate": True, "utterances": True}
+    options = {"model": "nova-3", "detect_language": True, "keyterm": ["window", "door"]}
+    found = listener.listen.v1.media.transcribe_file(request=speech, **form, **options)
     channel = found.results.channels[0]
     assert channel.detected_language == "en"
     alternative = channel.alternatives[0]
@@ -128,39 +116,29 @@ def test_a_recording_is_written_down(listener, speech):
 def test_a_stream_is_written_down(listener, speech):
     pcm, rate = soundfile.read(io.BytesIO(speech), dtype="int16")
     padded = np.pad(pcm, (rate // 2, 2 * rate))
-    connection = listener.listen.v1.connect(
-        model="nova-3",
-        language="en",
-        encoding="linear16",
-        sample_rate=rate,
-        channels=1,
-        interim_results=True,
-        vad_events=True,
-        utterance_end_ms=1_000,
-        endpointing=600,
-        smart_format=True,
-        punctuate=True,
-    )
+    sound = {"encoding": "linear16", "sample_rate": rate, "channels": 1}
+    events = {"interim_results": True, "vad_events": True, "utterance_end_ms": 1_000, "endpointing": 600}
+    form = {"language": "en", "smart_format": True, "punctuate": True}
     told = []
-    with connection as socket:
+    with listener.listen.v1.connect(model="nova-3", **sound, **events, **form) as socket:
         socket.send_keep_alive()
         for start in range(0, padded.size, rate // 10):
             socket.send_media(padded[start : start + rate // 10].tobytes())
-        while not told or not isinstance(told[-1], ListenV1UtteranceEnd):
+        while not told or not isinstance(told[-1], listen.ListenV1UtteranceEnd):
             told.append(socket.recv())
-        socket.send_configure(ListenV1Configure(keyterms=["window"]))
-        assert isinstance(socket.recv(), ListenV1ConfigureFailure)
+        socket.send_configure(listen.ListenV1Configure(keyterms=["window"]))
+        assert isinstance(socket.recv(), listen.ListenV1ConfigureFailure)
         socket.send_media(pcm[: 2 * rate].tobytes())
         socket.send_finalize()
-        while not isinstance(told[-1], ListenV1Results) or not told[-1].from_finalize:
+        while not isinstance(told[-1], listen.ListenV1Results) or not told[-1].from_finalize:
             told.append(socket.recv())
         socket.send_close_stream()
-        while not isinstance(told[-1], ListenV1Metadata):
+        while not isinstance(told[-1], listen.ListenV1Metadata):
             told.append(socket.recv())
-    assert not any(isinstance(message, ListenV1Error) for message in told)
-    started = [message for message in told if isinstance(message, ListenV1SpeechStarted)]
+    assert not any(isinstance(message, listen.ListenV1Error) for message in told)
+    started = [message for message in told if isinstance(message, listen.ListenV1SpeechStarted)]
     assert len(started) == 2 or len(started) == 3
-    finals = [message for message in told if isinstance(message, ListenV1Results) and message.is_final]
+    finals = [message for message in told if isinstance(message, listen.ListenV1Results) and message.is_final]
     assert finals[0].channel.alternatives[0].transcript.startswith("en second 0.")
     assert finals[0].channel.alternatives[0].words
     assert finals[-1].from_finalize

@@ -13,29 +13,22 @@ import soundfile
 from elevenlabs import DialogueInput
 from elevenlabs.client import ElevenLabs
 
-RATE = 24_000
+from tests.clients import RATE, samples, speak
+from tests.end_to_end.test_elevenlabs_sdk import elevenlabs
+
 QUESTION = "Please open the window and close the door."
 ANSWER = "The weather is fine today."
 LINES = [("am_michael", QUESTION), ("af_heart", ANSWER), ("am_michael", ANSWER)]
 
 
 @pytest.fixture
-def client(house_server: str) -> Iterator[ElevenLabs]:
-    made = ElevenLabs(base_url=house_server, api_key="anything")
-    yield made
-    made._client_wrapper.httpx_client.httpx_client.close()
+def client(server: str) -> Iterator[ElevenLabs]:
+    with elevenlabs(server) as made:
+        yield made
 
 
 def inputs(*lines: tuple[str, str]) -> list[DialogueInput]:
     return [DialogueInput(text=text, voice_id=voice) for voice, text in lines]
-
-
-def speak(server: str, path: str = "/v1/audio/speech", **body: object) -> np.ndarray:
-    reply = httpx.post(server + path, json=body, timeout=180)
-    assert reply.status_code == 200, reply.text
-    pcm, rate = soundfile.read(io.BytesIO(reply.content), dtype="float32")
-    assert rate == RATE
-    return pcm
 
 
 def level(pcm: np.ndarray) -> float:
@@ -77,9 +70,9 @@ def test_stream_of_the_sdk_is_what_convert_sends(client: ElevenLabs) -> None:
 
 
 def test_speakers_change_in_silence_and_at_one_level(house_server: str) -> None:
-    parts = [speak(house_server, input=ANSWER, voice=voice) for voice in ("am_michael", "af_heart")]
+    parts = [samples(speak(house_server, ANSWER, voice=voice)) for voice in ("am_michael", "af_heart")]
     lines = [{"text": ANSWER, "voice": voice} for voice in ("am_michael", "af_heart")]
-    pcm = speak(house_server, "/v1/audio/dialogue", inputs=lines)
+    pcm = samples(httpx.post(f"{house_server}/v1/audio/dialogue", json={"inputs": lines}))
     # The second speaker begins after the pause between two sentences, in place of 20 ms.
     assert pcm.size >= sum(part.size for part in parts)
     seam = pcm[parts[0].size - round(0.1 * RATE) : parts[0].size + round(0.1 * RATE)]

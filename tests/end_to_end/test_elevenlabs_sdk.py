@@ -7,6 +7,7 @@ import base64
 import io
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -18,19 +19,27 @@ from elevenlabs.realtime.connection import RealtimeEvents
 from elevenlabs.realtime.scribe import AudioFormat, CommitStrategy, ScribeRealtime
 from elevenlabs.types import ExportOptions_Srt
 
+from tests.clients import websocket
+
 # The SDK reads properties that websockets has renamed.
 pytestmark = pytest.mark.filterwarnings("ignore:ConnectionClosed.(code|reason) is deprecated:DeprecationWarning")
 
 TEXT = "The weather is fine today, and the train leaves in the morning. Please open the window and close the door."
 
 
-@pytest.fixture
-def client(house_server: str) -> Iterator[ElevenLabs]:
-    made = ElevenLabs(base_url=house_server, api_key="anything")
+@contextmanager
+def elevenlabs(url: str) -> Iterator[ElevenLabs]:
+    made = ElevenLabs(base_url=url, api_key="anything")
     # Its realtime call insists on TLS, which a proxy in front of this server ends.
-    made.text_to_speech._ws_base_url = house_server.replace("http", "ws", 1)
+    made.text_to_speech._ws_base_url = websocket(url, "")
     yield made
     made._client_wrapper.httpx_client.httpx_client.close()
+
+
+@pytest.fixture
+def client(server: str) -> Iterator[ElevenLabs]:
+    with elevenlabs(server) as made:
+        yield made
 
 
 def test_convert_is_heard(client: ElevenLabs, share_heard: Callable[..., float]) -> None:
@@ -61,9 +70,8 @@ def test_every_character_has_its_time(client: ElevenLabs) -> None:
     starts = reply.alignment.character_start_times_seconds
     assert "".join(reply.alignment.characters) == TEXT
     # The second sentence begins half a second after the sound of the first, of whose silence 100 ms are there already.
-    alone = b"".join(
-        client.text_to_speech.convert("af_heart", text=TEXT[: TEXT.index(" Please")], output_format="pcm_24000")
-    )
+    first = TEXT[: TEXT.index(" Please")]
+    alone = b"".join(client.text_to_speech.convert("af_heart", text=first, output_format="pcm_24000"))
     assert starts[TEXT.index("Please")] == pytest.approx(len(alone) / 2 / 24_000 + 0.4, abs=0.05)
     # In pieces there are the same audio and times.
     pieces = list(client.text_to_speech.stream_with_timestamps("af_heart", text=TEXT, output_format="pcm_24000"))
@@ -74,15 +82,8 @@ def test_every_character_has_its_time(client: ElevenLabs) -> None:
 
 def test_realtime_is_heard(client: ElevenLabs, share_heard: Callable[..., float]) -> None:
     fragments = iter(re.findall(r"\S+\s*", TEXT))
-    audio = b"".join(
-        client.text_to_speech.convert_realtime(
-            "af_heart",
-            text=fragments,
-            model_id="eleven_flash_v2_5",
-            output_format="pcm_24000",
-            voice_settings=VoiceSettings(speed=1.0),
-        )
-    )
+    ways = {"model_id": "eleven_flash_v2_5", "output_format": "pcm_24000", "voice_settings": VoiceSettings(speed=1.0)}
+    audio = b"".join(client.text_to_speech.convert_realtime("af_heart", text=fragments, **ways))
     assert share_heard(TEXT, audio, 24_000) >= 0.7
 
 
@@ -112,9 +113,8 @@ def test_voices_are_listed(client: ElevenLabs) -> None:
 @pytest.fixture
 def listener(listening: str) -> Iterator[ElevenLabs]:
     """Client of a server whose recognizer is a stand-in."""
-    made = ElevenLabs(base_url=listening, api_key="anything")
-    yield made
-    made._client_wrapper.httpx_client.httpx_client.close()
+    with elevenlabs(listening) as made:
+        yield made
 
 
 def test_a_recording_is_written_down(listener: ElevenLabs, speech: bytes) -> None:
@@ -148,17 +148,10 @@ def test_speech_is_written_down_as_it_is_spoken(listening: str, speech: bytes) -
 async def speak_to_scribe(listening: str, speech: bytes) -> dict[str, dict[str, Any]]:
     """Return the last message of each kind, after one segment."""
     pcm, rate = soundfile.read(io.BytesIO(speech), dtype="int16")
-    scribe = ScribeRealtime(api_key="anything", base_url=listening.replace("http", "ws", 1))
-    connection = await scribe.connect(
-        {
-            "model_id": "scribe_v2_realtime",
-            "audio_format": AudioFormat.PCM_16000,
-            "sample_rate": rate,
-            "commit_strategy": CommitStrategy.MANUAL,
-            "include_timestamps": True,
-            "language_code": "en",
-        }
-    )
+    scribe = ScribeRealtime(api_key="anything", base_url=websocket(listening, ""))
+    sound = {"model_id": "scribe_v2_realtime", "audio_format": AudioFormat.PCM_16000, "sample_rate": rate}
+    ways = {"commit_strategy": CommitStrategy.MANUAL, "include_timestamps": True, "language_code": "en"}
+    connection = await scribe.connect(sound | ways)
     told: dict[str, dict[str, Any]] = {}
     done = asyncio.Event()
     for event in RealtimeEvents:

@@ -15,17 +15,15 @@ import pytest
 from app import main
 from app.books.documents.reader import read_document
 from tests.app.books.documents.books import PNG, epub, page
-from tests.processes import clean_environment
+from tests.processes import clean_environment, run
 
-PATIENCE = 300
 BOOK = "# Morning\n\nThe last bus was late again.\n\n# Evening\n\nThe office closes at six.\n"
 CHAPTERS = {"In the morning": "The last bus was late again.", "In the city": "The office closes at six."}
 
 
-def book(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def book(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     environment = clean_environment() | {"NIGHTINGALE_DATA_DIR": str(folder / "data")}
-    command = [sys.executable, "-m", "app", "book", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment)
+    return run(sys.executable, "-m", "app", "book", *arguments, seconds=300, env=environment)
 
 
 def hear(path: Path, recognize: Callable[..., str]) -> list[tuple[str, set[str]]]:
@@ -56,7 +54,7 @@ def test_a_server_makes_a_book(server: str, tmp_path: Path, recognize: Callable[
     assert [chapter.title for chapter in read_document(content, "day.epub").chapters] == list(CHAPTERS)
     (tmp_path / "day.epub").write_bytes(content)
     out = tmp_path / f"day.{kind}"
-    done = book(tmp_path, str(tmp_path / "day.epub"), "-o", str(out), "--url", server, "--subtitles", "vtt")
+    done = book(tmp_path, tmp_path / "day.epub", "-o", out, "--url", server, "--subtitles", "vtt")
     assert (done.returncode, done.stderr) == (0, "")
     (morning, first), (city, second) = hear(out, recognize)
     assert (morning, city) == ("In the morning", "In the city")
@@ -68,12 +66,12 @@ def test_a_server_makes_a_book(server: str, tmp_path: Path, recognize: Callable[
 def test_a_book_reads_words_as_a_file_says(server: str, tmp_path: Path, recognize: Callable[..., str]) -> None:
     (tmp_path / "day.md").write_text("# Morning\n\nPlease take the XKZ and the gate.\n")
     (tmp_path / "my words.txt").write_text("XKZ = train\n")
-    words = ["--lexicon", str(tmp_path / "my words.txt")]
+    words = ["--lexicon", tmp_path / "my words.txt"]
     for where in (["--url", server], ["--url", server], []):
         kept = httpx.get(f"{server}/v1/lexicons").json()["data"]
         other = httpx.post(f"{server}/v1/lexicons", files={"file": ("more.txt", "gate = door")}).json()["id"]
         ids = ["--lexicon", other] if where else []
-        done = book(tmp_path, str(tmp_path / "day.md"), "-o", str(tmp_path / "day.m4b"), *where, *words, *ids)
+        done = book(tmp_path, tmp_path / "day.md", "-o", tmp_path / "day.m4b", *where, *words, *ids)
         httpx.delete(f"{server}/v1/lexicons/{other}").raise_for_status()
         assert (done.returncode, done.stderr) == (0, "")
         ((_, heard),) = hear(tmp_path / "day.m4b", recognize)
@@ -82,7 +80,7 @@ def test_a_book_reads_words_as_a_file_says(server: str, tmp_path: Path, recogniz
     # The second command found what the first one had uploaded.
     assert [each["name"][:12] for each in kept].count("my words.txt") == 1
     (tmp_path / "my words.txt").write_text("XKZ\n")
-    done = book(tmp_path, str(tmp_path / "day.md"), "-o", str(tmp_path / "day.m4b"), *words)
+    done = book(tmp_path, tmp_path / "day.md", "-o", tmp_path / "day.m4b", *words)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "my words.txt: line 1" in done.stderr
 
@@ -90,7 +88,7 @@ def test_a_book_reads_words_as_a_file_says(server: str, tmp_path: Path, recogniz
 def test_a_book_without_a_server(tmp_path: Path) -> None:
     (tmp_path / "day.md").write_text(BOOK)
     out = tmp_path / "day.mp3"
-    done = book(tmp_path, str(tmp_path / "day.md"), "-o", str(out), "--title", "A day", "--author", "Nobody")
+    done = book(tmp_path, tmp_path / "day.md", "-o", out, "--title", "A day", "--author", "Nobody")
     assert (done.returncode, done.stderr) == (0, "")
     with av.open(str(out)) as container:
         assert [each["metadata"]["title"] for each in container.chapters()] == ["Morning", "Evening"]

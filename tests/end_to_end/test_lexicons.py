@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +9,10 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-import soundfile
-from websockets.sync.client import connect
 
+from tests.clients import RATE, converse, samples, speak, websocket
 from tests.processes import Process, serve_stand_ins
 
-RATE = 24_000
 ALICE, BOB = "alice-key-0123456789", "bob-key-0123456789ab"
 
 
@@ -48,9 +44,7 @@ def test_the_owners_words_hold_for_everybody(server: str, house: Process, recogn
     for _ in range(300):  # files are looked at once a second
         if spoken(server, "In the qzx.") == "In the morning.":
             break
-    reply = call(server, "POST", "/v1/audio/speech", json={"input": "The train leaves in the qzx."})
-    pcm, rate = soundfile.read(io.BytesIO(reply.content), dtype="float32")
-    assert "morning" in recognize(pcm, rate).split()
+    assert "morning" in recognize(samples(speak(server, "The train leaves in the qzx.")), RATE).split()
     assert "broken.pls is not used" in house.log.read_text()
 
 
@@ -94,29 +88,19 @@ def test_wrong_uploads_are_refused(server: str, content: str, reason: str) -> No
 
 
 def test_words_of_a_request(server: str) -> None:
-    def said(**fields: Any) -> bytes:
-        return call(server, "POST", "/v1/audio/speech", json=fields).content
-
-    assert said(input="Open the gate.", lexicon={"gate": "door"}) == said(input="Open the [gate](/dˈɔɹ/).")
-    ssml = {"input": "<speak>Open the <sub alias='wall'>gate</sub> gate.</speak>", "lexicon": {"gate": "door"}}
-    reply = call(server, "POST", "/v1/phonemes", json=ssml)
-    assert reply.json()["spoken"] == "Open the wall door."
-    wrong = call(server, "POST", "/v1/audio/speech", json={"input": "a", "lexicon": {"gate": "/❓/"}})
+    said = speak(server, "Open the gate.", lexicon={"gate": "door"}).raise_for_status()
+    assert said.content == speak(server, "Open the [gate](/dˈɔɹ/).").content
+    ssml = "<speak>Open the <sub alias='wall'>gate</sub> gate.</speak>"
+    assert spoken(server, ssml, lexicon={"gate": "door"}) == "Open the wall door."
+    wrong = speak(server, "a", lexicon={"gate": "/❓/"})
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_lexicon")
 
 
 def test_words_of_a_socket(server: str) -> None:
-    headers = {"authorization": f"Bearer {ALICE}"}
-    with connect(f"ws{server.removeprefix('http')}/v1/audio/stream", additional_headers=headers) as socket:
-        socket.send(json.dumps({"type": "start", "lexicon": {"gate": "door"}, "format": "pcm"}))
-        socket.send(json.dumps({"type": "text", "text": "Open the ga"}))
-        socket.send(json.dumps({"type": "text", "text": "te."}))
-        socket.send(json.dumps({"type": "flush"}))
-        audio = b""
-        while isinstance(message := socket.recv(timeout=120), bytes) or json.loads(message)["type"] != "done":
-            audio += message if isinstance(message, bytes) else b""
-    body = {"input": "Open the door.", "response_format": "pcm"}
-    assert len(audio) == len(call(server, "POST", "/v1/audio/speech", json=body).content)
+    start = {"type": "start", "lexicon": {"gate": "door"}, "format": "pcm"}
+    texts = [{"type": "text", "text": text} for text in ("Open the ga", "te.")]
+    audio, _ = converse(websocket(server), start, *texts, {"type": "end"})
+    assert len(audio) == len(speak(server, "Open the door.", response_format="pcm").content)
 
 
 def test_elevenlabs_dictionaries(server: str, recognize: Callable[..., str]) -> None:

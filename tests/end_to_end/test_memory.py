@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.clients import SPOKEN
 from tests.processes import metric, serve, wait_until
 
 WAIT = {"prefer": "wait"}
 SPEECH = {"input": "The kettle is on, and the tea is nearly ready."}
 TEXT = {"text": "Where is the train station?", "target": "fr", "model": "phrasebook"}
-SOUND = {"file": (Path(__file__).parents[1] / "golden" / "spoken.ogg").read_bytes()}
 RESIDENT = "process_resident_memory_bytes"
 # Most bytes of MLX's arrays without a model: constants of its layers.
 CONSTANTS = 1 << 20
@@ -79,7 +79,7 @@ def test_a_budget_for_one_model_and_a_mix_that_leaves_little_behind(tmp_path: Pa
         for _ in range(2):
             post(url, "/v1/audio/speech", json=SPEECH)
             assert httpx.get(f"{url}/v1/models/house").json()["status"] == "ready"
-            answer = post(url, "/v1/audio/transcriptions", data={"model": "ear"}, files=SOUND)
+            answer = post(url, "/v1/audio/transcriptions", data={"model": "ear"}, files={"file": SPOKEN.read_bytes()})
             assert "close the door" in answer.json()["text"]
             entries = {entry["id"]: entry for entry in httpx.get(f"{url}/v1/models").json()["data"]}
             assert (entries["house"]["status"], entries["ear"]["status"]) == ("available", "ready")
@@ -88,10 +88,6 @@ def test_a_budget_for_one_model_and_a_mix_that_leaves_little_behind(tmp_path: Pa
         texts = [*SHORT, LONG, *SHORT, LONG * 2, *SHORT, *(f"{LONG[:90]} {text}" for text in SHORT), *SHORT[:3]]
         assert len(texts) > 20
         for at, text in enumerate(texts):
-            body = {
-                "input": text,
-                "voice": ("am_michael", "af_heart")[at % 2],
-                "response_format": ("wav", "mp3", "opus")[at % 3],
-            }
-            post(url, "/v1/audio/speech", json=body)
+            body = {"voice": ("am_michael", "af_heart")[at % 2], "response_format": ("wav", "mp3", "opus")[at % 3]}
+            post(url, "/v1/audio/speech", json={"input": text} | body)
         wait_until(lambda: 0 < metric(url, RESIDENT) <= MAX_RESIDENT, lambda: f"{metric(url, RESIDENT)} bytes are left")

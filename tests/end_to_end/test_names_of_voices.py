@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
 import httpx
 import pytest
-from websockets.sync.client import connect
+
+from tests import clients
+from tests.clients import converse, websocket
 
 TEXT = "Good evening."
 
 
-def speak(server: str, **body: object) -> httpx.Response:
-    request = {"input": TEXT, "response_format": "pcm"} | body
-    return httpx.post(f"{server}/v1/audio/speech", json=request, timeout=180)
+def speak(server: str, text: str = TEXT, **fields: Any) -> httpx.Response:
+    return clients.speak(server, text, response_format="pcm", **fields)
+
+
+def to_elevenlabs(server: str, voice: str, text: str = TEXT, **fields: Any) -> httpx.Response:
+    return clients.speak(server, text, path=f"/v1/text-to-speech/{voice}?output_format=pcm_24000", **fields)
+
+
+def to_deepgram(server: str, model: str, text: str = TEXT) -> httpx.Response:
+    return clients.speak(server, text, path=f"/v1/speak?model={model}&encoding=linear16&container=none")
 
 
 # Languages and genders of the voices, the default first.
@@ -44,41 +53,26 @@ def test_names_of_other_services_are_voices(server: str, spoken: dict[str, bytes
     for name, voice in (("nova", "af_heart"), ("onyx", "am_michael"), ("fable", "bm_fable"), ("Lily", "bf_emma")):
         assert speak(server, voice=name).content == spoken[voice], name
     for name, voice in (("21m00Tcm4TlvDq8ikWAM", "af_heart"), ("onwK4e9ZLuTAKqWW03F9", "bm_fable")):
-        url = f"{server}/v1/text-to-speech/{name}"
-        reply = httpx.post(url, params={"output_format": "pcm_24000"}, json={"text": TEXT}, timeout=180)
-        assert reply.content == spoken[voice], name
+        assert to_elevenlabs(server, name).content == spoken[voice], name
         assert httpx.get(f"{server}/v1/voices/{name}").json()["voice_id"] == voice
-    for name, voice in (
-        ("aura-2-thalia-en", "af_heart"),
-        ("aura-2-draco-en", "bm_fable"),
-        ("house/bf_emma", "bf_emma"),
-    ):
-        query = {"model": name, "encoding": "linear16", "container": "none"}
-        reply = httpx.post(f"{server}/v1/speak", params=query, json={"text": TEXT}, timeout=180)
-        assert reply.content == spoken[voice], name
+    aura = (("aura-2-thalia-en", "af_heart"), ("aura-2-draco-en", "bm_fable"), ("house/bf_emma", "bf_emma"))
+    for name, voice in aura:
+        assert to_deepgram(server, name).content == spoken[voice], name
 
 
 def test_names_from_before_are_voices_and_x_ignored_says_so(server: str, spoken: dict[str, bytes]) -> None:
     for name, voice in (("rms", "am_michael"), ("slt", "af_heart"), ("house/slt", "af_heart")):
         old = name.removeprefix("house/")
-        reply = speak(server, voice=name)
-        assert (reply.content, reply.headers["x-ignored"]) == (spoken[voice], f"voice {old} (now {voice})")
-        url = f"{server}/v1/text-to-speech/{old}"
-        reply = httpx.post(url, params={"output_format": "pcm_24000"}, json={"text": TEXT}, timeout=180)
-        assert (reply.content, reply.headers["x-ignored"]) == (spoken[voice], f"voice {old} (now {voice})")
-        query = {"model": name, "encoding": "linear16", "container": "none"}
-        reply = httpx.post(f"{server}/v1/speak", params=query, json={"text": TEXT}, timeout=180)
-        assert (reply.content, reply.headers["x-ignored"]) == (spoken[voice], f"voice {old} (now {voice})")
+        for reply in (speak(server, voice=name), to_elevenlabs(server, old), to_deepgram(server, name)):
+            assert (reply.content, reply.headers["x-ignored"]) == (spoken[voice], f"voice {old} (now {voice})")
         assert httpx.get(f"{server}/v1/audio/voices/{old}").json()["id"] == voice
     both = "voice slt (now af_heart), voice rms (now am_michael)"
     assert speak(server, voice="slt+rms").headers["x-ignored"] == both
-    assert speak(server, input="[voice:slt] One. [voice:rms] Two.").headers["x-ignored"] == both
+    assert speak(server, "[voice:slt] One. [voice:rms] Two.").headers["x-ignored"] == both
     lines = [{"text": "One.", "voice": "slt"}, {"text": "Two.", "voice": "rms"}]
     assert httpx.post(f"{server}/v1/audio/dialogue", json={"inputs": lines}).headers["x-ignored"] == both
     assert "x-ignored" not in speak(server, voice="af_heart").headers
-    with connect(server.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
-        socket.send(json.dumps({"type": "start", "voice": "slt"}))
-        ready, warning = (json.loads(socket.recv(timeout=60)) for _ in range(2))
+    _, (ready, warning, *_) = converse(websocket(server), {"type": "start", "voice": "slt"}, {"type": "end"})
     assert (ready["voice"], warning["ignored"]) == ("af_heart", ["voice slt (now af_heart)"])
 
 
@@ -103,23 +97,20 @@ def test_listings_say_who_speaks_what(server: str) -> None:
     ],
 )
 def test_each_language_has_its_voice(server: str, lang: str, voice: str, text: str) -> None:
-    own = speak(server, input=text, voice=voice)
+    own = speak(server, text, voice=voice)
     assert own.status_code == 200
     assert 20_000 < len(own.content) < 300_000
-    assert speak(server, input=text, lang=lang).content == own.content
+    assert speak(server, text, lang=lang).content == own.content
     # Another service's client, with a voice of no language.
-    query = {"output_format": "pcm_24000"}
-    body = {"text": text, "language_code": lang}
-    url = f"{server}/v1/text-to-speech/{voice}"
-    assert httpx.post(url, params=query, json=body, timeout=180).content == own.content
+    assert to_elevenlabs(server, voice, text, language_code=lang).content == own.content
     # It is that language and no English reading of its letters.
-    assert speak(server, input=text, lang="en-us", voice=voice).content != own.content
+    assert speak(server, text, lang="en-us", voice=voice).content != own.content
 
 
 def test_a_british_voice_reads_as_such(server: str) -> None:
-    bath = speak(server, input="The bath.", voice="bf_emma").content
+    bath = speak(server, "The bath.", voice="bf_emma").content
     for lang, same in (("en", True), ("en-gb", True), ("en-us", False)):
-        assert (speak(server, input="The bath.", voice="bf_emma", lang=lang).content == bath) == same, lang
+        assert (speak(server, "The bath.", voice="bf_emma", lang=lang).content == bath) == same, lang
 
 
 @pytest.mark.parametrize("lang", ["de", "German", "ja"])
@@ -132,21 +123,17 @@ def test_a_language_that_the_model_card_excludes_is_refused(server: str, lang: s
 
 
 def test_nor_is_it_spoken_to_other_services_clients(server: str) -> None:
-    body = {"text": "Hallo.", "language_code": "de"}
-    eleven = httpx.post(f"{server}/v1/text-to-speech/af_heart", json=body, timeout=180)
+    eleven = to_elevenlabs(server, "af_heart", "Hallo.", language_code="de")
     assert (eleven.status_code, eleven.json()["detail"]["code"]) == (400, "unsupported_language")
-    query = {"model": "aura-2-viktoria-de"}
-    deepgram = httpx.post(f"{server}/v1/speak", params=query, json={"text": "Hallo."}, timeout=60)
+    deepgram = to_deepgram(server, "aura-2-viktoria-de", "Hallo.")
     assert (deepgram.status_code, deepgram.json()["err_code"]) == (400, "UNSUPPORTED_LANGUAGE")
-    both = {"translate_to": "de", "translate_model": "phrasebook", "source": "en"}
-    reply = speak(server, **both)
+    reply = speak(server, translate_to="de", translate_model="phrasebook", source="en")
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "translate_to")
 
 
 def test_unless_it_is_told_to_try(server: str) -> None:
-    assert len(speak(server, input="Guten Tag, wie geht's?", lang="de", any_language=True).content) > 20_000
-    error = speak(server, lang="tlh", any_language=True)
-    assert error.status_code == 400
+    assert len(speak(server, "Guten Tag, wie geht's?", lang="de", any_language=True).content) > 20_000
+    assert speak(server, lang="tlh", any_language=True).status_code == 400
 
 
 def test_a_variety_of_the_language_is_spoken_as_the_model_s_own(server: str, spoken: dict[str, bytes]) -> None:

@@ -53,3 +53,13 @@ def test_the_listings_that_open_webui_reads(client, server):
     assert "house" in [model["id"] for model in models]
     assert {"am_michael", "af_heart"} <= {voice["id"] for voice in voices}
     assert all(voice["name"] for voice in voices)
+
+
+# Without a stored key the header is "Bearer ", of which HTTP keeps no space.
+@pytest.mark.parametrize(("voice", "key", "speed"), [("af_heart", "Bearer", 1), ("alloy", "Bearer none", 1.05)])
+def test_a_request_of_sillytavern_is_heard(server, share_heard, voice, key, speed):
+    """As its provider "OpenAI Compatible" sends it (src/endpoints/openai.js)."""
+    body = {"input": SENTENCES[0], "response_format": "mp3", "voice": voice, "speed": speed, "model": "tts-1"}
+    reply = httpx.post(f"{server}/v1/audio/speech", json=body, headers={"Authorization": key, "User-Agent": "node"})
+    assert reply.headers["content-type"] == "audio/mpeg", reply.text
+    assert share_heard(SENTENCES[0], reply.content) >= 0.5

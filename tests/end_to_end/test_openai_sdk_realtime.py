@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openai
 import pytest
-import soundfile
-from openai.types.realtime import (
-    ConversationItemInputAudioTranscriptionCompletedEvent,
-    RealtimeTranscriptionSessionCreateRequest,
-    SessionCreatedEvent,
-)
+from openai.types import realtime
 
 from app.audio.resample import Resampler
+from tests.clients import websocket
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 # The SDK holds the connection in a way that newer releases of `websockets` call deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 INTENT = {"intent": "transcription"}
@@ -29,16 +23,15 @@ COMPLETED = "conversation.item.input_audio_transcription.completed"
 @pytest.fixture
 def client(listening: str) -> Iterator[openai.OpenAI]:
     # The older protocol's client makes no `ws` of `http`.
-    address = listening.replace("http", "ws", 1) + "/v1"
+    address = websocket(listening, "/v1")
     with openai.OpenAI(base_url=listening + "/v1", websocket_base_url=address, api_key="none", max_retries=0) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def speech() -> bytes:
+def speech(spoken: np.ndarray) -> bytes:
     """5.6 seconds of speech, a second of silence before and after it, as 16-bit samples at 24 kHz."""
-    samples, rate = soundfile.read(GOLDEN / "spoken.ogg", dtype="float32")
-    pcm = Resampler(rate, 24_000).push(np.pad(samples, rate), last=True)
+    pcm = Resampler(16_000, 24_000).push(np.pad(spoken, 16_000), last=True)
     return (pcm * 32_767).astype("<i2").tobytes()
 
 
@@ -60,38 +53,26 @@ def until_completed(connection: Any) -> list[Any]:
 def test_server_vad(client: openai.OpenAI, speech: bytes) -> None:
     with client.realtime.connect(model="gpt-4o-transcribe", extra_query=INTENT) as connection:
         created = connection.recv()
-        assert isinstance(created, SessionCreatedEvent)
-        assert isinstance(created.session, RealtimeTranscriptionSessionCreateRequest)
-        connection.session.update(
-            session={
-                "type": "transcription",
-                "audio": {
-                    "input": {
-                        "format": {"type": "audio/pcm", "rate": 24_000},
-                        "transcription": {"model": "gpt-4o-transcribe", "language": "en"},
-                        "noise_reduction": {"type": "near_field"},
-                        "turn_detection": {"type": "server_vad", "silence_duration_ms": 350},
-                    }
-                },
-                "include": ["item.input_audio_transcription.logprobs"],
-            }
-        )
+        assert isinstance(created, realtime.SessionCreatedEvent)
+        assert isinstance(created.session, realtime.RealtimeTranscriptionSessionCreateRequest)
+        heard = {
+            "format": {"type": "audio/pcm", "rate": 24_000},
+            "transcription": {"model": "gpt-4o-transcribe", "language": "en"},
+            "noise_reduction": {"type": "near_field"},
+            "turn_detection": {"type": "server_vad", "silence_duration_ms": 350},
+        }
+        include = ["item.input_audio_transcription.logprobs"]
+        connection.session.update(session={"type": "transcription", "audio": {"input": heard}, "include": include})
         assert connection.recv().type == "session.updated"
         for piece in pieces(speech):
             connection.input_audio_buffer.append(audio=piece)
         events = until_completed(connection)
-    assert [event.type for event in events[:1]] == ["input_audio_buffer.speech_started"]
+    assert events[0].type == "input_audio_buffer.speech_started"
     order = [event.type for event in events if "delta" not in event.type]
-    assert order == [
-        "input_audio_buffer.speech_started",
-        "input_audio_buffer.speech_stopped",
-        "input_audio_buffer.committed",
-        "conversation.item.added",
-        "conversation.item.done",
-        COMPLETED,
-    ]
+    buffer = [f"input_audio_buffer.{what}" for what in ("speech_started", "speech_stopped", "committed")]
+    assert order == [*buffer, "conversation.item.added", "conversation.item.done", COMPLETED]
     done = events[-1]
-    assert isinstance(done, ConversationItemInputAudioTranscriptionCompletedEvent)
+    assert isinstance(done, realtime.ConversationItemInputAudioTranscriptionCompletedEvent)
     assert done.transcript.startswith("en second 0.")
     assert done.usage.type == "tokens"
     assert [entry.token for entry in done.logprobs or ()][:2] == [" en", " second"]

@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 import openai
 import pytest
-import soundfile
 import soxr
 from openai.types.realtime import RealtimeTranslationServerEvent
 
-from tests.processes import ROOT, serve_stand_ins
+from tests.clients import RATE
+from tests.processes import serve_stand_ins
 
 # The SDK's own way of connecting.
 pytestmark = pytest.mark.filterwarnings("ignore:connect\\(\\) must be used:DeprecationWarning")
 KEY = "a-key-of-the-tests"
-RATE = 24_000
 SESSION = {"audio": {"input": {"transcription": {"model": "gpt-transcribe"}}, "output": {"language": "fr"}}}
 
 
@@ -43,10 +42,9 @@ def client(process: str) -> Iterator[openai.OpenAI]:
 
 
 @pytest.fixture(scope="module")
-def speech() -> bytes:
+def speech(spoken: np.ndarray) -> bytes:
     """Two spoken sentences and a pause, 16-bit samples at RATE."""
-    pcm, rate = soundfile.read(ROOT / "tests" / "golden" / "spoken.ogg", dtype="float32")
-    pcm = np.concatenate([soxr.resample(pcm, rate, RATE), np.zeros(RATE, np.float32)])
+    pcm = np.pad(soxr.resample(spoken, 16_000, RATE), (0, RATE))
     return (pcm * 32_767).astype("<i2").tobytes()
 
 
@@ -81,14 +79,19 @@ def check(events: list[RealtimeTranslationServerEvent]) -> None:
 
 def interpreted(on: Any, speech: bytes, session: dict[str, Any]) -> list[Any]:
     """Return the events of a session that is configured, hears `speech` and is closed."""
-    events = [on.recv()]
     on.send({"type": "session.update", "session": session})
-    for event in pieces(speech):
+    events = closed(on, speech)
+    check(events)
+    return events
+
+
+def closed(on: Any, speech: bytes) -> list[Any]:
+    """Return the events up to the end of a session that hears `speech` and is closed."""
+    for event in (*pieces(speech), {"type": "session.close"}):
         on.send(event)
-    on.send({"type": "session.close"})
+    events = [on.recv()]
     while events[-1].type != "session.closed":
         events.append(on.recv())
-    check(events)
     return events
 
 
@@ -170,12 +173,7 @@ def test_errors_keep_the_session_open(client: openai.OpenAI, speech: bytes) -> N
 
 def test_a_session_without_transcription_has_no_source_text(client: openai.OpenAI, speech: bytes) -> None:
     with client.realtime.translations.connect(model="shout") as on:
-        for event in pieces(speech):
-            on.send(event)
-        on.send({"type": "session.close"})
-        kinds = []
-        while not kinds or kinds[-1] != "session.closed":
-            kinds.append(on.recv().type)
+        kinds = [event.type for event in closed(on, speech)]
     assert "session.input_transcript.delta" not in kinds
     # English is the default language, which is spoken already.
     assert "session.output_transcript.delta" in kinds

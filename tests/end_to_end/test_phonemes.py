@@ -25,18 +25,11 @@ def test_each_part_of_the_text_has_its_words_phonemes_and_origin(house_server: s
     reply = ask(house_server, input=TEXT)
     assert reply.status_code == 200, reply.text
     by_text = {token["text"]: token for token in reply.json()["tokens"]}
-    assert by_text["$5"] == {
-        "text": "$5", "spoken": "five dollars", "phonemes": by_text["$5"]["phonemes"], "source": "money",
-    }  # fmt: skip
-    assert by_text["Dr."]["spoken"] == "doctor"
-    origins = sources(reply)
-    assert origins["Nguyen"] == "markup"
-    assert origins["zyz\u00adzyvaq"] == "espeak"
-    assert origins["paid"] == "lexicon"
-    assert origins["Dr."] == "abbreviation"
-    assert origins["7:05"] == "clock"
-    assert origins["FBI"] == "letters"
-    assert origins["!"] == "punctuation"
+    assert set(by_text["$5"]) == {"text", "spoken", "phonemes", "source"}
+    assert (by_text["$5"]["spoken"], by_text["Dr."]["spoken"]) == ("five dollars", "doctor")
+    origins = {"$5": "money", "Nguyen": "markup", "zyz\u00adzyvaq": "espeak", "paid": "lexicon", "Dr.": "abbreviation"}
+    origins |= {"7:05": "clock", "FBI": "letters", "!": "punctuation"}
+    assert origins.items() <= sources(reply).items()
     assert reply.json()["spoken"].startswith("doctor Lee paid five dollars for Nguyen, the zyzzyvaq.")
 
 

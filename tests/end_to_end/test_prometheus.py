@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
 import re
+import runpy
 import shutil
 import subprocess
-import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -18,13 +18,13 @@ from pathlib import Path
 import httpx
 import pytest
 import soundfile
-import websockets.sync.client
+from websockets.sync.client import connect
 
 from loadtest.fake_checkpoints import small, write
+from tests.clients import SPOKEN, clone, converse, speak, websocket
 from tests.models.whisper.builder import files
-from tests.processes import START_SECONDS, STOP_SECONDS, serve, wait_until
+from tests.processes import ROOT, START_SECONDS, STOP_SECONDS, run, serve, total, wait_until
 
-ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs" / "prometheus"
 DASHBOARD = ROOT / "configs" / "grafana" / "dashboards" / "nightingale.json"
 pytestmark = pytest.mark.timeout(START_SECONDS + 900)
@@ -36,8 +36,7 @@ LONG = "The last bus was late again. We walked along the river instead. Nobody m
 
 
 def promtool(program: Callable[[str], str], *arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
-    command = [program("promtool"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **more)
+    return run(program("promtool"), *arguments, **more)
 
 
 def expressions() -> list[tuple[str, str, str]]:
@@ -76,24 +75,17 @@ def test_promtool_accepts_the_metrics(program, server):
 
 
 def test_the_dashboard_is_what_its_source_writes():
-    spec = importlib.util.spec_from_file_location("dashboard", ROOT / "configs" / "grafana" / "dashboard.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["dashboard"] = module
-    spec.loader.exec_module(module)
-    assert DASHBOARD.read_text(encoding="utf-8") == module.render()
+    source = runpy.run_path(str(ROOT / "configs" / "grafana" / "dashboard.py"))
+    assert DASHBOARD.read_text(encoding="utf-8") == source["render"]()
 
 
 def test_panels_do_not_overlap_and_fill_the_grid():
-    taken: dict[tuple[int, int], str] = {}
     panels = json.loads(DASHBOARD.read_text())["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
-    for panel in panels:
-        place = panel["gridPos"]
-        assert place["x"] + place["w"] <= 24
-        for x in range(place["x"], place["x"] + place["w"]):
-            for y in range(place["y"], place["y"] + place["h"]):
-                assert (x, y) not in taken, (panel["title"], taken[x, y])
-                taken[x, y] = panel["title"]
+    taken = Counter[tuple[int, int]]()
+    for place in (panel["gridPos"] for panel in panels):
+        taken.update((place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"]))
+    assert [cell for cell, count in taken.items() if count > 1 or cell[0] >= 24] == []
 
 
 def test_the_dashboard_asks_for_every_metric_of_the_service():
@@ -117,8 +109,7 @@ def server(tmp_path_factory) -> Iterator[str]:
     files(recognizer)
     # It guesses its own tokens ahead: what it would draw, so that guesses stand.
     settings = {"PRELOAD": f"phrasebook,{CLONES}", "CHATTERBOX": f"steps=2,draft={model}"}
-    settings["WARMUP"] = "none"
-    settings["SPEECH_CACHE_BYTES"] = "10000000"
+    settings |= {"WARMUP": "none", "SPEECH_CACHE_BYTES": "10000000"}
     with serve(folder, **{f"NIGHTINGALE_{name}": value for name, value in settings.items()}) as process:
         yield process.url
 
@@ -141,17 +132,10 @@ def prometheus(program: Callable[[str], str], server: str, tmp_path_factory) -> 
     (folder / "prometheus.yml").write_text(config)
     log = folder / "prometheus.log"
     with log.open("w") as output:
-        process = subprocess.Popen(
-            [
-                program("prometheus"),
-                f"--config.file={folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                "--web.listen-address=127.0.0.1:0",
-                "--enable-feature=exemplar-storage",
-            ],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+        options = {"config.file": folder / "prometheus.yml", "storage.tsdb.path": folder / "data"}
+        options |= {"web.listen-address": "127.0.0.1:0", "enable-feature": "exemplar-storage"}
+        command = [program("prometheus"), *(f"--{name}={value}" for name, value in options.items())]
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     try:
         url = ""
 
@@ -201,14 +185,9 @@ def traffic(url: str) -> None:
         # Random numbers hear other words.
         verified = client.post("/v1/audio/speech", json={"input": "Hello world.", "verify": "report"})
         assert verified.headers["x-verification"] == "failed"
-        recording, fields = (
-            {"file": ("a.wav", verified.content)},
-            {"model": HEARS, "language": "en", "temperature": "0.2"},
-        )
+        recording, fields = {"file": verified.content}, {"model": HEARS, "language": "en", "temperature": "0.2"}
         assert client.post("/v1/audio/transcriptions", data=fields, files=recording).status_code == 200
-        form = {"name": "House", "consent": "true"}
-        sample = {"audio_sample": ("house.wav", spoken.content)}
-        voice = client.post("/v1/audio/voices", data=form, files=sample).raise_for_status().json()["id"]
+        voice = clone(url, spoken.content).raise_for_status().json()["id"]
         body = {"input": "Hello there, how are you?", "model": CLONES, "voice": voice, "response_format": "pcm"}
         # Random numbers hardly ever draw the end of speech: gone after the first piece, too.
         with client.stream("POST", "/v1/audio/speech", json=body) as cloned:
@@ -222,8 +201,8 @@ def traffic(url: str) -> None:
         assert client.post("/v1/audio/speech", json={"input": ""}).status_code == 400
         job = client.post("/v1/jobs", files={"file": ("a.txt", "Hello world.")}).raise_for_status().json()["id"]
         assert "job.completed" in client.get(f"/v1/jobs/{job}/events").text
-    live = f"{url.replace('http', 'ws', 1)}/v1/realtime?intent=transcription&model={HEARS}"
-    with websockets.sync.client.connect(live) as socket:
+    live = websocket(url, f"/v1/realtime?intent=transcription&model={HEARS}")
+    with connect(live) as socket:
         turns = {"session": {"audio": {"input": {"turn_detection": None, "transcription": {"language": "en"}}}}}
         audio = base64.b64encode(verified.content[44 : 44 + 48_000]).decode()
         for message in (
@@ -233,23 +212,17 @@ def traffic(url: str) -> None:
         ):
             socket.send(json.dumps(message))
         assert any(json.loads(message)["type"].endswith("transcription.completed") for message in socket)
-    with websockets.sync.client.connect(url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
-        for message in ({"type": "start"}, {"type": "text", "text": LONG}, {"type": "end"}):
-            socket.send(json.dumps(message))
-        assert '"done"' in [message for message in socket if isinstance(message, str)][-1]
+    _, events = converse(websocket(url), {"type": "start"}, {"type": "text", "text": LONG}, {"type": "end"})
+    assert events[-1]["type"] == "done"
     # Random numbers write what no phrase book has: the sentence fails.
-    with websockets.sync.client.connect(url.replace("http", "ws", 1) + "/v1/audio/interpret") as socket:
-        models = {"recognition_model": HEARS, "translate_model": "phrasebook", "any_language": True}
-        alone = {"pause": None, "partials": False, "anticipate": False}
-        socket.send(json.dumps({"type": "start", "target": "fr", "source": "en", **models, **alone}))
-        pcm, rate = soundfile.read(ROOT / "tests" / "golden" / "spoken.ogg", dtype="int16")
-        assert rate == 16_000
-        for begin in range(0, rate, 1_600):
-            socket.send(pcm[begin : begin + 1_600].tobytes())
-        socket.send(json.dumps({"type": "end"}))
-        assert '"sentence_done"' in "".join(message for message in socket if isinstance(message, str))
+    models = {"recognition_model": HEARS, "translate_model": "phrasebook", "any_language": True}
+    start = {"type": "start", "target": "fr", "source": "en", "pause": None, "partials": False, "anticipate": False}
+    pcm, rate = soundfile.read(SPOKEN, dtype="int16")
+    pieces = [pcm[begin : begin + 1_600].tobytes() for begin in range(0, rate, 1_600)]
+    _, events = converse(websocket(url, "/v1/audio/interpret"), start | models, *pieces, {"type": "end"})
+    assert "sentence_done" in [event["type"] for event in events]
     # Gone after the first piece, while the next ones are computed.
-    with websockets.sync.client.connect(url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
+    with connect(websocket(url)) as socket:
         for message in ({"type": "start", "cache": False}, {"type": "text", "text": LONG * 40}, {"type": "flush"}):
             socket.send(json.dumps(message))
         while not isinstance(socket.recv(), bytes):
@@ -261,10 +234,11 @@ def test_every_panel_s_query_returns_data(prometheus, server):
         return lambda: sum(query(prometheus, expression)) >= least
 
     # Two rounds: a series has a rate once it was seen twice.
-    start = sum(float(value) for value in _values(server, "nightingale_cancel_latency_seconds_count"))
+    count = "nightingale_cancel_latency_seconds_count"
+    start = total(server, count)
     for number in (1, 2):
         traffic(server)
-        wait_until(scraped("sum(nightingale_cancel_latency_seconds_count)", start + LEFT * number))
+        wait_until(scraped(f"sum({count})", start + LEFT * number))
     # Recording rules need their first turns, too.
     wait_until(scraped("nightingale:continuity:ratio", 0.01))
     window = {"$__rate_interval": "1m", "$instance": ".*", "$model": ".*", "$surface": ".*"}
@@ -282,14 +256,9 @@ def test_every_panel_s_query_returns_data(prometheus, server):
         assert labels, variable
 
 
-def _values(url: str, name: str) -> list[str]:
-    return re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", httpx.get(f"{url}/metrics").text, re.MULTILINE)
-
-
 def test_a_slow_request_is_found_by_its_exemplar(prometheus, server):
     id_ = f"exemplar-{time.time_ns()}"
-    reply = httpx.post(f"{server}/v1/audio/speech", json={"input": LONG}, headers={"x-request-id": id_}, timeout=180)
-    assert reply.status_code == 200
+    speak(server, LONG, id_=id_).raise_for_status()
 
     def found() -> bool:
         given = {"query": "nightingale_ttfa_seconds_bucket", "start": time.time() - 300, "end": time.time() + 60}

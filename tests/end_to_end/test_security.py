@@ -22,7 +22,9 @@ import soundfile
 
 from models.contract import WeightsError
 from models.kokoro.voices import load_voices
+from tests.clients import clone
 from tests.processes import Process, serve_stand_ins
+from tests.wire import Wire
 
 KEY = "key-0123456789-0123456789"
 BEARER = {"authorization": f"Bearer {KEY}"}
@@ -43,9 +45,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         assert KEY not in process.log.read_text()
 
 
-def upload(server: Process, data: bytes, **fields: str) -> httpx.Response:
-    body = {"name": "Ada", "consent": "true"} | fields
-    return httpx.post(server.url + VOICES, data=body, files={"audio_sample": ("a", data)}, headers=BEARER, timeout=180)
+def upload(server: Process, data: bytes) -> httpx.Response:
+    return clone(server.url, data, KEY)
 
 
 def speak(server: Process, **body: object) -> httpx.Response:
@@ -118,9 +119,9 @@ def test_names_never_become_paths(server: Process) -> None:
             assert code(speak(server, model=name)) == (404, "model_not_found")
         # Written by hand: a client's library would tidy the path up.
         for target in ("/web/../config.py", "/web/..%2fconfig.py", "/web/%2e%2e/config.py", "/web//etc/passwd"):
-            with socket.create_connection(("127.0.0.1", client.base_url.port or 0), timeout=180) as raw:
-                raw.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-                status = raw.makefile("rb").readline()
+            with Wire(server.address) as wire:
+                wire.send(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                status = wire.read_until(b"\r\n")
             assert b" 404 " in status or b" 401 " in status, (target, status)
     assert outside.read_bytes() == b"secret"
     assert (server.folder / "keys.toml").exists()

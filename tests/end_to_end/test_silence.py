@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
-RATE = 24_000
+from tests.clients import RATE, samples, speak
+
 TEXTS = ["Hello there.", "Half of his horses were hurt.", "Five fat foxes fled from the fire.", "Stop!", "I think so."]
-
-
-def speak(server: str, text: str, **fields: Any) -> np.ndarray:
-    body = {"input": text, "model": "house", "response_format": "pcm", **fields}
-    answer = httpx.post(f"{server}/v1/audio/speech", json=body, timeout=120).raise_for_status()
-    return np.frombuffer(answer.content, "<i2").astype(np.float32) / 32_768
 
 
 def loudness(pcm: np.ndarray) -> np.ndarray:
@@ -28,7 +21,7 @@ def loudness(pcm: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("voice", ["am_michael", "af_heart"])
 def test_little_silence_surrounds_an_utterance(server: str, voice: str) -> None:
     for text in TEXTS:
-        level = loudness(speak(server, text, voice=voice))
+        level = loudness(samples(speak(server, text, voice=voice)))
         loud = np.flatnonzero(level > level.max() / 200)
         assert loud[0] * 0.005 <= 0.06, text  # 20 ms, and the rise of an f or h
         assert (level.size - 1 - loud[-1]) * 0.005 <= 0.12, text
@@ -36,7 +29,7 @@ def test_little_silence_surrounds_an_utterance(server: str, voice: str) -> None:
 
 @pytest.mark.parametrize("voice", ["am_michael", "af_heart"])
 def test_sentences_keep_a_pause_between_them(server: str, voice: str) -> None:
-    quiet = loudness(speak(server, "Stop there. Go home now.", voice=voice)) < 2e-3
+    quiet = loudness(samples(speak(server, "Stop there. Go home now.", voice=voice))) < 2e-3
     edges = np.flatnonzero(np.diff(np.concatenate([[0], quiet.astype(int), [0]])))
     starts, ends = edges[::2], edges[1::2]
     inner = [(end - start) * 0.005 for start, end in zip(starts, ends, strict=True) if start and end < quiet.size]
@@ -49,16 +42,13 @@ def test_the_voices_are_understood(server: str, recognize: Any) -> None:
         ("am_michael", "I think so."),
         ("af_heart", "He has his hat."),
     ):
-        assert recognize(speak(server, text, voice=voice), RATE) == text.lower().rstrip(".")
+        assert recognize(speak(server, text, voice=voice).content) == text.lower().rstrip(".")
 
 
 def test_words_lie_where_they_are_heard(server: str) -> None:
     """Each word holds sound, and the last ends before the audio does."""
-    headers = {"xi-api-key": "none"}
-    body = {"text": "Stop there. Go home now.", "model_id": "house"}
-    path = f"{server}/v1/text-to-speech/am_michael/with-timestamps?output_format=pcm_24000"
-    answer = httpx.post(path, json=body, headers=headers, timeout=120).raise_for_status()
-    found = json.loads(answer.text)
+    path = "/v1/text-to-speech/am_michael/with-timestamps?output_format=pcm_24000"
+    found = speak(server, "Stop there. Go home now.", path=path).raise_for_status().json()
     pcm = np.frombuffer(base64.b64decode(found["audio_base64"]), "<i2").astype(np.float32) / 32_768
     alignment = found["alignment"]
     starts, ends = alignment["character_start_times_seconds"], alignment["character_end_times_seconds"]

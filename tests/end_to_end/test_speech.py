@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-import soundfile
 
 from models.backend import device_name
 from models.native import kernels
-from tests.processes import wait_until
+from tests.clients import RATE, samples, speak
+from tests.processes import ROOT, metric, wait_until
 
-RATE = 24_000
 SENTENCES = [
     "The weather is fine today, and the train leaves in the morning.",
     "Please open the window and close the door.",
     "She has lived in the city for twenty years.",
 ]
-
-
-def speak(server: str, text: str, **options: object) -> httpx.Response:
-    reply = httpx.post(f"{server}/v1/audio/speech", json={"input": text, **options}, timeout=180)
-    assert reply.status_code == 200, reply.text
-    return reply
-
-
-def samples(reply: httpx.Response) -> np.ndarray:
-    pcm, rate = soundfile.read(io.BytesIO(reply.content), dtype="float32")
-    assert rate == RATE
-    return pcm
 
 
 def words(text: str) -> list[str]:
@@ -46,14 +31,14 @@ def words(text: str) -> list[str]:
 def test_recognizer_finds_the_sentences(server, recognize, voice):
     said, found = 0, 0
     for sentence in SENTENCES:
-        heard = words(recognize(speak(server, sentence, voice=voice).content))
+        heard = words(recognize(samples(speak(server, sentence, voice=voice)), RATE))
         said += len(words(sentence))
         found += sum(word in heard for word in words(sentence))
     assert found >= 0.7 * said, f"{found} of {said} words"
 
 
 def test_recognizer_does_not_find_a_sentence_that_was_not_said(server, recognize):
-    heard = words(recognize(speak(server, SENTENCES[1]).content))
+    heard = words(recognize(samples(speak(server, SENTENCES[1])), RATE))
     assert sum(word in heard for word in words("Seven yellow elephants danced under copper moonlight")) <= 1
 
 
@@ -73,7 +58,7 @@ def test_level_clipping_and_silence(server):
 
 
 def test_seed_repeats_the_audio_bit_for_bit(server):
-    first, second = (speak(server, SENTENCES[1], seed=7).content for _ in range(2))
+    first, second = (speak(server, SENTENCES[1], seed=7).raise_for_status().content for _ in range(2))
     assert first == second
     assert speak(server, SENTENCES[1], seed=8).content != first
 
@@ -104,8 +89,7 @@ def test_a_newcomer_does_not_wait_out_the_sentence_under_way(server):
         with ThreadPoolExecutor(1) as pool:
             listening = pool.submit(listen, names[0], began)
             assert began.wait(60)
-            said, headers = {"input": "Hello."}, {"x-request-id": names[1]}
-            httpx.post(f"{server}/v1/audio/speech", json=said, headers=headers).raise_for_status()
+            speak(server, id_=names[1]).raise_for_status()
             assert listening.result(60) == undisturbed
         entry, newcomer = finished(server, *names)
         # A busy machine may send the newcomer too late: then the two did not meet.
@@ -151,13 +135,11 @@ def test_the_list_of_models_names_device_and_kernels(server: str) -> None:
 
 def test_models_that_are_loaded_say_how_much_they_hold(server: str) -> None:
     entries = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/models").json()["data"]}
-    weights = Path(__file__).parents[2] / "models" / "house" / "model.safetensors"
+    size = (ROOT / "models" / "house" / "model.safetensors").stat().st_size
     held = entries["house"]["memory_bytes"]
-    assert weights.stat().st_size * 0.5 < held < weights.stat().st_size * 4
+    assert size * 0.5 < held < size * 4
     assert entries["phrasebook"]["memory_bytes"] > 0
     assert entries["house"]["preloaded"] and entries["phrasebook"]["preloaded"]
     assert not entries["chatterbox"]["preloaded"]
     assert entries["chatterbox"]["memory_bytes"] is None
-    metrics = httpx.get(f"{server}/metrics").text
-    (shown,) = re.findall(r'nightingale_model_memory_bytes\{model="house"\} (\S+)', metrics)
-    assert float(shown) == held
+    assert metric(server, r'nightingale_model_memory_bytes\{model="house"\}') == held

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import subprocess
 import sys
-import time
+from functools import partial
 
-import httpx
 import numpy as np
 import pytest
 
-from tests.processes import PATIENCE, metric, wait_until
+from tests.processes import PATIENCE, metric, run, total, wait_until
 
 TEXT = "Please open the window and close the door."
+CANCELLED = "nightingale_requests_total.*cancelled"
 LONG = " ".join(f"This is sentence number {count} of a long text." for count in range(200))
 
 
@@ -25,27 +24,17 @@ class Module:
     def __init__(self, url, folder, **options):
         conf = folder / "nightingale.conf"
         conf.write_text("".join(f'{key} "{value}"\n' for key, value in {"Url": url, **options}.items()))
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "app", "speech-dispatcher", str(conf)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self.pending = b""
+        command, pipe = [sys.executable, "-P", "-m", "app", "speech-dispatcher", str(conf)], subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
 
     def write(self, *lines):
         self.process.stdin.write("".join(f"{line}\n" for line in lines).encode())
         self.process.stdin.flush()
 
     def line(self):
-        deadline = time.monotonic() + PATIENCE
-        while b"\n" not in self.pending:
-            assert select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))[0], "no answer"
-            data = os.read(self.process.stdout.fileno(), 1 << 16)
-            assert data, self.process.stderr.read().decode()
-            self.pending += data
-        line, _, self.pending = self.pending.partition(b"\n")
-        return line
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr.read().decode()
+        return line.removesuffix(b"\n")
 
     def reply(self):
         """Lines up to the one whose code is followed by a space."""
@@ -104,12 +93,6 @@ def module(server, tmp_path):
         started.process.communicate()
 
 
-def cancelled(server):
-    lines = httpx.get(f"{server}/metrics").text.splitlines()
-    counted = (line for line in lines if re.match("nightingale_requests_total.*cancelled", line))
-    return sum(float(line.rsplit(" ", 1)[1]) for line in counted)
-
-
 def test_a_session_of_the_daemon(module, share_heard):
     module.write("LIST VOICES")
     assert [line.decode() for line in module.reply()] == [
@@ -152,12 +135,7 @@ def test_a_session_of_the_daemon(module, share_heard):
 def test_messages_that_nobody_would_send(module):
     assert module.speak('<speak>...<mark name="__spd_0"/></speak>') == "200 OK SPEAKING"
     assert module.events()[0] == ["701 BEGIN", "700-__spd_0", "702 END"]
-    for text in (
-        "<speak>this & <b>that</speak>",
-        "<speak xml:lang='xx'>Hello.</speak>",
-        "plain & <words",
-        "a\n.\n.b",
-    ):
+    for text in ("<speak>this & <b>that</speak>", "<speak xml:lang='xx'>Hello.</speak>", "plain & <words", "a\n.\n.b"):
         assert module.speak(text) == "200 OK SPEAKING"
         events, pcm = module.events()
         assert (events[-1], pcm.size > 0) == ("702 END", True), text
@@ -179,13 +157,13 @@ def test_messages_that_nobody_would_send(module):
 
 
 def test_stop_and_pause(module, server):
-    before = cancelled(server)
+    before = total(server, CANCELLED)
     assert module.speak(f"<speak>{LONG}</speak>") == "200 OK SPEAKING"
     assert module.reply() == [b"701 BEGIN"]
     module.write("STOP")
     events, _ = module.events()
     assert events[-1] == "703 STOP"
-    wait_until(lambda: cancelled(server) > before)
+    wait_until(lambda: total(server, CANCELLED) > before)
     # At once, before anything is spoken.
     assert module.speak(f"<speak>{LONG}</speak>") == "200 OK SPEAKING"
     module.write("STOP")
@@ -218,15 +196,10 @@ def test_spd_say_speaks_through_a_real_daemon(server, tmp_path, program, share_h
     (tmp_path / ".asoundrc").write_text(
         f'pcm.!default {{ type file slave.pcm "null" file "{sound}" format "raw" }}\nctl.!default {{ type null }}\n'
     )
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "XDG_RUNTIME_DIR": str(runtime),
-        "LC_ALL": "C.UTF-8",
-        "SPEECHD_ADDRESS": f"unix_socket:{runtime}/socket",
-    }
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(runtime)}
+    environment |= {"LC_ALL": "C.UTF-8", "SPEECHD_ADDRESS": f"unix_socket:{runtime}/socket"}
     command = [sys.executable, "-m", "app", "speech-dispatcher", "--install", "--default", "--url", server]
-    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=PATIENCE)
+    run(*command, env=environment).check_returncode()
     conf = tmp_path / ".config" / "speech-dispatcher" / "speechd.conf"
     conf.write_text(conf.read_text() + 'AudioOutputMethod "alsa"\n')
     running = subprocess.Popen(
@@ -235,26 +208,20 @@ def test_spd_say_speaks_through_a_real_daemon(server, tmp_path, program, share_h
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-
-    def run(*arguments):
-        done = subprocess.run(
-            [say, *arguments], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
-        return done.stdout if done.returncode == 0 else ""
-
     try:
-        wait_until(lambda: running.poll() is not None or "af_heart" in run("-o", "nightingale", "-L"))
+        listed = partial(run, say, "-o", "nightingale", "-L", env=environment)
+        wait_until(lambda: running.poll() is not None or "af_heart" in listed().stdout)
         assert running.poll() is None, list((runtime / "log").iterdir())
-        run("-w", TEXT)
+        run(say, "-w", TEXT, env=environment)
         assert share_heard(TEXT, np.fromfile(sound, "<i2"), 24_000) >= 0.5
 
-        before = cancelled(server)
+        before = total(server, CANCELLED)
         # The daemon itself takes seconds to look for signs in a longer text.
         waiting = subprocess.Popen([say, "-w", LONG[:4_000]], env=environment)
         wait_until(lambda: metric(server, "nightingale_active_streams") > 0)
-        run("-S")
+        run(say, "-S", env=environment)
         assert waiting.wait(PATIENCE) == 0
-        wait_until(lambda: cancelled(server) > before)
+        wait_until(lambda: total(server, CANCELLED) > before)
     finally:
         running.terminate()  # its clients end with it
         running.wait(PATIENCE)

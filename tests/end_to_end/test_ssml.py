@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
-import soundfile
 from websockets.sync.client import ClientConnection, connect
 
-RATE = 24_000
-
-
-def speak(server: str, text: str, path: str = "/v1/audio/speech", **fields: object) -> httpx.Response:
-    body = {"input": text, **fields} if path == "/v1/audio/speech" else {"text": text, **fields}
-    return httpx.post(f"{server}{path}", json=body, timeout=180)
-
-
-def samples(reply: httpx.Response) -> np.ndarray:
-    assert reply.status_code == 200, reply.text
-    pcm, rate = soundfile.read(io.BytesIO(reply.content), dtype="float32")
-    assert rate == RATE
-    return pcm
+from tests.clients import RATE, converse, samples, speak, websocket
 
 
 def longest_silence(pcm: np.ndarray) -> float:
@@ -90,7 +75,7 @@ def test_refusals_are_errors_of_the_request(house_server: str, text: str, code: 
     ],
 )
 def test_pauses_of_elevenlabs_and_deepgram(house_server: str, path: str, text: str) -> None:
-    assert longest_silence(samples(speak(house_server, text, path))) >= 2.0
+    assert longest_silence(samples(speak(house_server, text, path=path))) >= 2.0
 
 
 def send(socket: ClientConnection, kind: str, **fields: object) -> None:
@@ -113,7 +98,7 @@ def test_fragments_over_a_socket(house_server: str, start: dict[str, str]) -> No
         "<speak>Hello <mark name='a'/>world. <break time='1s'/><mark name='b'/>How are <emphasis>you</emphasis> "
         "<blink>now</blink>?<break time='200ms'/><mark name='c'/></speak>"
     )
-    with connect(f"ws{house_server.removeprefix('http')}/v1/audio/stream") as socket:
+    with connect(websocket(house_server)) as socket:
         send(socket, "start", timestamps=True, **start)
         for begin in range(0, len(text), 3):
             send(socket, "text", text=text[begin : begin + 3])
@@ -143,14 +128,11 @@ def test_fragments_over_a_socket(house_server: str, start: dict[str, str]) -> No
 
 def test_elevenlabs_socket_takes_tags_cut_anywhere(house_server: str, recognize: Callable[..., str]) -> None:
     text = 'Open the <phoneme alphabet="ipa" ph="wˈɪndO">gate</phoneme>. <break time="1.5s" /> It is late. '
-    address = f"ws{house_server.removeprefix('http')}/v1/text-to-speech/am_michael/stream-input?output_format=pcm_24000"
-    audio = b""
-    with connect(address) as socket:
-        for begin in range(0, len(text), 4):
-            socket.send(json.dumps({"text": text[begin : begin + 4]}))
-        socket.send(json.dumps({"text": ""}))
-        while not (message := json.loads(socket.recv(timeout=120)))["isFinal"]:
-            audio += base64.b64decode(message["audio"])
-    pcm = np.frombuffer(audio, "<i2")
+    address = websocket(house_server, "/v1/text-to-speech/am_michael/stream-input?output_format=pcm_24000")
+    _, answers = converse(
+        address, *({"text": text[begin : begin + 4]} for begin in range(0, len(text), 4)), {"text": ""}
+    )
+    assert answers.pop()["isFinal"]
+    pcm = np.frombuffer(b"".join(base64.b64decode(answer["audio"]) for answer in answers), "<i2")
     assert longest_silence(pcm / 32_768) >= 1.5
     assert "window" in recognize(pcm, RATE).split()

@@ -6,8 +6,6 @@ checked by its text, length, level and silence.
 
 from __future__ import annotations
 
-import asyncio
-import io
 import json
 import re
 import subprocess
@@ -16,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +21,11 @@ import httpx
 import numpy as np
 import pytest
 import soundfile
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
-from tests.processes import serve
+from tests.clients import RATE, samples, speak, websocket
+from tests.processes import run, serve
 
-RATE = 24_000
 SENTENCES = (
     "Where is the train station?",
     "The museum is next to the bridge.",
@@ -45,10 +42,6 @@ def translating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that has loaded the phrase book beside the house voice."""
     with serve(tmp_path_factory.mktemp("translating"), NIGHTINGALE_TRANSLATION_MODEL="phrasebook") as process:
         yield process.url
-
-
-def post(url: str, timeout: float = 60, **body: object) -> httpx.Response:
-    return httpx.post(f"{url}/v1/audio/speech", json={"source": "en", **body}, timeout=timeout)
 
 
 def translate(url: str, texts: list[str], target: str) -> list[str]:
@@ -69,24 +62,6 @@ def check_audio(pcm: np.ndarray, least: float, most: float) -> None:
     assert np.abs(pcm[-edge:]).max() < 0.02
 
 
-def decoded(response: httpx.Response) -> np.ndarray:
-    assert response.status_code == 200, response.text
-    if response.headers["content-type"].startswith("audio/pcm"):
-        return np.frombuffer(response.content, "<i2").astype(np.float32) / 32_768
-    pcm, rate = soundfile.read(io.BytesIO(response.content), dtype="float32")
-    assert rate == RATE
-    return pcm
-
-
-@contextmanager
-def session(url: str, **start: object) -> Iterator[ClientConnection]:
-    with connect(url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
-        socket.send(json.dumps({"type": "start", **start}))
-        ready = json.loads(socket.recv(timeout=180))
-        assert ready["type"] == "ready", ready
-        yield socket
-
-
 def tokens(text: str) -> list[str]:
     """About as a language model cuts it."""
     return re.findall(r"\s*[^\s\w]+|\s*\w{1,4}", text)
@@ -95,7 +70,9 @@ def tokens(text: str) -> list[str]:
 def replay(url: str, text: str, rate: float, *, early: bool = False, **start: object) -> dict[str, Any]:
     """Send `text` token by token, the last one after the first audio where that must be `early`; return what came."""
     heard = threading.Event()
-    with session(url, input="llm", **start) as socket:
+    with connect(websocket(url)) as socket:
+        socket.send(json.dumps({"type": "start", "input": "llm", **start}))
+        assert json.loads(socket.recv(timeout=180))["type"] == "ready"
 
         def send() -> None:
             *others, last = tokens(text)
@@ -131,15 +108,15 @@ def said(chunks: list[dict[str, Any]]) -> str:
 
 def test_a_text_is_translated_and_spoken(translating: str) -> None:
     """It is the speech of the translation: the same samples as when that is spoken by itself."""
-    found = decoded(post(translating, input=" ".join(SENTENCES), translate_to="es"))
+    found = samples(speak(translating, " ".join(SENTENCES), source="en", translate_to="es"))
     check_audio(found, 4, 14)
     whole = " ".join(translate(translating, list(SENTENCES), "es"))
     assert whole.startswith("¿Dónde está la estación de tren?")
-    again = decoded(post(translating, input=whole, lang="es", source=None))
+    again = samples(speak(translating, whole, lang="es"))
     assert np.array_equal(found, again)
-    named = decoded(post(translating, input=whole, voice="em_alex", source=None))
+    named = samples(speak(translating, whole, voice="em_alex"))
     assert np.array_equal(found, named)
-    english = decoded(post(translating, input=" ".join(SENTENCES), source=None))
+    english = samples(speak(translating, " ".join(SENTENCES)))
     assert found.size != english.size
 
 
@@ -164,45 +141,36 @@ def test_what_is_said_does_not_depend_on_what_was_translated_ahead(translating: 
 def test_many_clients_get_what_each_asked_for(translating: str) -> None:
     """Speech and translations share the one model thread."""
 
-    async def ask(client: httpx.AsyncClient, number: int) -> tuple[int, bytes]:
-        body = {"input": SENTENCES[number % 4], "response_format": "pcm"}
-        body |= {"source": "en", "translate_to": "es"} if number % 2 else {}
-        response = await client.post(f"{translating}/v1/audio/speech", json=body, timeout=120)
-        assert response.status_code == 200, response.text
-        return number % 4, response.content
+    def ask(number: int) -> bytes:
+        more = {"source": "en", "translate_to": "es"} if number % 2 else {}
+        reply = speak(translating, SENTENCES[number % 4], response_format="pcm", **more)
+        return reply.raise_for_status().content
 
-    async def run() -> list[tuple[int, bytes]]:
-        async with httpx.AsyncClient() as client:
-            return await asyncio.gather(*(ask(client, number) for number in range(12)))
-
-    by_request: dict[int, set[bytes]] = {}
-    for number, audio in asyncio.run(run()):
-        by_request.setdefault(number, set()).add(audio)
-    assert [len(each) for each in by_request.values()] == [1, 1, 1, 1]
+    with ThreadPoolExecutor(12) as clients:
+        spoken = list(clients.map(ask, range(12)))
+    assert spoken[:4] * 3 == spoken
 
 
-def say(folder: Path, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "app", "say", "--model", "house", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
+def say(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return run(sys.executable, "-m", "app", "say", "--model", "house", *arguments, input=stdin)
 
 
 def test_the_command_translates_too(translating: str, tmp_path: Path) -> None:
     given = ("--translate-to", "es", "--source", "en", "--translate-model", "phrasebook")
-    done = say(tmp_path, *given, "Good night.", "-o", str(tmp_path / "one.wav"))
+    done = say(*given, "Good night.", "-o", tmp_path / "one.wav")
     assert done.returncode == 0, done.stderr
     one, _ = soundfile.read(tmp_path / "one.wav", dtype="float32")
-    assert np.allclose(one, decoded(post(translating, input="Good night.", translate_to="es")), atol=1e-4)
-    lines = b"".join(
-        json.dumps({"choices": [{"index": 0, "delta": {"content": text}}]}).encode() + b"\n" for text in tokens(ANSWER)
-    )
-    done = say(tmp_path, *given, "--from", "stream-json", "-o", str(tmp_path / "all.wav"), stdin=lines)
+    assert np.allclose(one, samples(speak(translating, "Good night.", source="en", translate_to="es")), atol=1e-4)
+    deltas = [{"choices": [{"index": 0, "delta": {"content": text}}]} for text in tokens(ANSWER)]
+    lines = "".join(json.dumps(delta) + "\n" for delta in deltas)
+    done = say(*given, "--from", "stream-json", "-o", tmp_path / "all.wav", stdin=lines)
     assert done.returncode == 0, done.stderr
     whole, _ = soundfile.read(tmp_path / "all.wav", dtype="float32")
-    expected = decoded(post(translating, input=" ".join(SENTENCES), translate_to="es"))
+    expected = samples(speak(translating, " ".join(SENTENCES), source="en", translate_to="es"))
     assert whole.size == expected.size
-    done = say(tmp_path, "--translate-to", "nl", "--translate-model", "phrasebook", "Good night.", "-o", "x.wav")
+    done = say("--translate-to", "nl", "--translate-model", "phrasebook", "Good night.", "-o", "x.wav")
     assert done.returncode == 2
-    assert b"does not translate Dutch" in done.stderr
+    assert "does not translate Dutch" in done.stderr
 
 
 def test_what_can_be_translated_is_what_is_listed(translating: str) -> None:

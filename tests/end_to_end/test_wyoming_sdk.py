@@ -14,18 +14,10 @@ import soundfile
 with warnings.catch_warnings():
     # Python 3.12 and older have an audioop of their own, which the client takes.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
+    from wyoming import asr, tts
     from wyoming.audio import AudioChunk, AudioStart, AudioStop
     from wyoming.client import AsyncTcpClient
     from wyoming.info import Describe, Info
-    from wyoming.tts import (
-        Synthesize,
-        SynthesizeChunk,
-        SynthesizeStart,
-        SynthesizeStop,
-        SynthesizeStopped,
-        SynthesizeVoice,
-    )
 
 SENTENCES = ["Please open the window and close the door.", "She has lived in the city for twenty years."]
 TEXT = " ".join(SENTENCES)
@@ -62,14 +54,11 @@ async def read_audio(client, end):
             assert AudioStop.is_type(event.type), event
 
 
-@pytest.mark.parametrize(
-    "voice",
-    [SynthesizeVoice(name="af_heart"), SynthesizeVoice(language="en-US"), SynthesizeVoice(name="house/am_michael")],
-)
+@pytest.mark.parametrize("voice", [{"name": "af_heart"}, {"language": "en-US"}, {"name": "house/am_michael"}])
 def test_synthesize(port, share_heard, voice):
     async def work():
         async with connected(port) as client:
-            await client.write_event(Synthesize(text=SENTENCES[0], voice=voice).event())
+            await client.write_event(tts.Synthesize(text=SENTENCES[0], voice=tts.SynthesizeVoice(**voice)).event())
             return await read_audio(client, AudioStop)
 
     pcm, rate = asyncio.run(work())
@@ -80,12 +69,12 @@ def test_synthesize(port, share_heard, voice):
 def test_streaming_as_home_assistant_does(port, share_heard):
     async def work():
         async with connected(port) as client:
-            await client.write_event(SynthesizeStart(voice=SynthesizeVoice(name="am_michael")).event())
+            await client.write_event(tts.SynthesizeStart(voice=tts.SynthesizeVoice(name="am_michael")).event())
             for start in range(0, len(TEXT), 9):
-                await client.write_event(SynthesizeChunk(text=TEXT[start : start + 9]).event())
-            await client.write_event(Synthesize(text=TEXT, voice=SynthesizeVoice(name="am_michael")).event())
-            await client.write_event(SynthesizeStop().event())
-            return await read_audio(client, SynthesizeStopped)
+                await client.write_event(tts.SynthesizeChunk(text=TEXT[start : start + 9]).event())
+            await client.write_event(tts.Synthesize(text=TEXT, voice=tts.SynthesizeVoice(name="am_michael")).event())
+            await client.write_event(tts.SynthesizeStop().event())
+            return await read_audio(client, tts.SynthesizeStopped)
 
     pcm, rate = asyncio.run(work())
     assert 3 < pcm.size / rate < 12, "spoken twice, or in part"
@@ -102,13 +91,13 @@ def test_transcribe_as_home_assistant_does(stand_ins, speech):
         async with connected(stand_ins.wyoming[1]) as client:
             await client.write_event(Describe().event())
             info = Info.from_event(await client.read_event())
-            await client.write_event(Transcribe(language="en").event())
+            await client.write_event(asr.Transcribe(language="en").event())
             await client.write_event(AudioStart(**form).event())
             for start in range(0, len(audio), 2_048):
                 await client.write_event(AudioChunk(**form, audio=audio[start : start + 2_048]).event())
             await client.write_event(AudioStop().event())
             events = []
-            while not events or not TranscriptStop.is_type(events[-1].type):
+            while not events or not asr.TranscriptStop.is_type(events[-1].type):
                 events.append(await client.read_event())
             return info, events
 
@@ -116,9 +105,9 @@ def test_transcribe_as_home_assistant_does(stand_ins, speech):
     (program,) = info.asr
     assert (program.installed, program.supports_transcript_streaming) == (True, True)
     assert program.models[0].languages[0] == "en"
-    assert TranscriptStart.from_event(events[0]).language == "en"
-    chunks = [TranscriptChunk.from_event(event).text for event in events if TranscriptChunk.is_type(event.type)]
-    (whole,) = [Transcript.from_event(event) for event in events if Transcript.is_type(event.type)]
+    assert asr.TranscriptStart.from_event(events[0]).language == "en"
+    chunks = [asr.TranscriptChunk.from_event(event).text for event in events if asr.TranscriptChunk.is_type(event.type)]
+    (whole,) = [asr.Transcript.from_event(event) for event in events if asr.Transcript.is_type(event.type)]
     assert len(chunks) == 6
     assert whole.text == "".join(chunks) == " ".join(f"en second {number}." for number in range(6))
     assert whole.language == "en"

@@ -6,19 +6,18 @@ heard when nobody else was there. Afterwards no stream, no task and no descripto
 
 from __future__ import annotations
 
-import json
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from websockets.sync.client import connect
 
-from tests.processes import PATIENCE, ROOT, START_SECONDS, Process, clean_environment, start_process, wait_until
+from tests.clients import clone, converse, speak
+from tests.processes import PATIENCE, ROOT, Process, clean_environment, start_process, wait_until
 
 TEXT = (
     "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm. "
@@ -67,50 +66,29 @@ def launch(folder: Path, port: int = 0, **environment: str) -> Iterator[Process]
         yield server
 
 
-def by_socket(server: Process, seed: int = 7, text: str = TEXT) -> bytes:
-    """The audio of `text` over the WebSocket."""
-    audio = bytearray()
-    with connect(server.socket_url, compression=None, open_timeout=PATIENCE, max_size=None) as socket:
-        socket.send(json.dumps({"type": "start", "format": "pcm", "seed": seed}))
-        socket.send(json.dumps({"type": "text", "text": text}))
-        socket.send(json.dumps({"type": "end"}))
-        for message in socket:
-            if isinstance(message, bytes):
-                audio += message
-            else:
-                assert json.loads(message)["type"] != "error", message
-    return bytes(audio)
+def by_socket(server: Process) -> bytes:
+    """The audio of `TEXT` over the WebSocket."""
+    start = {"type": "start", "format": "pcm", "seed": 7}
+    messages = (start, {"type": "text", "text": TEXT}, {"type": "end"})
+    audio, events = converse(server.socket_url, *messages, compression=None)
+    assert [event for event in events if event["type"] == "error"] == []
+    return audio
 
 
-def by_http(server: Process, seed: int = 7, text: str = TEXT) -> bytes:
+def by_http(server: Process) -> bytes:
     """The same over HTTP."""
-    body = {"input": text, "response_format": "pcm", "seed": seed}
-    return httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=180).raise_for_status().content
+    return speak(server.url, TEXT, response_format="pcm", seed=7).raise_for_status().content
 
 
 class Listeners:
     """Clients that do nothing wrong, one a surface, in threads of their own."""
 
     def __init__(self, server: Process) -> None:
-        self.heard: dict[str, bytes] = {}
-        self.failed: list[BaseException] = []
-        self._threads = [
-            threading.Thread(target=self._listen, args=(ask, server), daemon=True) for ask in (by_socket, by_http)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _listen(self, ask: Callable[[Process], bytes], server: Process) -> None:
-        try:
-            self.heard[ask.__name__] = ask(server)
-        except Exception as error:
-            self.failed.append(error)
+        self._pool = ThreadPoolExecutor(2)
+        self._heard = {ask.__name__: self._pool.submit(ask, server) for ask in (by_socket, by_http)}
 
     def wait(self) -> dict[str, bytes]:
-        for thread in self._threads:
-            thread.join(180)
-        assert not self.failed, self.failed
-        return self.heard
+        return {name: heard.result(PATIENCE) for name, heard in self._heard.items()}
 
 
 @pytest.fixture(scope="session")
@@ -133,23 +111,16 @@ def undisturbed_audio(victim: Process) -> dict[str, bytes]:
     return heard
 
 
-def speak_once(server: Process, **options: str | bool) -> None:
-    """One sentence, whole."""
-    body = {"input": "It is 12 o'clock.", **options}
-    httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=PATIENCE).raise_for_status()
-
-
 @pytest.fixture(scope="session")
 def at_rest(victim: Process, undisturbed_audio: dict[str, bytes]) -> dict[str, float]:
     """Gauges of the server when nobody is there, after everything was used once: what loads stays, 70 MB of it."""
     for lang in ("en-us", "en-gb", "de", "es", "fr-fr", "it", "pt-br", "hi"):
-        speak_once(victim, lang=lang, any_language=True)
+        speak(victim.url, "It is 12 o'clock.", lang=lang, any_language=True).raise_for_status()
     for form in ("mp3", "opus", "aac", "flac"):
-        speak_once(victim, response_format=form)
+        speak(victim.url, response_format=form).raise_for_status()
     httpx.post(f"{victim.url}/detect", json={"q": "Bonjour"}, timeout=PATIENCE).raise_for_status()
     # From now on there are processes that decode recordings: one of voices, and one of what is to be recognized.
-    bad = {"data": {"name": "Ada", "consent": "true"}, "files": {"audio_sample": ("a", b"no audio")}}
-    assert httpx.post(f"{victim.url}/v1/audio/voices", **bad, timeout=PATIENCE).status_code == 400
+    assert clone(victim.url, b"no audio").status_code == 400
     unheard = {"files": {"file": ("a", b"no audio")}}
     assert httpx.post(f"{victim.url}/v1/audio/transcriptions", **unheard, timeout=PATIENCE).status_code == 400
     wait_until(lambda: gauges(victim)["nightingale_active_streams"] == 0, lambda: "streams are left")
@@ -186,21 +157,3 @@ def undisturbed(victim: Process, undisturbed_audio: dict[str, bytes], at_rest: d
         assert httpx.get(f"{victim.url}/readyz", timeout=PATIENCE).status_code == 200
 
     return watch
-
-
-@pytest.fixture(scope="session")
-def run_server() -> Callable[..., AbstractContextManager[Process]]:
-    """`run_server(folder, port, **environment)`: another server, for faults that it does not survive."""
-    return launch
-
-
-@pytest.fixture(scope="session")
-def listen() -> Callable[[Process], Listeners]:
-    """`listen(server)`: start the listeners; `.wait()` for what they heard."""
-    return Listeners
-
-
-@pytest.fixture(autouse=True)
-def _time_to_start(request: pytest.FixtureRequest) -> None:
-    """The test that happens to start a server gets the time that takes."""
-    request.node.add_marker(pytest.mark.timeout(START_SECONDS + 600))

@@ -8,7 +8,7 @@ import random
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,114 +18,91 @@ import pytest
 from tests.wire import CLOSE, CONTINUATION, PING, Wire, frame, upgrade
 
 LONG = "The garden behind the house is small. In spring the old apple tree is full of flowers. " * 8
-
-
 START = {"type": "start", "format": "pcm", "seed": 3}
 
 
-def socket_steps(wire: Wire) -> Iterator[str]:
+def sent(wire: Wire, *pieces: bytes) -> Iterator[None]:
+    """Send these: after each the client may be gone."""
+    for piece in pieces:
+        wire.send(piece)
+        yield
+
+
+def socket_steps(wire: Wire) -> Iterator[None]:
     """A session on the WebSocket, step by step: between any two the client may be gone."""
-    yield "connected"
+    yield
     request = upgrade(wire.socket.getpeername())
-    wire.send(request[:40])
-    yield "half a handshake"
-    wire.send(request[40:])
-    yield "handshake not read"
+    # Half a handshake, then one that is not read.
+    yield from sent(wire, request[:40], request[40:])
     wire.read_until(b"\r\n\r\n")
-    yield "shaken hands"
+    yield
     start = frame(json.dumps(START).encode())
-    wire.send(start[:1])
-    yield "half a header"
-    wire.send(start[1:20])
-    yield "half a payload"
-    wire.send(start[20:])
-    yield "start not answered"
+    # Half a header, half a payload, then a start that is not answered.
+    yield from sent(wire, start[:1], start[1:20], start[20:])
     wire.until("ready")
-    yield "ready"
+    yield
     text = json.dumps({"type": "text", "text": LONG}).encode()
-    wire.send(frame(text[:50], fin=False))
-    yield "half a message"
-    wire.send(frame(text[50:], CONTINUATION))
-    yield "text sent"
+    yield from sent(wire, frame(text[:50], fin=False), frame(text[50:], CONTINUATION))
     wire.say({"type": "flush"})
-    yield "flushed"
-    wire.until("chunk")
-    yield "before the first audio"
-    wire.until("audio")
-    yield "first audio"
+    yield
+    for kind in ("chunk", "audio"):
+        wire.until(kind)
+        yield
     wire.socket.recv(10)
-    yield "in the middle of a frame"
+    yield
     wire.say({"type": "cancel"})
-    yield "cancelled"
+    yield
     wire.say({"type": "text", "text": "Hello world."})
     wire.say({"type": "end"})
-    yield "ended"
-    wire.send(frame(struct.pack(">H", 1000), CLOSE))
-    yield "closed, answer not read"
+    yield
+    yield from sent(wire, frame(struct.pack(">H", 1000), CLOSE))  # its answer is not read
 
 
-def http_steps(path: str, body: bytes, kind: str = "application/json") -> Callable[[Wire], Iterator[str]]:
+def http_steps(path: str, body: bytes, kind: str = "application/json") -> Callable[[Wire], Iterator[None]]:
     """A POST, step by step."""
 
-    def steps(wire: Wire) -> Iterator[str]:
-        yield "connected"
-        wire.send(f"POST {path} HT".encode())
-        yield "half a request line"
-        wire.send(f"TP/1.1\r\nHost: {wire.host}\r\nContent-Type: {kind}\r\nContent-Le".encode())
-        yield "half a header"
-        wire.send(f"ngth: {len(body)}\r\n\r\n".encode())
-        yield "no body"
-        wire.send(body[: len(body) // 2])
-        yield "half a body"
-        wire.send(body[len(body) // 2 :])
-        yield "not answered"
+    def steps(wire: Wire) -> Iterator[None]:
+        yield
+        half, head = len(body) // 2, f"TP/1.1\r\nHost: {wire.host}\r\nContent-Type: {kind}\r\nContent-Le"
+        # Half a request line, half a header, no body, half of it, then all.
+        yield from sent(wire, f"POST {path} HT".encode(), head.encode(), b"ngth: %d\r\n\r\n" % len(body))
+        yield from sent(wire, body[:half], body[half:])
         wire.read_until(b"\r\n\r\n")
-        yield "status read"
+        yield
         wire.socket.recv(1000)
-        yield "some of the answer"
+        yield
 
     return steps
 
 
-def other_steps(path: str, *messages: dict[str, Any]) -> Callable[[Wire], Iterator[str]]:
+def other_steps(path: str, *messages: dict[str, Any]) -> Callable[[Wire], Iterator[None]]:
     """A session on another's WebSocket, whose messages are answered by at least two frames."""
 
-    def steps(wire: Wire) -> Iterator[str]:
-        yield "connected"
-        wire.send(upgrade(wire.socket.getpeername(), path))
-        yield "handshake not read"
+    def steps(wire: Wire) -> Iterator[None]:
+        yield
+        yield from sent(wire, upgrade(wire.socket.getpeername(), path))
         assert b" 101 " in wire.read_until(b"\r\n\r\n")
-        yield "shaken hands"
-        for message in messages:
-            wire.say(message)
-            yield "a message sent"
-        wire.frame()
-        yield "an answer"
-        wire.frame()
-        yield "another"
+        yield
+        yield from sent(wire, *(frame(json.dumps(message).encode()) for message in messages))
+        for _ in range(2):
+            wire.frame()
+            yield
         wire.socket.recv(10)
-        yield "in the middle of a frame"
-        wire.send(frame(struct.pack(">H", 1000), CLOSE))
-        yield "closed, answer not read"
+        yield
+        yield from sent(wire, frame(struct.pack(">H", 1000), CLOSE))  # its answer is not read
 
     return steps
 
 
-def wyoming_steps(wire: Wire) -> Iterator[str]:
+def wyoming_steps(wire: Wire) -> Iterator[None]:
     """A stream of text over Wyoming's TCP."""
-    yield "connected"
-    wire.send(b'{"type": "synthesize')
-    yield "half an event"
-    wire.send(b'-start"}\n')
-    yield "started"
-    wire.send(json.dumps({"type": "synthesize-chunk", "data": {"text": LONG}}).encode() + b"\n")
-    yield "text sent"
-    wire.send(b'{"type": "synthesize-stop"}\n')
-    yield "stopped"
+    yield
+    chunk = json.dumps({"type": "synthesize-chunk", "data": {"text": LONG}}).encode() + b"\n"
+    yield from sent(wire, b'{"type": "synthesize', b'-start"}\n', chunk, b'{"type": "synthesize-stop"}\n')
     wire.read_until(b"\n")
-    yield "an answer"
+    yield
     wire.socket.recv(1000)
-    yield "some audio"
+    yield
 
 
 def speech(**more: object) -> bytes:
@@ -136,7 +113,7 @@ UPLOAD = (
     b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nAda\r\n--x\r\nContent-Disposition: form-data; '
     b'name="audio_sample"; filename="a.wav"\r\n\r\n' + bytes(200_000) + b"\r\n--x--\r\n"
 )
-PROTOCOLS: dict[str, Callable[[Wire], Iterator[str]]] = {
+PROTOCOLS: dict[str, Callable[[Wire], Iterator[None]]] = {
     "websocket": socket_steps,
     "speech": http_steps("/v1/audio/speech", speech(response_format="wav")),
     "opus": http_steps("/v1/audio/speech", speech(response_format="opus")),
@@ -294,55 +271,39 @@ def test_slow_readers_and_writers(victim: Any, undisturbed: Any) -> None:
         done.wait()
         wire.leave(reset=True)
 
-    slow: Sequence[threading.Thread] = [
-        threading.Thread(target=drip, args=(post(speech()),)),
-        threading.Thread(target=drip, args=(upgrade(victim.address),)),
-        threading.Thread(target=sip, args=(post(speech(response_format="wav")),)),
-        threading.Thread(target=sip, args=(post(speech(response_format="pcm", stream_format="sse")),)),
-        threading.Thread(target=unread_socket),
-    ]
-    try:
-        with undisturbed():
-            for thread in slow:
-                thread.start()
-            # They are there for as long as the listeners are, and longer than the server lets a write wait.
-            done.wait(4)
-            done.set()
-            for thread in slow:
-                thread.join()
-    finally:
+    sipped = ({"response_format": "wav"}, {"response_format": "pcm", "stream_format": "sse"})
+    with undisturbed(), ThreadPoolExecutor(5) as pool:
+        slow = [pool.submit(drip, data) for data in (post(speech()), upgrade(victim.address))]
+        slow += [pool.submit(sip, post(speech(**form))) for form in sipped]
+        slow.append(pool.submit(unread_socket))
+        # They are there for as long as the listeners are, and longer than the server lets a write wait.
+        done.wait(4)
         done.set()
+        for client in slow:
+            client.result()
 
 
 def bad_request(rng: random.Random) -> tuple[str, str, dict[str, Any]]:
     """A method, a path and what goes with them, of which something is wrong."""
-    speech_path = "/v1/audio/speech"
+    speech_path, headers = "/v1/audio/speech", {"content-type": "application/json"}
     wrong: list[Any] = [None, True, -1, 1e308, [], {}, "\x00", "x" * 300, "🦜" * 50, ["a"], {"id": 5}]
-    headers = {"content-type": "application/json"}
-    kind = rng.randrange(8)
-    if kind == 0:
-        return "POST", speech_path, {"content": rng.randbytes(rng.randrange(200)), "headers": headers}
-    if kind == 1:
-        return "POST", speech_path, {"json": {"input": rng.choice([*wrong[:6], " ", "\n"]), "voice": "af_heart"}}
-    if kind == 2:
-        field = rng.choice(["voice", "model", "speed", "seed", "response_format", "stream_format", "lang", "nonsense"])
-        value = rng.choice(wrong[1:]) if field != "nonsense" else 1
-        return "POST", speech_path, {"json": {"input": "Hello.", field: value, "sample_rate": -1}}
-    if kind == 3:
-        nested = "[" * rng.randrange(1, 50_000)
-        return "POST", rng.choice([speech_path, "/v1/translate"]), {"content": nested, "headers": headers}
-    if kind == 4:
-        return rng.choice(["PUT", "DELETE", "PATCH", "GET"]), speech_path, {}
-    if kind == 5:
-        return "GET", "/x" + "".join(rng.choice("abc/%.~") for _ in range(rng.randrange(1, 60))) + "%00zz", {}
-    if kind == 6:
-        name = rng.choice(["..%2f..%2fetc%2fpasswd", "voice_0", "%00", "a" * 500, "%ff"])
-        return rng.choice(["GET", "DELETE"]), f"/v1/audio/voices/{name}", {}
-    return (
-        "POST",
-        "/v1/translate",
-        {"json": {"text": rng.choice(wrong), "target": rng.choice(wrong), "model": "phrasebook"}},
-    )
+    field = rng.choice(["voice", "model", "speed", "seed", "response_format", "stream_format", "lang", "nonsense"])
+    value = rng.choice(wrong[1:]) if field != "nonsense" else 1
+    nested = "[" * rng.randrange(1, 50_000)
+    nowhere = "/x" + "".join(rng.choice("abc/%.~") for _ in range(rng.randrange(1, 60))) + "%00zz"
+    name = rng.choice(["..%2f..%2fetc%2fpasswd", "voice_0", "%00", "a" * 500, "%ff"])
+    said = {"text": rng.choice(wrong), "target": rng.choice(wrong), "model": "phrasebook"}
+    requests: list[tuple[str, str, dict[str, Any]]] = [
+        ("POST", speech_path, {"content": rng.randbytes(rng.randrange(200)), "headers": headers}),
+        ("POST", speech_path, {"json": {"input": rng.choice([*wrong[:6], " ", "\n"]), "voice": "af_heart"}}),
+        ("POST", speech_path, {"json": {"input": "Hello.", field: value, "sample_rate": -1}}),
+        ("POST", rng.choice([speech_path, "/v1/translate"]), {"content": nested, "headers": headers}),
+        (rng.choice(["PUT", "DELETE", "PATCH", "GET"]), speech_path, {}),
+        ("GET", nowhere, {}),
+        (rng.choice(["GET", "DELETE"]), f"/v1/audio/voices/{name}", {}),
+        ("POST", "/v1/translate", {"json": said}),
+    ]
+    return rng.choice(requests)
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.nightly)])

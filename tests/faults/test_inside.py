@@ -16,33 +16,25 @@ import pytest
 import soundfile
 from websockets.sync.client import connect
 
+from tests.clients import clone, converse, speak
+from tests.faults.server import FAIL_FIRST, FAIL_SECOND
 from tests.processes import metric
 
-# As in server.py, which is a program and not a module.
-FAIL_FIRST, FAIL_SECOND = 666_001, 666_002
-SPEECH = "/v1/audio/speech"
 TWO = "The kettle is on. The tea is nearly ready."
-
-
-def speak(victim: Any, **more: object) -> httpx.Response:
-    return httpx.post(victim.url + SPEECH, json={"input": TWO, "response_format": "pcm", **more}, timeout=180)
 
 
 def test_the_model_fails_in_the_middle_of_a_chunk(victim: Any, undisturbed: Any) -> None:
     with undisturbed():
         for _ in range(2):
-            failed = speak(victim, seed=FAIL_FIRST)
+            failed = speak(victim.url, TWO, response_format="pcm", seed=FAIL_FIRST)
             assert (failed.status_code, failed.json()["error"]["code"]) == (500, "model_failed")
             # After the first byte the connection breaks: it never looks like a whole reply.
             with pytest.raises(httpx.RemoteProtocolError):
-                speak(victim, seed=FAIL_SECOND)
+                speak(victim.url, TWO, response_format="pcm", seed=FAIL_SECOND)
             for seed in (FAIL_FIRST, FAIL_SECOND):
-                with connect(victim.socket_url, compression=None) as socket:
-                    socket.send(json.dumps({"type": "start", "seed": seed}))
-                    socket.send(json.dumps({"type": "text", "text": TWO}))
-                    socket.send(json.dumps({"type": "end"}))
-                    last = [json.loads(message) for message in socket if isinstance(message, str)][-1]
-                    assert (last["type"], last["error"]["code"], last["fatal"]) == ("error", "model_failed", False)
+                messages = ({"type": "start", "seed": seed}, {"type": "text", "text": TWO}, {"type": "end"})
+                _, (*_, last) = converse(victim.socket_url, *messages, compression=None)
+                assert (last["type"], last["error"]["code"], last["fatal"]) == ("error", "model_failed", False)
 
 
 def test_a_model_that_cannot_be_loaded(victim: Any, undisturbed: Any) -> None:
@@ -61,10 +53,10 @@ def test_a_model_that_cannot_be_loaded(victim: Any, undisturbed: Any) -> None:
             (path / "nobody.safetensors").write_bytes(b"\x00")
     with undisturbed():
         # It is tried when nobody waits for the thread; who waits longer than `queue_seconds` is told that it loads.
-        while (answer := speak(victim, model=absent)).json()["error"]["code"] == "model_loading":
+        while (answer := speak(victim.url, model=absent)).json()["error"]["code"] == "model_loading":
             pass
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "model_failed")
-        assert speak(victim, model=absent).json()["error"]["code"] == "model_failed"
+        assert speak(victim.url, model=absent).json()["error"]["code"] == "model_failed"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prlimit is Linux's")
@@ -72,11 +64,6 @@ def test_no_room_on_the_disk(victim: Any, undisturbed: Any) -> None:
     rng = np.random.default_rng(1)
     recording = io.BytesIO()
     soundfile.write(recording, rng.uniform(-0.5, 0.5, 24_000 * 8).astype(np.float32), 24_000, format="WAV")
-
-    def upload() -> httpx.Response:
-        files = {"audio_sample": ("a.wav", recording.getvalue())}
-        fields = {"name": "Ada", "consent": "true"}
-        return httpx.post(f"{victim.url}/v1/audio/voices", data=fields, files=files, timeout=180)
 
     def files() -> set[Path]:
         return {path for path in (victim.folder / "data").rglob("*") if path.is_file() and path.name != ".lock"}
@@ -88,13 +75,13 @@ def test_no_room_on_the_disk(victim: Any, undisturbed: Any) -> None:
     try:
         with undisturbed():
             for _ in range(5):
-                refused = upload()
+                refused = clone(victim.url, recording.getvalue())
                 assert (refused.status_code, refused.json()["error"]["code"]) == (507, "storage_full"), refused.text
         assert files() == kept
     finally:
         resource.prlimit(victim.popen.pid, resource.RLIMIT_FSIZE, (soft, hard))
     with undisturbed():
-        accepted = upload()
+        accepted = clone(victim.url, recording.getvalue())
         assert accepted.status_code == 200, accepted.text
         deleted = httpx.delete(f"{victim.url}/v1/audio/voices/{accepted.json()['id']}", timeout=180)
         assert deleted.status_code == 200
@@ -117,5 +104,5 @@ def test_the_clock_jumps(victim: Any, undisturbed: Any) -> None:
     with undisturbed():
         for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1):
             victim.popen.send_signal(number)
-            assert speak(victim, seed=3).status_code == 200
+            assert speak(victim.url, seed=3).status_code == 200
     assert metric(victim.url, "faults_clock") == -86_400

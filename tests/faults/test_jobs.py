@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import json
 import signal
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import av
 import httpx
 
+from tests.faults.conftest import launch
 from tests.processes import PATIENCE, Process, metric
 
 PARAGRAPH = "The last bus was late again. We walked along the river instead."
@@ -50,8 +49,8 @@ def open_to_others(folder: Path) -> list[Path]:
     return [path for path in (jobs, *jobs.rglob("*")) if path.stat().st_mode & 0o077]
 
 
-def test_a_killed_server_goes_on(run_server: Callable[..., AbstractContextManager[Process]], tmp_path: Path) -> None:
-    with run_server(tmp_path) as first:
+def test_a_killed_server_goes_on(tmp_path: Path) -> None:
+    with launch(tmp_path) as first:
         files = {"file": ("day.txt", BOOK)}
         job = httpx.post(f"{first.url}/v1/jobs", files=files, timeout=PATIENCE).raise_for_status().json()["id"]
         seen = follow(first, job, KILL_AT)
@@ -61,7 +60,7 @@ def test_a_killed_server_goes_on(run_server: Callable[..., AbstractContextManage
     assert open_to_others(tmp_path) == []
     for path in next(tmp_path.rglob("jobs")).rglob("*"):  # as an older version left them
         path.chmod(0o755 if path.is_dir() else 0o644)
-    with run_server(tmp_path) as second:
+    with launch(tmp_path) as second:
         done = follow(second, job)
         assert done["status"] == "completed", done
         assert done["request_counts"] == {"total": TOTAL, "completed": TOTAL, "failed": 0}

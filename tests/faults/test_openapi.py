@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.processes import run
 
 pytestmark = pytest.mark.nightly
 
@@ -29,7 +29,5 @@ def test_the_openapi_description_holds(victim: Any, undisturbed: Any, tmp_path: 
         '[checks.not_a_server_error]\nexpected-statuses = ["2xx", "3xx", "4xx", "503"]\n'
     )
     with undisturbed():
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=900, check=False, cwd=tmp_path, env={**os.environ}
-        )
+        done = run(*command, seconds=900, cwd=tmp_path)
         assert done.returncode == 0, done.stdout[-15_000:] + done.stderr[-2_000:]

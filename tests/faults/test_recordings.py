@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,21 +15,13 @@ import pytest
 
 from app.audio.decoder_process import MEMORY
 from tests.app.audio.recordings import corpus, mutated
+from tests.processes import memory
 
 CLIENTS = 4
 # What the server may keep of them all: one reply and one upload for each that is decoded, and what is lost to malloc.
 GROWTH = 96 << 20
 # A process that decodes: its limit, what it imports, and a recording with its samples.
 DECODER = MEMORY + (160 << 20)
-
-
-def resident(pid: int) -> int:
-    """Bytes of memory that a process has; 0 once it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/statm").read_text().split()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return int(fields[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def decoders(pid: int) -> list[int]:
@@ -51,15 +43,15 @@ def decoders(pid: int) -> list[int]:
 @pytest.mark.parametrize("count", [400, pytest.param(10_000, marks=pytest.mark.nightly)])
 def test_damaged_recordings(victim: Any, undisturbed: Any, count: int) -> None:
     recordings = list(corpus().values())
-    statuses: dict[int, int] = {}
+    statuses = Counter[int]()
     most = {"server": 0, "decoder": 0, "decoders": 0}
     done = threading.Event()
-    before = resident(victim.popen.pid)
+    before = victim.memory()
 
     def watch() -> None:
         while not done.wait(0.05):
-            sizes = [resident(each) for each in decoders(victim.popen.pid)]
-            most["server"] = max(most["server"], resident(victim.popen.pid))
+            sizes = [memory(each) for each in decoders(victim.popen.pid)]
+            most["server"] = max(most["server"], victim.memory())
             most["decoder"] = max([most["decoder"], *sizes])
             most["decoders"] = max(most["decoders"], len(sizes))
 
@@ -83,8 +75,7 @@ def test_damaged_recordings(victim: Any, undisturbed: Any, count: int) -> None:
     try:
         with undisturbed(), ThreadPoolExecutor(CLIENTS) as pool:
             for found in pool.map(client, range(CLIENTS)):
-                for status in found:
-                    statuses[status] = statuses.get(status, 0) + 1
+                statuses.update(found)
     finally:
         done.set()
         watcher.join()

@@ -73,16 +73,8 @@ TRANSPOSED = {
     "stride1": Conv(4, 3, 5, stride=1, padding=2, length=9),
     "one_row": Conv(4, 3, 12, stride=6, padding=3, length=1),
 }
-LSTM = {
-    "full": Lstm(10, 6, (9, 9)),
-    "lengths": Lstm(7, 5, (12, 5, 1)),
-    "one_step": Lstm(4, 3, (1,)),
-}
-ADAIN = {
-    "full": Adain(8, (40, 40)),
-    "lengths": Adain(5, (64, 33, 2)),
-    "far_from_zero": Adain(6, (200, 120), 300.0),
-}
+LSTM = {"full": Lstm(10, 6, (9, 9)), "lengths": Lstm(7, 5, (12, 5, 1)), "one_step": Lstm(4, 3, (1,))}
+ADAIN = {"full": Adain(8, (40, 40)), "lengths": Adain(5, (64, 33, 2)), "far_from_zero": Adain(6, (200, 120), 300.0)}
 ATTENTION = {"full": Attention(24, 3, (10, 10)), "lengths": Attention(16, 4, (12, 7, 1))}
 STFT = {"kokoro": Stft(20, 60), "short": Stft(20, 3), "other": Stft(32, 17)}
 

@@ -11,12 +11,12 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-import httpx
 from playwright.sync_api import Page, sync_playwright
 
+from tests import clients
 from tests.processes import ROOT, serve
 from tests.web.conftest import FLAGS
-from tests.web.pages import DONE, PAGES, READY
+from tests.web.pages import PAGES, speak, until
 
 TEXT: Final = "The weather is fine today, and the train leaves in the morning. Shall we go to the coast?"
 MORE: Final = (
@@ -36,15 +36,6 @@ TO_WEBP: Final = """async (png) => {
 }"""
 
 
-def until(page: Page, expression: str) -> None:
-    """Wait until an expression holds in a page, whose policy forbids Playwright's own way."""
-    for _ in range(600):
-        if page.evaluate(expression):
-            return
-        page.wait_for_timeout(100)
-    raise TimeoutError(expression)
-
-
 def save(page: Page, name: str) -> None:
     """Write what a page shows to docs/images."""
     png = base64.b64encode(page.screenshot()).decode()
@@ -59,12 +50,9 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         page = browser.new_context(base_url=server.url, viewport={"width": WIDTH, "height": HEIGHT}).new_page()
         for voice, text in MORE:
-            httpx.post(f"{server.url}/v1/audio/speech", json={"input": text, "voice": voice}).raise_for_status()
+            clients.speak(server.url, text, voice=voice).raise_for_status()
         page.goto("/")
-        until(page, READY)
-        page.fill("#text", TEXT)
-        page.keyboard.press("Control+Enter")
-        until(page, DONE)
+        speak(page, TEXT)
         save(page, "playground")
         page.goto("/dashboard")
         until(page, PAGES["/dashboard"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
@@ -18,14 +19,13 @@ VOICES = ("af_heart", "am_michael", "bf_emma", "bm_fable")
 FOLDER = Path(__file__).parents[2] / "docs" / "audio"
 
 
-async def main() -> None:
-    """Speak and encode."""
+async def speak(text: str, **options: Any) -> tuple[np.ndarray, int]:
+    """Return the samples of a text in a voice of this server, and their rate."""
     async with open_speech(Settings(), "house") as speech:
-        for voice in VOICES:
-            options = SpeechOptions(model="house", voice=voice)
-            pcm = np.concatenate([pcm async for pcm in speech.speak(TEXT, options, Timeline())])
-            soundfile.write(FOLDER / f"{voice}.mp3", pcm, speech.synthesizer.sample_rate, format="MP3")
+        pieces = [pcm async for pcm in speech.speak(text, SpeechOptions(**options), Timeline())]
+        return np.concatenate(pieces), speech.synthesizer.sample_rate
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    for voice in VOICES:
+        soundfile.write(FOLDER / f"{voice}.mp3", *asyncio.run(speak(TEXT, voice=voice)), format="MP3")

@@ -17,19 +17,16 @@ def _numpy(**tensors: torch.Tensor) -> Arrays:
 
 def conv(case: Conv) -> Arrays:
     """x [2, L, I], weight [O, K, I / groups], bias [O], y [2, L', O]."""
-    layer = torch.nn.Conv1d(
-        case.inputs, case.outputs, case.kernel, case.stride, case.padding, case.dilation, case.groups
-    )
-    x = torch.randn(2, case.inputs, case.length)
-    y = layer(x).transpose(1, 2)
-    return _numpy(x=x.transpose(1, 2), weight=layer.weight.transpose(1, 2), bias=layer.bias, y=y)
+    return _convolved(case, torch.nn.Conv1d, case.dilation, case.groups)
 
 
 def transposed(case: Conv) -> Arrays:
     """x [2, L, I], weight [I, K, O / groups], bias [O], y [2, L', O]."""
-    layer = torch.nn.ConvTranspose1d(
-        case.inputs, case.outputs, case.kernel, case.stride, case.padding, case.output_padding, case.groups
-    )
+    return _convolved(case, torch.nn.ConvTranspose1d, case.output_padding, case.groups)
+
+
+def _convolved(case: Conv, kind: type[torch.nn.Module], *more: int) -> Arrays:
+    layer = kind(case.inputs, case.outputs, case.kernel, case.stride, case.padding, *more)
     x = torch.randn(2, case.inputs, case.length)
     y = layer(x).transpose(1, 2)
     return _numpy(x=x.transpose(1, 2), weight=layer.weight.transpose(1, 2), bias=layer.bias, y=y)

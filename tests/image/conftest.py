@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +13,9 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests import processes
+from tests.processes import ROOT
+
 FOLDER = ROOT / "build" / "image"
 BASE_SECONDS, BUILD_SECONDS = 600, 1200
 NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child")
@@ -30,7 +31,7 @@ class Image:
 
 def run(*command: object, seconds: float = 120) -> str:
     """Return what a command prints; it must succeed."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=seconds, check=False)
+    done = processes.run(*command, seconds=seconds)
     assert done.returncode == 0, f"{command}: {done.stdout[-4000:]}{done.stderr[-4000:]}"
     return done.stdout.strip()
 
@@ -69,7 +70,7 @@ def image(program: Callable[[str], str]) -> Iterator[Image]:
         if os.environ.get("CI") and sys.platform == "linux":
             pytest.fail("an image can be built by root alone")
         pytest.skip("an image can be built by root alone")
-    refused = subprocess.run([*NAMESPACES, "true"], capture_output=True, text=True, check=False)
+    refused = processes.run(*NAMESPACES, "true")
     if refused.returncode:
         pytest.skip(f"this machine gives no namespaces to build and run an image in: {refused.stderr.strip()}")
     buildah, debootstrap = program("buildah"), program("debootstrap")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import yaml
 
 from app.config import PREFIX, Settings, load_settings
 from app.server_process import check_public
+from tests.processes import ROOT, run
 
-ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "configs" / "docker"
 
 
@@ -76,8 +75,7 @@ def test_prometheus_is_configured_as_without_docker(program, tmp_path):
     for place, source in mounts("prometheus").items():
         if source.startswith("."):
             shutil.copy(DOCKER / source, tmp_path / Path(place).name)
-    check = [program("promtool"), "check", "config", "--lint-fatal", str(tmp_path / "prometheus.yml")]
-    done = subprocess.run(check, capture_output=True, text=True, timeout=60, check=False)
+    done = run(program("promtool"), "check", "config", "--lint-fatal", tmp_path / "prometheus.yml")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("rules found") == len(theirs["rule_files"])
 

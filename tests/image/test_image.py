@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 import soundfile
 
+from tests.clients import SPOKEN
 from tests.image.conftest import BASE_SECONDS, BUILD_SECONDS, NAMESPACES, Image
-from tests.processes import START_SECONDS, STOP_SECONDS, wait_until
+from tests.processes import START_SECONDS, STOP_SECONDS, run, wait_until
 
 USER = 10001
-RECORDING = Path(__file__).parents[1] / "golden" / "spoken.ogg"
 SENTENCE = "The weather is fine today, and the train leaves in the morning."
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(BASE_SECONDS + BUILD_SECONDS + START_SECONDS + 300)]
 
@@ -89,7 +89,7 @@ class Container:
     def also(self, *command: str, namespaces: tuple[str, ...] = ("--net",)) -> subprocess.CompletedProcess[bytes]:
         """Run a command in the namespaces of the container."""
         entered = ["nsenter", "--target", str(self.first), *namespaces, *command]
-        return subprocess.run(entered, capture_output=True, timeout=180, check=False)
+        return run(*entered, text=False)
 
     def healthy(self, **environment: str) -> bool:
         """Return what the image's own health check finds."""
@@ -134,7 +134,7 @@ def test_it_serves_without_network_and_writable_root_and_ends_on_sigterm(contain
     heard = recognize(spoken.stdout)
     assert sum(word in heard for word in ("weather", "fine", "today", "train", "leaves", "morning")) >= 4, heard
     # Large enough to be spooled on the disk, and decoded in a process of its own.
-    samples, rate = soundfile.read(RECORDING, dtype="float32")
+    samples, rate = soundfile.read(SPOKEN, dtype="float32")
     soundfile.write(tmp_path / "long.wav", np.tile(samples, 4), rate, subtype="FLOAT")
     assert (tmp_path / "long.wav").stat().st_size > 1 << 20
     uploaded = container.also(sys.executable, "-c", UPLOAD, str(tmp_path / "long.wav"))
@@ -152,7 +152,7 @@ def test_it_serves_without_network_and_writable_root_and_ends_on_sigterm(contain
 
 def test_it_asks_for_a_decision_about_access(container):
     command = [*container.image.config["Entrypoint"], *container.image.config["Cmd"]]
-    done = subprocess.run(container.new(*command), capture_output=True, text=True, timeout=120, check=False)
+    done = run(*container.new(*command))
     assert done.returncode == 2
     assert "keys_file" in done.stderr
     assert "allow_public" in done.stderr
@@ -160,20 +160,14 @@ def test_it_asks_for_a_decision_about_access(container):
 
 def test_uploads_are_spooled_in_the_volume(container):
     command = ("/opt/nightingale/bin/python", "-c", "import tempfile; print(tempfile.gettempdir())")
-    done = subprocess.run(container.new(*command), capture_output=True, text=True, timeout=120, check=False)
+    done = run(*container.new(*command))
     assert done.stdout == "/data\n", done.stderr
 
 
 def test_a_volume_of_another_user_is_refused_in_one_line(container):
     shutil.chown(container.data, 0, 0)
     container.data.chmod(0o755)
-    done = subprocess.run(
-        container.new("/opt/nightingale/bin/nightingale", "doctor"),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run(*container.new("/opt/nightingale/bin/nightingale", "doctor"))
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "/data/cache/nightingale: Permission denied" in done.stderr

@@ -16,14 +16,10 @@ from models.timeline import Timeline
 from models.whisper.pipeline import load as load_recognizer
 from tests.models.whisper.builder import config, ranks_file
 
-SMALL_NLLB = {
-    "d_model": 128,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 256,
-    "decoder_ffn_dim": 256,
+SMALL_NLLB = {"d_model": 128} | {
+    f"{part}_{name}": number
+    for part in ("encoder", "decoder")
+    for name, number in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 256))
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from loadtest import interpreter_peers
 from loadtest.cascade import FRAME, SENTENCE, TRANSLATION, Recording, check, fastest
 from loadtest.interpreter_peers import OURS, POINTS, THEIRS, show
 from tests.loadtest.test_fixed_sentence import SMALL_NLLB
+from tests.processes import run
 
 
 @pytest.fixture
@@ -28,13 +28,7 @@ def script() -> Path:
 def test_both_sides_interpret_the_same_recording(script: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     sizes = ["--size", "tiny", "--nllb", json.dumps(SMALL_NLLB), "--compute", "int8"]
-    done = subprocess.run(
-        [sys.executable, str(script), *sizes, "--sentences", "1", "--rounds", "1", "--json", str(report)],
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
+    done = run(sys.executable, script, *sizes, "--sentences", "1", "--rounds", "1", "--json", report, seconds=500)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(report.read_text())["rows"]
     assert set(rows) == {"nightingale", "cascade"}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from websockets.sync.server import ServerConnection
@@ -22,6 +22,8 @@ from loadtest import load, own_time, plot, report
 from loadtest.arrivals import LONG_TEXTS, TEXTS, Knee, arrivals, find_knee, mix
 from loadtest.clients import server_timing
 from loadtest.playback import Piece, Trace, play
+from tests import processes
+from tests.processes import metric, serve_stand_ins, wait_until
 
 
 def parse(drawing: str) -> ET.Element:
@@ -43,15 +45,18 @@ def run(capsys):
     return run_main
 
 
-def test_all_surfaces_are_measured(run, server, tmp_path):
-    done = run(
-        "--url", server, "--clients", "2", "--requests", "6", "--surface", "all", "--json", "--save", str(tmp_path)
-    )
+def steps(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """The steps of a report that was asked for as JSON."""
     assert done.returncode == 0, done.stdout + done.stderr
-    result = json.loads(done.stdout)
-    assert result == json.loads((tmp_path / "report.json").read_text())
-    assert result["machine"]["cpus"] >= 1
-    (step,) = result["steps"]
+    return json.loads(done.stdout)["steps"]
+
+
+def test_all_surfaces_are_measured(run, server, tmp_path):
+    options = ["--clients", "2", "--requests", "6", "--surface", "all", "--save", str(tmp_path)]
+    done = run("--url", server, *options, "--json")
+    (step,) = steps(done)
+    assert json.loads(done.stdout) == (saved := json.loads((tmp_path / "report.json").read_text()))
+    assert saved["machine"]["cpus"] >= 1
     assert [group["surface"] for group in step["surfaces"]] == ["http", "sse", "websocket"]
     for group in step["surfaces"]:
         assert (group["served"], group["refused"], group["errors"]) == (2, 0, {})
@@ -112,47 +117,20 @@ def test_own_time_says_what_was_refused(server, capsys):
     assert own_time.main(["--url", "http://127.0.0.1:9", "--requests", "2"]) == 1
 
 
-@pytest.fixture
-def patient(server) -> Iterator[str]:
-    """Address of a proxy of the server that answers none of six requests for speech before all of them came."""
-    all_here = threading.Barrier(6, timeout=60)
+def test_an_open_loop_does_not_wait_for_answers(run, tmp_path):
+    """Its server answers none of six requests before all of them came."""
+    options = ["--rate", "60", "--arrivals", "burst", "--burst", "3", "--requests", "6", "--voice", "gated"]
+    with serve_stand_ins(tmp_path) as server:
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.answer(httpx.get(server + self.path))
+        def open_the_gate() -> None:
+            wait_until(lambda: metric(server.url, "nightingale_active_streams") == 6)
+            server.popen.send_signal(signal.SIGUSR1)
 
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            all_here.wait()
-            headers = {"content-type": self.headers["content-type"]}
-            self.answer(httpx.post(server + self.path, content=body, headers=headers))
-
-        def answer(self, reply: httpx.Response) -> None:
-            self.send_response(reply.status_code)
-            for name, value in reply.headers.items():
-                if name not in ("transfer-encoding", "content-length", "connection"):
-                    self.send_header(name, value)
-            self.send_header("content-length", str(len(reply.content)))
-            self.end_headers()
-            self.wfile.write(reply.content)
-
-        def log_message(self, *arguments: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as proxy:
-        thread = threading.Thread(target=proxy.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{proxy.server_address[1]}"
-        proxy.shutdown()
-        thread.join()
-
-
-def test_an_open_loop_does_not_wait_for_answers(run, patient, tmp_path):
-    texts = tmp_path / "texts"
-    texts.write_text("The kettle is on. The tea is ready.\n")
-    options = ["--rate", "60", "--arrivals", "burst", "--burst", "3", "--requests", "6", "--texts", str(texts)]
-    done = run("--url", patient, "--surface", "http", *options, "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    (step,) = json.loads(done.stdout)["steps"]
+        with ThreadPoolExecutor(1) as pool:
+            opened = pool.submit(open_the_gate)
+            done = run("--url", server.url, "--surface", "http", *options, "--json")
+            opened.result()
+    (step,) = steps(done)
     assert (step["unit"], step["all"]["served"]) == ("requests/s", 6)
     assert step["all"]["late"]["99"] >= 0
 
@@ -160,9 +138,7 @@ def test_an_open_loop_does_not_wait_for_answers(run, patient, tmp_path):
 def test_live_streams_take_as_long_as_they_sound(run, server, tmp_path):
     texts = tmp_path / "texts"
     texts.write_text("Hello world.\n")
-    done = run("--url", server, "--streams", "1", "--requests", "3", "--texts", str(texts), "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    (step,) = json.loads(done.stdout)["steps"]
+    (step,) = steps(run("--url", server, "--streams", "1", "--requests", "3", "--texts", str(texts), "--json"))
     assert step["seconds"] >= step["all"]["audio"] > 2
 
 
@@ -171,11 +147,11 @@ def test_requests_of_each_client_and_a_coarse_knee(run, server, tmp_path):
     texts.write_text("One. Two. Three.\n")
     options = ["--clients", "2", "--each", "2", "--find-knee", "--precision", "0.9", "--surface", "websocket"]
     done = run("--url", server, *options, "--texts", str(texts), "--requests", "1", "--json")
-    result = json.loads(done.stdout)
-    assert [step["requests"] for step in result["steps"]] == [2 * step["level"] for step in result["steps"]]
+    found = steps(done)
+    assert [step["requests"] for step in found] == [2 * step["level"] for step in found]
     # What was found so far stands on standard error, a line a level.
     lines = [line for line in done.stderr.splitlines() if "clients: continuity" in line]
-    assert len(lines) == len(result["steps"])
+    assert len(lines) == len(found)
     assert all("served, p50 " in line for line in lines)
 
 
@@ -188,8 +164,7 @@ def test_errors_are_counted_and_fail_the_run(run, server):
 
 def test_other_machines_are_refused():
     """By the script itself, and its exit status."""
-    command = [sys.executable, load.__file__, "--url", "http://192.0.2.1:8000"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = processes.run(sys.executable, load.__file__, "--url", "http://192.0.2.1:8000")
     assert done.returncode == 2
     assert "--allow-remote" in done.stderr
 

@@ -7,6 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+
+from tests.training.test_teacher import PHONEMES, make_teacher, narrow_config
+from training import train
+from training.data import Batch
+from training.discriminators import Discriminators
+from training.export import CONFIG, MODEL, VOICE_FILE, unpack
+from training.export import main as export
+from training.generator import inverse_stft
+from training.layers import bilstm, run_lstm
+from training.losses import SpectralLoss
+from training.model import HouseVoice
+from training.train import read_weights, write_weights
+from training.trainer import Trainer, load_parameters
+from training.voices import READERS
 
 HOUSE = Path(__file__).parents[2] / "models/house"
 
@@ -14,9 +29,6 @@ pytestmark = pytest.mark.parity
 
 
 def test_parameters_have_the_shipped_names_and_shapes() -> None:
-    from training.export import unpack
-    from training.model import HouseVoice
-
     network = HouseVoice(json.loads((HOUSE / "config.json").read_text(encoding="utf-8")))
     ours = {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
     shipped = {name: array.shape for name, array in unpack(HOUSE).items()}
@@ -24,10 +36,6 @@ def test_parameters_have_the_shipped_names_and_shapes() -> None:
 
 
 def test_inverse_stft_is_torchs() -> None:
-    import torch
-
-    from training.generator import inverse_stft
-
     window = torch.hann_window(20)
     spectrum = torch.stft(torch.randn(3, 1200), 20, 5, window=window, return_complex=True)
     ours = inverse_stft(spectrum.abs(), spectrum.angle(), window, 5)
@@ -36,10 +44,6 @@ def test_inverse_stft_is_torchs() -> None:
 
 def test_a_row_of_a_padded_batch_is_as_if_alone() -> None:
     """The LSTM runs both ways over rows of different lengths, as over packed ones."""
-    import torch
-
-    from training.layers import bilstm, run_lstm
-
     torch.manual_seed(0)
     lstm, rows, lengths = bilstm(6, 8), torch.randn(3, 7, 6), torch.tensor([7, 3, 5])
     padded = run_lstm(lstm, rows, lengths)
@@ -49,10 +53,6 @@ def test_a_row_of_a_padded_batch_is_as_if_alone() -> None:
 
 
 def test_the_phase_counts_where_magnitudes_are_equal() -> None:
-    import torch
-
-    from training.losses import SpectralLoss
-
     time = torch.arange(12_000) / 24_000
     tone, turned = (0.1 * torch.sin(2 * torch.pi * 220 * time + turn)[None] for turn in (0.0, 1.5))
     same, other = SpectralLoss()(tone, tone), SpectralLoss()(turned, tone)
@@ -63,12 +63,6 @@ def test_the_phase_counts_where_magnitudes_are_equal() -> None:
 
 def test_training_runs_resumes_and_exports(tmp_path: Path) -> None:
     """One step of a narrow network taught by a narrow teacher, one more after a restart, then the product's files."""
-    from tests.training.test_teacher import PHONEMES, make_teacher, narrow_config
-    from training import train
-    from training.export import CONFIG, MODEL, VOICE_FILE
-    from training.export import main as export
-    from training.voices import READERS
-
     path, corpus = tmp_path / CONFIG, tmp_path / "corpus.tsv"
     path.write_text(json.dumps(narrow_config()), encoding="utf-8")
     lines = [f"{language}\ttext\t{phonemes}\n" for language in READERS for phonemes in PHONEMES]
@@ -92,13 +86,6 @@ def test_training_runs_resumes_and_exports(tmp_path: Path) -> None:
 
 
 def test_discriminators_can_learn_alone_and_begin_a_run(tmp_path: Path) -> None:
-    import torch
-
-    from training.data import Batch
-    from training.discriminators import Discriminators
-    from training.train import read_weights, write_weights
-    from training.trainer import Trainer, load_parameters
-
     torch.manual_seed(0)
     trainer = Trainer(json.loads((HOUSE / "config.json").read_text(encoding="utf-8")), torch.device("cpu"), amp=False)
     before = [[each.clone() for each in part.parameters()] for part in (trainer.network, trainer.judges)]

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from training.model import HouseVoice
+from training.teacher import SHORT, Line, Prosody, Teacher, fitted_to_grid, grid_of
+from training.voices import VOICES
 
 CONFIG = Path(__file__).parents[2] / "models/house/config.json"
 PHONEMES = ("jˈɛs.", "hˈaɪ.", "ðə dˈɔɡ ɹˈʌnz, ænd ðə kˈæt slˈips.", "tˈɛl mi mˈɔɹ.")
@@ -18,36 +25,29 @@ pytestmark = pytest.mark.parity
 def narrow_config() -> dict[str, Any]:
     """The house voice's configuration with few channels."""
     config: dict[str, Any] = json.loads(CONFIG.read_text(encoding="utf-8"))
-    config |= {"hidden_dim": 16, "style_dim": 8, "n_layer": 1, "text_encoder_layers": 1}
-    config |= {"decoder_dim": 16, "residual_dim": 8}
-    config["plbert"] |= {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 1}
+    config |= {"hidden_dim": 32, "style_dim": 8, "n_layer": 1, "text_encoder_layers": 1}
+    config |= {"decoder_dim": 24, "residual_dim": 8}
+    config["plbert"] |= {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 1}
     config["istftnet"] |= {"upsample_initial_channel": 16}
     return config
 
 
-def make_teacher(folder: Path) -> Path:
-    """Write a narrow network of random weights with the voices of the house in Kokoro's layout."""
-    import torch
-    from safetensors.torch import save_file
-
-    from training.model import HouseVoice
-    from training.voices import VOICES
-
+def make_teacher(folder: Path, voices: Sequence[str] = VOICES) -> Path:
+    """Write a narrow network of random weights with voices in Kokoro's layout; Kokoro's own has a dropout."""
     folder.mkdir()
     config = narrow_config()
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    written = config | {"plbert": config["plbert"] | {"dropout": 0.1}}
+    (folder / "config.json").write_text(json.dumps(written), encoding="utf-8")
     torch.manual_seed(1)
     network = HouseVoice(config, voices=1)
     torch.nn.init.constant_(network.predictor.duration_proj.linear_layer.bias, -2.8)  # about three frames a token
     arrays = {name: array for name, array in network.state_dict().items() if not name.startswith("voices.")}
     save_file(arrays, str(folder / "kokoro-v1_0.safetensors"))
-    save_file({name: torch.randn(510, 1, 16) for name in VOICES}, str(folder / "voices.safetensors"))
+    save_file({name: torch.randn(510, 1, 16) for name in voices}, str(folder / "voices.safetensors"))
     return folder
 
 
 def test_lengths_go_to_the_grid() -> None:
-    from training.teacher import SHORT, fitted_to_grid, grid_of
-
     rng = np.random.default_rng(0)
     for _ in range(200):
         durations = rng.integers(1, 12, rng.integers(3, 90)).tolist()
@@ -63,10 +63,6 @@ def test_lengths_go_to_the_grid() -> None:
 
 
 def test_a_batch_speaks_as_each_line_alone(tmp_path: Path) -> None:
-    import torch
-
-    from training.teacher import Line, Prosody, Teacher
-
     teacher = Teacher(make_teacher(tmp_path / "teacher"), torch.device("cpu"))
     lines = [
         Line(np.array([0, *(teacher.vocabulary[sign] for sign in text), 0]), voice)
@@ -96,11 +92,6 @@ def test_a_batch_speaks_as_each_line_alone(tmp_path: Path) -> None:
 
 
 def test_an_absent_voice_and_other_weights_are_named(tmp_path: Path) -> None:
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    from training.teacher import Teacher
-
     folder = make_teacher(tmp_path / "teacher")
     with pytest.raises(ValueError, match="has no voice nobody"):
         Teacher(folder, torch.device("cpu"), ["nobody"])

@@ -11,8 +11,8 @@ import soundfile
 import soxr
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
-from tests.processes import ROOT
-from tests.web.pages import PAGES
+from tests.clients import SPOKEN
+from tests.web.pages import PAGES, WAIT_SECONDS, until
 
 # The last eight keep it from looking for its maker's servers; none of these tests needs a network.
 FLAGS = (
@@ -33,7 +33,6 @@ MICROPHONE = (
     "--use-fake-device-for-media-stream",
     "--use-fake-ui-for-media-stream",
 )
-WAIT_SECONDS = 60
 
 OpenPage = Callable[..., Page]
 
@@ -60,8 +59,8 @@ def listening_browser(
 ) -> Iterator[Browser]:
     """A browser whose microphone plays two sentences and a pause, again and again."""
     file = tmp_path_factory.mktemp("microphone") / "spoken.wav"
-    pcm, rate = soundfile.read(ROOT / "tests" / "golden" / "spoken.ogg", dtype="float32")
-    soundfile.write(file, np.concatenate([soxr.resample(pcm, rate, 48_000), np.zeros(96_000, np.float32)]), 48_000)
+    pcm, rate = soundfile.read(SPOKEN, dtype="float32")
+    soundfile.write(file, np.pad(soxr.resample(pcm, rate, 48_000), (0, 96_000)), 48_000)
     flags = (*FLAGS, *MICROPHONE, f"--use-file-for-fake-audio-capture={file}")
     running = playwright.chromium.launch(executable_path=program("chromium"), args=flags, timeout=180_000)
     yield running
@@ -112,7 +111,7 @@ def open_page(browser: Browser, house_server: str, new_page: Callable[..., Page]
 
 
 @pytest.fixture
-def opened(open_page: OpenPage, until: Callable[..., None]) -> OpenPage:
+def opened(open_page: OpenPage) -> OpenPage:
     """`opened(path, ...)`: such a page that is ready."""
 
     def begin(path: str = "/", *arguments: Any, **options: Any) -> Page:
@@ -133,19 +132,3 @@ def open_hearing(listening_browser: Browser, listening: str, new_page: Callable[
         return page
 
     return begin
-
-
-@pytest.fixture
-def until() -> Callable[..., None]:
-    """`until(page, expression)`: wait for it, in the page or, of a function, here. Playwright's own waiting evaluates
-    text in the page, which its policy forbids."""
-
-    def wait(page: Page, expression: str | Callable[[], Any], seconds: float = WAIT_SECONDS) -> Any:
-        for _ in range(int(seconds / 0.02)):
-            if found := expression() if callable(expression) else page.evaluate(expression):
-                return found
-            page.wait_for_timeout(20)
-        shown = None if callable(expression) else page.evaluate("document.querySelector('#error')?.textContent")
-        pytest.fail(f"never true: {expression} (the page's error: {shown!r})")
-
-    return wait

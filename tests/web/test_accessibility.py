@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.web.pages import DONE, PAGES, SILENT
+from tests.web.pages import ERROR, PAGES, SILENT, speak, until
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 # Every rule that is on by itself, best practices among them, and the size of targets (WCAG 2.2, 2.5.8).
@@ -30,17 +30,13 @@ def look(page: Any) -> list[str]:
     return lines
 
 
-def test_the_playground(opened, until):
+def test_the_playground(opened):
     page = opened("/")
     assert look(page) == []
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    page.fill("#text", " ")
-    page.click("#speak")
-    until(page, "!document.querySelector('#error').hidden")
+    speak(page, " ", ERROR)
     for text in ("Good morning.", "Good night."):
-        page.fill("#text", text)
-        page.click("#speak")
-        until(page, DONE)
+        speak(page, text)
     until(page, "document.querySelectorAll('#history-list li').length === 2")
     until(page, SILENT)
     # As a word that is heard; axe takes longer than that.
@@ -49,23 +45,21 @@ def test_the_playground(opened, until):
     assert look(page) == []
 
 
-def test_an_error_of_the_playground(opened, until):
+def test_an_error_of_the_playground(opened):
     page = opened("/")
-    page.fill("#text", "…")
-    page.click("#speak")
-    until(page, "document.querySelector('#error summary')")
+    speak(page, "…", "document.querySelector('#error summary')")
     page.click("#error summary")
     assert look(page) == []
 
 
-def test_the_dashboard(opened, until):
+def test_the_dashboard(opened):
     page = opened("/dashboard")
     until(page, "!document.querySelector('#legend').hidden || !document.querySelector('#no-requests').hidden")
     page.click("#pause")
     assert look(page) == []
 
 
-def test_the_docs(opened, until):
+def test_the_docs(opened):
     page = opened("/docs")
     page.click("#post-v1-audio-speech summary")
     page.locator("#post-v1-audio-speech .try").get_by_role("button", name="Send").click()
@@ -82,7 +76,7 @@ def test_the_pages_of_the_microphone(opened, path):
     assert [line for line in look(opened(path)) if not line.endswith("aria-allowed-role: ['#said']")] == []
 
 
-def test_the_dialog(open_page, until):
+def test_the_dialog(open_page):
     page = open_page("/docs")
     page.expected.append("401")
     page.route("**/playground/settings", lambda route: route.fulfill(status=401, json={"error": {"message": "no"}}))
@@ -94,13 +88,11 @@ def test_the_dialog(open_page, until):
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_fingers_can_hit_what_they_press(opened, until, path):
+def test_fingers_can_hit_what_they_press(opened, path):
     """WCAG 2.2, 2.5.5: 44 pixels, save for links within a line of text."""
     page = opened(path, 360, height=740)
     if path == "/":
-        page.fill("#text", "Good night.")
-        page.click("#speak")
-        until(page, DONE)
+        speak(page, "Good night.")
         page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     small = page.evaluate(
         """() => [...document.querySelectorAll("button, select, summary, textarea, a, input, label:has(input)")]
@@ -112,7 +104,7 @@ def test_fingers_can_hit_what_they_press(opened, until, path):
     assert small == []
 
 
-def test_nothing_moves_by_itself_where_that_is_not_wanted(browser, house_server, new_page, until):
+def test_nothing_moves_by_itself_where_that_is_not_wanted(browser, house_server, new_page):
     page = new_page(browser, house_server, viewport={"width": 360, "height": 740}, reduced_motion="reduce")
     page.goto("/")
     until(page, PAGES["/"])

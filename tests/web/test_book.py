@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import av
 
+from tests.web.pages import until
 
-def test_a_document_becomes_an_audiobook(open_page, until, tmp_path):
+
+def test_a_document_becomes_an_audiobook(open_page, tmp_path):
     page = open_page()
     until(page, "!document.querySelector('#book').hidden")
     (tmp_path / "day.md").write_text("# Morning\n\nGood morning.\n\n# Evening\n\nGood evening.\n")
@@ -21,7 +23,7 @@ def test_a_document_becomes_an_audiobook(open_page, until, tmp_path):
         assert [chapter["metadata"]["title"] for chapter in book.chapters()] == ["Morning", "Evening"]
 
 
-def test_a_document_that_cannot_be_read_says_why(open_page, until, tmp_path):
+def test_a_document_that_cannot_be_read_says_why(open_page, tmp_path):
     page = open_page()
     page.expected.append("400")
     until(page, "!document.querySelector('#book').hidden")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import httpx
-
-from tests.web.pages import DONE, READY
+from tests import clients
+from tests.web.pages import DONE, DROP, READY, error_of, until
 
 VOICES = [
     {"id": "ann", "name": "ann", "language": "en-gb", "gender": "female", "kind": "builtin"},
@@ -15,16 +14,17 @@ VOICES = [
 ]
 
 
-def listing(page, voices) -> None:
-    """Have the page see other voices than the server has."""
-    page.route(re.compile(r"/v1/audio/voices\?"), lambda route: route.fulfill(json={"voices": voices}))
-
-
-def test_voices_say_who_speaks_and_in_which_language(open_page, until):
+def listing(open_page, voices):
+    """Open a playground that sees other voices than the server has."""
     page = open_page("/docs")
-    listing(page, VOICES)
+    page.route(re.compile(r"/v1/audio/voices\?"), lambda route: route.fulfill(json={"voices": voices}))
     page.goto("/")
-    until(page, "document.querySelectorAll('#voice input').length === 4")
+    until(page, f"document.querySelectorAll('#voice input').length === {len(voices) + 1}")
+    return page
+
+
+def test_voices_say_who_speaks_and_in_which_language(open_page):
+    page = listing(open_page, VOICES)
     cards = page.locator("#voice .card").all_inner_texts()
     assert [" ".join(card.split()) for card in cards] == [
         "Automatic The model’s choice",
@@ -40,11 +40,8 @@ def test_voices_say_who_speaks_and_in_which_language(open_page, until):
     assert '"voice": "bob"' in page.inner_text("#code")
 
 
-def test_languages_that_a_voice_lists_are_those_that_are_offered(open_page, until):
-    page = open_page("/docs")
-    listing(page, [{**VOICES[0], "languages": ["en-gb", "es"]}, VOICES[1]])
-    page.goto("/")
-    until(page, "document.querySelectorAll('#voice input').length === 3")
+def test_languages_that_a_voice_lists_are_those_that_are_offered(open_page):
+    page = listing(open_page, [{**VOICES[0], "languages": ["en-gb", "es"]}, VOICES[1]])
     page.check("#voice input[value=ann]")
     assert page.locator("#lang option").all_inner_texts() == ["Automatic", "British English", "Spanish"]
     accent = page.locator("#translate optgroup[label='With a foreign accent'] option")
@@ -54,11 +51,8 @@ def test_languages_that_a_voice_lists_are_those_that_are_offered(open_page, unti
     assert '\n  "any_language": True' in page.inner_text("#code")
 
 
-def test_many_voices_are_searched(open_page, until):
-    page = open_page("/docs")
-    listing(page, [{**VOICES[i % 2], "id": f"v{i}", "name": f"voice {i}"} for i in range(20)])
-    page.goto("/")
-    until(page, "document.querySelectorAll('#voice input').length === 21")
+def test_many_voices_are_searched(open_page):
+    page = listing(open_page, [{**VOICES[i % 2], "id": f"v{i}", "name": f"voice {i}"} for i in range(20)])
     page.fill("#voice-filter", "french")
     assert page.locator("#voice .card:visible").count() == 10
     page.fill("#voice-filter", "man")
@@ -70,7 +64,7 @@ def test_many_voices_are_searched(open_page, until):
     assert page.locator("#form").get_attribute("aria-busy") != "true"
 
 
-def test_a_sample_is_heard_and_asked_for_once(opened, until):
+def test_a_sample_is_heard_and_asked_for_once(opened):
     page = opened()
     page.evaluate(
         """() => {
@@ -101,14 +95,13 @@ def test_a_sample_is_heard_and_asked_for_once(opened, until):
     assert page.get_by_role("button", name="Hear af_heart").count() == 1
 
 
-def test_a_sample_that_fails_says_so(opened, until):
+def test_a_sample_that_fails_says_so(opened):
     page = opened()
     page.expected.append("429")
     refusal = {"error": {"message": "Busy.", "code": "saturated", "request_id": "abc"}}
     page.route("**/v1/audio/speech", lambda route: route.fulfill(status=429, json=refusal))
     page.get_by_role("button", name="Hear af_heart").click()
-    until(page, "!document.querySelector('#error').hidden")
-    assert "server is busy" in page.inner_text("#error")
+    assert "server is busy" in error_of(page)
     assert page.get_by_role("button", name="Hear af_heart").count() == 1
     page.unroute("**/v1/audio/speech")
     page.get_by_role("button", name="Hear af_heart").click()
@@ -123,15 +116,13 @@ def test_absent_models_say_how_to_install_them(opened, house_server):
     # One without a command says what to do instead.
     assert "No checksums are pinned" in page.locator("#absent li", has_text="nllb-200-1.3b").inner_text()
     # Every one says whether a business may use it.
-    uses = {
-        name: page.locator("#absent li", has_text=name).first.inner_text() for name in ("small-100", "nllb-200-1.3b")
-    }
-    assert "MIT; commercial use is allowed" in uses["small-100"]
-    assert "CC-BY-NC-4.0; no commercial use" in uses["nllb-200-1.3b"]
+    uses = {"small-100": "MIT; commercial use is allowed", "nllb-200-1.3b": "CC-BY-NC-4.0; no commercial use"}
+    for name, use in uses.items():
+        assert use in page.locator("#absent li", has_text=name).first.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_examples_are_spoken(opened, until):
+def test_examples_are_spoken(opened):
     page = opened()
     names = page.locator("#examples button").all_inner_texts()
     assert {"Greeting", "Numbers", "Question", "Dialogue"} <= set(names)
@@ -142,26 +133,18 @@ def test_examples_are_spoken(opened, until):
     until(page, DONE)
 
 
-def test_the_dialogue_among_the_examples_has_two_speakers(opened, until, house_server):
+def test_the_dialogue_among_the_examples_has_two_speakers(opened, house_server):
     page = opened()
     page.get_by_role("button", name="Dialogue").click()
     text = page.input_value("#text")
     page.click("#speak")
     until(page, DONE)
-    told = httpx.post(f"{house_server}/v1/audio/speech", json={"input": text}, timeout=180)
+    told = clients.speak(house_server, text)
     assert "x-ignored" not in told.headers  # every mark names a voice
-    alone = httpx.post(f"{house_server}/v1/audio/speech", json={"input": text.replace("nova", "echo")}, timeout=180)
-    assert told.content != alone.content
+    assert told.content != clients.speak(house_server, text.replace("nova", "echo")).content
 
 
-DROP = """([name, type, text]) => {
-    const transfer = new DataTransfer();
-    transfer.items.add(new File([text], name, { type }));
-    document.body.dispatchEvent(new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: transfer }));
-}"""
-
-
-def test_text_files_are_read(opened, until, tmp_path):
+def test_text_files_are_read(opened, tmp_path):
     page = opened()
     page.evaluate(DROP, ["notes.md", "", "# Über uns"])
     until(page, "document.querySelector('#text').value === '# Über uns'")
@@ -172,12 +155,11 @@ def test_text_files_are_read(opened, until, tmp_path):
     # What is no text is left alone; what is too long is refused.
     page.evaluate(DROP, ["picture.png", "image/png", "PNG"])
     page.evaluate(DROP, ["long.txt", "text/plain", "a" * 20_001])
-    until(page, "!document.querySelector('#error').hidden")
-    assert "long.txt is too long" in page.inner_text("#error")
+    assert "long.txt is too long" in error_of(page)
     assert page.input_value("#text") == "Once upon a time."
 
 
-def test_voices_are_waited_for_while_their_model_loads(open_page, until):
+def test_voices_are_waited_for_while_their_model_loads(open_page):
     tries = []
     message = "Model 'house' is being loaded (2 of 6 shapes warm); try again shortly."
 

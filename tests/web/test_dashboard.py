@@ -7,11 +7,9 @@ import json
 import httpx
 import pytest
 
-
-def speak(url: str, id_: str, text: str = "Hello world.") -> httpx.Response:
-    reply = httpx.post(f"{url}/v1/audio/speech", json={"input": text}, headers={"x-request-id": id_}, timeout=180)
-    assert reply.status_code == 200
-    return reply
+from tests.clients import speak
+from tests.processes import total
+from tests.web.pages import error_of, until
 
 
 def evaluate(page, body: str, *arguments: object):
@@ -23,8 +21,8 @@ def evaluate(page, body: str, *arguments: object):
     return page.evaluate(script, list(arguments))
 
 
-def test_the_last_requests_are_shown_with_their_stages(open_page, until, house_server):
-    speak(house_server, "shown-1")
+def test_the_last_requests_are_shown_with_their_stages(open_page, house_server):
+    speak(house_server, id_="shown-1").raise_for_status()
     page = open_page("/dashboard")
     until(page, "document.body.textContent.includes('shown-1')")
     entry = page.locator("#requests li", has_text="shown-1")
@@ -37,47 +35,42 @@ def test_the_last_requests_are_shown_with_their_stages(open_page, until, house_s
     assert all(0 <= start <= start + width <= 101 for start, width in edges)
     assert entry.locator(".bar line").count() == 1
     # A new one appears by itself, before the others.
-    speak(house_server, "shown-2")
+    speak(house_server, id_="shown-2").raise_for_status()
     until(page, "document.querySelector('#requests li .id')?.textContent === 'shown-2'")
     assert "decoder" in page.inner_text("#legend-stages")
     assert "decoder" in page.inner_text("#stages")
 
 
-def test_a_failure_to_read_is_said_and_passes(opened, until):
+def test_a_failure_to_read_is_said_and_passes(opened):
     page = opened("/dashboard")
     page.expected.append("ERR_FAILED")
     page.route("**/metrics", lambda route: route.abort())
-    until(page, "!document.querySelector('#error').hidden")
-    assert "does not answer" in page.inner_text("#error")
+    assert "does not answer" in error_of(page)
     page.unroute("**/metrics")
     until(page, "document.querySelector('#error').hidden")
 
 
-def test_figures_can_be_limited(open_page, until, house_server):
-    speak(house_server, "limited-1")
+def test_figures_can_be_limited(open_page, house_server):
+    speak(house_server, id_="limited-1").raise_for_status()
     page = open_page("/dashboard")
     until(page, "document.querySelectorAll('#models tr:not(.nothing)').length > 0")
     page.select_option("#surface", "openai")
     rows = page.locator("#models tr:not(.nothing)").all_inner_texts()
     assert len(rows) == 1
     assert rows[0].startswith("house, openai")
-    text = httpx.get(f"{house_server}/metrics").text
-    counted = [
-        line for line in text.splitlines() if line.startswith("nightingale_ttfa_seconds_count") and '"openai"' in line
-    ]
-    total = sum(float(line.rsplit(" ", 1)[1]) for line in counted)
+    count = total(house_server, 'nightingale_ttfa_seconds_count.*"openai"')
     # It reads every second.
-    until(page, f"Number(document.querySelector('#models tr:not(.nothing)').innerText.split('\\t')[1]) === {total:.0f}")
+    until(page, f"Number(document.querySelector('#models tr:not(.nothing)').innerText.split('\\t')[1]) === {count:.0f}")
     # Of the last minute there is what came since the page was opened.
     page.select_option("#window", "60")
     before = page.locator("#models tr:not(.nothing)").all_inner_texts()
-    speak(house_server, "limited-2")
+    speak(house_server, id_="limited-2").raise_for_status()
     until(page, "document.body.textContent.includes('limited-2')")
     now = (int(before[0].split("\t")[1]) if before else 0) + 1
     until(page, f"Number(document.querySelector('#models tr:not(.nothing)')?.innerText.split('\\t')[1]) === {now}")
 
 
-def test_a_pause_is_one(opened, until, house_server):
+def test_a_pause_is_one(opened, house_server):
     page = opened("/dashboard")
     counts = {"request": 0, "requestfinished": 0}
 
@@ -91,7 +84,7 @@ def test_a_pause_is_one(opened, until, house_server):
     page.wait_for_timeout(300)
     # Those that were under way before are finished, too.
     until(page, lambda: counts["request"] <= counts["requestfinished"])
-    speak(house_server, "paused-1")
+    speak(house_server, id_="paused-1").raise_for_status()
     page.wait_for_timeout(1500)
     assert "paused-1" not in page.inner_text("#requests")
     page.click("#pause")
@@ -99,13 +92,7 @@ def test_a_pause_is_one(opened, until, house_server):
 
 
 def test_requests_carry_no_text_and_no_voice(house_server):
-    reply = httpx.post(
-        f"{house_server}/v1/audio/speech",
-        json={"input": "Unmistakable words.", "voice": "af_heart"},
-        headers={"x-request-id": "private-1"},
-        timeout=60,
-    )
-    assert reply.status_code == 200
+    speak(house_server, "Unmistakable words.", voice="af_heart", id_="private-1").raise_for_status()
     answer = httpx.get(f"{house_server}/dashboard/requests")
     (entry,) = (each for each in answer.json()["requests"] if each["request_id"] == "private-1")
     assert set(entry) == {
@@ -118,19 +105,14 @@ def test_requests_carry_no_text_and_no_voice(house_server):
 
 def test_reading_the_text_format(open_page):
     page = open_page("/docs")
-    text = "\n".join(
-        [
-            '# HELP a help {x="1"} 5',
-            'a{x="q\\"uote",y="back\\\\slash, comma} brace"} 1.5',
-            'a{x="line\\nbreak"} +Inf',
-            "b 2e-05",
-            "c NaN",
-            "",
-        ]
-    )
-    found = evaluate(
-        page, "return [...parse(given[0])].map(([k, v]) => [k, v.map((s) => [s.labels, String(s.value)])])", text
-    )
+    text = r"""# HELP a help {x="1"} 5
+a{x="q\"uote",y="back\\slash, comma} brace"} 1.5
+a{x="line\nbreak"} +Inf
+b 2e-05
+c NaN
+"""
+    body = "return [...parse(given[0])].map(([k, v]) => [k, v.map((s) => [s.labels, String(s.value)])])"
+    found = evaluate(page, body, text)
     assert found == [
         ["a", [[{"x": 'q"uote', "y": "back\\slash, comma} brace"}, "1.5"], [{"x": "line\nbreak"}, "Infinity"]]],
         ["b", [[{}, "0.00002"]]],

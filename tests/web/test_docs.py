@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import httpx
 
+from tests.web.pages import until
+
 
 def test_what_is_required_comes_first(opened, house_server):
     schema = httpx.get(f"{house_server}/openapi.json").json()["components"]["schemas"]["SpeechBody"]
@@ -19,7 +21,7 @@ def test_what_is_required_comes_first(opened, house_server):
     assert page.locator("#post-v1-audio-speech dd code", has_text="[pause:0.5s]").count() == 1
 
 
-def test_speech_can_be_tried(opened, until):
+def test_speech_can_be_tried(opened):
     page = opened("/docs")
     page.click("#post-v1-audio-speech summary")
     until(page, "location.hash === '#post-v1-audio-speech'")
@@ -52,7 +54,7 @@ def test_every_operation_has_an_example_and_a_form(opened, house_server):
     assert page.locator(".operation:has(.example):has(.try):has(.method:not(.ws))").count() == cards.count()
 
 
-def test_parameters_are_filled_in_and_sent(opened, until):
+def test_parameters_are_filled_in_and_sent(opened):
     page = opened("/docs#get-v1-audio-voices-voice-id")
     card = page.locator("#get-v1-audio-voices-voice-id")
     until(page, "document.querySelector('#get-v1-audio-voices-voice-id .try input').value !== ''")
@@ -61,7 +63,7 @@ def test_parameters_are_filled_in_and_sent(opened, until):
     assert '"kind": "builtin"' in card.inner_text()
 
 
-def test_sockets_can_be_tried(opened, until):
+def test_sockets_can_be_tried(opened):
     page = opened("/docs")
     for name in ("ws-v1-audio-stream", "ws-v1-speak", "ws-v1-text-to-speech-voice-id-stream-input"):
         page.click(f"#{name} summary")
@@ -74,7 +76,7 @@ def test_sockets_can_be_tried(opened, until):
         assert message in text
 
 
-def test_what_is_looked_for_is_found(opened, until):
+def test_what_is_looked_for_is_found(opened):
     page = opened("/docs")
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "filter"
@@ -86,7 +88,7 @@ def test_what_is_looked_for_is_found(opened, until):
     assert "Nothing found" in page.inner_text("#found")
 
 
-def test_phonemes_can_be_tried(opened, until):
+def test_phonemes_can_be_tried(opened):
     page = opened("/docs#post-v1-phonemes")
     card = page.locator("#post-v1-phonemes")
     assert "Dr. Lee paid $5" in card.locator(".example").inner_text()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests import clients
 from tests.processes import serve
-from tests.web.pages import DONE, READY
+from tests.web.pages import DONE, PAGES, READY, error_of, run_offered_code, speak, until
 
 # With what a subprotocol may not hold.
 KEY = "ada/0123456789+0123=:@"
@@ -53,7 +51,7 @@ def open_guarded(open_page, guarded):
     return begin
 
 
-def give(page, until, key: str = KEY, *, remember: bool = False) -> None:
+def give(page, key: str = KEY, *, remember: bool = False) -> None:
     until(page, ASKS)
     page.fill("#key-field", key)
     page.set_checked("#key-remember", remember)
@@ -61,19 +59,19 @@ def give(page, until, key: str = KEY, *, remember: bool = False) -> None:
 
 
 @pytest.fixture
-def open_known(open_guarded, until):
+def open_known(open_guarded):
     """`open_known()`: the playground, which was given the key."""
 
     def begin():
         page = open_guarded()
-        give(page, until)
+        give(page)
         until(page, READY)
         return page
 
     return begin
 
 
-def shows_metrics(page, until, address: str) -> None:
+def shows_metrics(page, address: str) -> None:
     # A page that is about to be left is not asked: Playwright may wait for an answer for ever.
     until(page, lambda: page.url.startswith(address))
     until(page, "document.body?.innerText.includes('nightingale_ready 1.0')")
@@ -90,24 +88,20 @@ def test_without_keys_nobody_is_asked(opened):
     assert "Authorization" not in page.inner_text("#code")
 
 
-def test_the_playground_asks_and_speaks(open_known, until, guarded):
+def test_the_playground_asks_and_speaks(open_known, guarded):
     page = open_known()
     assert page.locator("#key-dialog").count() == 0
     assert page.is_hidden("#error")
     assert stored(page) == [KEY, None]
-    page.fill("#text", "Good night.")
-    page.keyboard.press("Control+Enter")
-    until(page, DONE)
-    body = {"input": "Good night.", "response_format": "pcm"}
-    headers = {"authorization": f"Bearer {KEY}"}
-    whole = httpx.post(f"{guarded}/v1/audio/speech", json=body, headers=headers, timeout=180)
+    speak(page, "Good night.")
+    whole = clients.speak(guarded, "Good night.", key=KEY, response_format="pcm")
     assert page.evaluate("playground.samples") == len(whole.content) // 2
     # The key is in no text, no attribute and no address.
     assert KEY not in page.content()
     assert page.evaluate("performance.getEntries().filter(({ name }) => name.includes('ada')).length") == 0
 
 
-def test_the_dialog_is_one_for_keyboards_and_readers(open_guarded, until):
+def test_the_dialog_is_one_for_keyboards_and_readers(open_guarded):
     page = open_guarded()
     until(page, ASKS)
     dialog = page.get_by_role("dialog", name="API key")
@@ -130,28 +124,27 @@ def test_the_dialog_is_one_for_keyboards_and_readers(open_guarded, until):
     page.keyboard.press("Escape")
     until(page, ANSWERED)
     # Declined: the page says what is missing, does not ask by itself again, and can be told.
-    until(page, "!document.querySelector('#error').hidden")
-    assert "API key" in page.inner_text("#error")
+    assert "API key" in error_of(page)
     page.get_by_role("button", name="API key").click()
-    give(page, until)
+    give(page)
     until(page, READY)
     assert page.is_hidden("#error")
 
 
-def test_a_wrong_key_is_said_to_be_one(open_guarded, until):
+def test_a_wrong_key_is_said_to_be_one(open_guarded):
     page = open_guarded()
-    give(page, until, "wrong-0123456789")
+    give(page, "wrong-0123456789")
     until(page, f"{ASKS}?.textContent.includes('does not know this key')")
     assert page.is_visible("#key-error")
-    give(page, until)
+    give(page)
     until(page, READY)
     assert stored(page) == [KEY, None]
 
 
 @pytest.mark.parametrize("remember", [False, True])
-def test_it_is_kept_as_long_as_was_said(open_guarded, until, guarded, remember):
+def test_it_is_kept_as_long_as_was_said(open_guarded, guarded, remember):
     page = open_guarded()
-    give(page, until, remember=remember)
+    give(page, remember=remember)
     until(page, READY)
     assert stored(page) == ([None, KEY] if remember else [KEY, None])
     page.reload()
@@ -170,21 +163,19 @@ def test_it_is_kept_as_long_as_was_said(open_guarded, until, guarded, remember):
     until(page, ASKS)
 
 
-def test_a_browser_that_stores_nothing_asks_once_a_page(open_guarded, until):
+def test_a_browser_that_stores_nothing_asks_once_a_page(open_guarded):
     page = open_guarded("/docs")
     page.add_init_script(
         """for (const kind of ["sessionStorage", "localStorage"])
             Object.defineProperty(window, kind, { get() { throw new DOMException("no", "SecurityError"); } });"""
     )
     page.goto("/")
-    give(page, until)
+    give(page)
     until(page, READY)
-    page.fill("#text", "Good night.")
-    page.keyboard.press("Control+Enter")
-    until(page, DONE)
+    speak(page, "Good night.")
 
 
-def test_a_key_that_is_taken_away_is_asked_for_when_it_is_missed(open_known, until, guarded, keys_file):
+def test_a_key_that_is_taken_away_is_asked_for_when_it_is_missed(open_known, guarded, keys_file):
     page = open_known()
     accepted = lambda key: httpx.get(f"{guarded}/v1/models", headers={"xi-api-key": key}).status_code == 200  # noqa: E731
     try:
@@ -194,7 +185,7 @@ def test_a_key_that_is_taken_away_is_asked_for_when_it_is_missed(open_known, unt
         page.keyboard.press("Control+Enter")
         # The handshake is refused without a reason that pages are told.
         until(page, f"{ASKS}?.textContent.includes('does not know this key')")
-        give(page, until, OTHER)
+        give(page, OTHER)
         # What was asked for is spoken.
         until(page, DONE)
         assert page.is_hidden("#error")
@@ -203,58 +194,51 @@ def test_a_key_that_is_taken_away_is_asked_for_when_it_is_missed(open_known, unt
         until(page, lambda: accepted(KEY))
 
 
-def test_the_dashboard_asks_and_shows(open_guarded, until, guarded):
+def test_the_dashboard_asks_and_shows(open_guarded, guarded):
     page = open_guarded("/dashboard")
     until(page, ASKS)
     page.get_by_role("button", name="Cancel").click()
-    until(page, "!document.querySelector('#error').hidden")
-    assert "wants an API key" in page.inner_text("#error")
+    assert "wants an API key" in error_of(page)
     # It reads every second, and does not ask every second.
     page.wait_for_timeout(2_500)
     assert page.locator("#key-dialog").count() == 0
     page.get_by_role("button", name="API key").click()
-    give(page, until)
-    until(page, "document.querySelectorAll('#figures div').length > 4")
+    give(page)
+    until(page, PAGES["/dashboard"])
     until(page, "document.querySelector('#error').hidden")
-    body, headers = {"input": "Hello."}, {"authorization": f"Bearer {KEY}", "x-request-id": "seen-with-a-key"}
-    assert httpx.post(f"{guarded}/v1/audio/speech", json=body, headers=headers, timeout=180).status_code == 200
+    clients.speak(guarded, key=KEY, id_="seen-with-a-key").raise_for_status()
     until(page, "document.body.textContent.includes('seen-with-a-key')")
 
 
-def test_the_dashboard_s_link_to_the_metrics_is_followed_with_the_key(open_guarded, until, guarded):
+def test_the_dashboard_s_link_to_the_metrics_is_followed_with_the_key(open_guarded, guarded):
     page = open_guarded("/dashboard")
     until(page, ASKS)
     page.get_by_role("button", name="Cancel").click()
     # Whoever declined is asked again when they want it.
     page.get_by_role("link", name="/metrics").click()
-    give(page, until)
-    shows_metrics(page, until, "blob:")
+    give(page)
+    shows_metrics(page, "blob:")
     assert KEY not in page.url
     page.go_back()
-    until(page, "document.querySelectorAll('#figures div').length > 4")
+    until(page, PAGES["/dashboard"])
     page.get_by_role("link", name="/metrics").click()
-    shows_metrics(page, until, "blob:")
+    shows_metrics(page, "blob:")
 
 
-def test_without_keys_the_link_is_one(opened, until, server):
+def test_without_keys_the_link_is_one(opened, server):
     page = opened("/dashboard")
     page.get_by_role("link", name="/metrics").click()
     page.expected.append("404")  # of a text: it names no icon
-    shows_metrics(page, until, f"{server}/metrics")
+    shows_metrics(page, f"{server}/metrics")
 
 
-def test_the_description_of_the_api_is_open(open_guarded, until):
+def test_the_description_of_the_api_is_open_and_its_requests_are_tried_with_the_key(open_guarded):
     page = open_guarded("/docs")
-    until(page, "document.querySelectorAll('details').length > 8")
+    until(page, PAGES["/docs"])
     assert page.locator("#key-dialog").count() == 0
-
-
-def test_requests_of_the_description_are_tried_with_the_key(open_guarded, until):
-    page = open_guarded("/docs")
-    until(page, "document.querySelectorAll('.operation').length > 8")
     page.click("#post-v1-audio-speech summary")
     page.locator("#post-v1-audio-speech").get_by_role("button", name="Send").click()
-    give(page, until)
+    give(page)
     until(page, "document.querySelector('#post-v1-audio-speech audio')?.duration > 1")
     page.click("#ws-v1-audio-stream summary")
     page.locator("#ws-v1-audio-stream").get_by_role("button", name="Connect and send").click()
@@ -265,21 +249,5 @@ def test_requests_of_the_description_are_tried_with_the_key(open_guarded, until)
 def test_the_code_has_a_place_for_the_key_and_runs(open_known, program, tmp_path):
     page = open_known()
     page.fill("#text", "Good night.")
-    found = {}
-    for name in ("curl", "Python", "JavaScript"):
-        page.get_by_role("tab", name=name).click()
-        found[name] = page.inner_text("#code")
-        assert "API_KEY" in found[name]
-        assert KEY not in found[name]
-    sizes = {}
-    for name, command in (("curl", [program("bash"), "-ec"]), ("Python", [sys.executable, "-c"])):
-        environment = os.environ | {"API_KEY": KEY}
-        subprocess.run([*command, found[name]], cwd=tmp_path, env=environment, timeout=60, check=True)
-        sizes[name] = (tmp_path / "speech.wav").stat().st_size
-        (tmp_path / "speech.wav").unlink()
-    # The browser has no environment and no files.
-    code = found["JavaScript"].replace("await (await import", "// ")
-    script = f"const process = {{ env: {{ API_KEY: {KEY!r} }} }};\n{code}"
-    sizes["JavaScript"] = page.evaluate(f"async () => {{ {script}\nreturn (await reply.arrayBuffer()).byteLength; }}")
-    assert len(set(sizes.values())) == 1
-    assert sizes["curl"] > 10_000
+    codes = run_offered_code(page, tmp_path, program, API_KEY=KEY).values()
+    assert all("API_KEY" in code and KEY not in code for code in codes)

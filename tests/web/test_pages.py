@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import httpx
 import pytest
 
 from models.timeline import Stage
-from tests.web.pages import PAGES
+from tests.processes import ROOT
+from tests.web.pages import PAGES, error_of, until
 
-WEB = Path(__file__).parents[2] / "app" / "server" / "pages" / "static"
+WEB = ROOT / "app" / "server" / "pages" / "static"
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -26,13 +26,12 @@ def test_pages_fit(opened, path):
 
 
 @pytest.mark.parametrize("path", ["/transcribe", "/interpret", "/talk"])
-def test_a_page_without_a_microphone_says_so(open_hearing, until, path):
+def test_a_page_without_a_microphone_says_so(open_hearing, path):
     page = open_hearing(path)
     until(page, "document.querySelectorAll('#recognizer option, #translator option, #model option').length > 0")
     page.evaluate("() => { navigator.mediaDevices.getUserMedia = () => Promise.reject(new Error('not allowed')); }")
     page.click("#start")
-    until(page, "!document.querySelector('#error').hidden")
-    assert "The microphone cannot be used: not allowed." in page.text_content("#error")
+    assert "The microphone cannot be used: not allowed." in error_of(page)
 
 
 def test_pages_cannot_load_anything_from_elsewhere(house_server):
@@ -76,7 +75,7 @@ def test_the_pages_know_every_stage():
     assert re.findall(r'"(\w+)"', listed) == [stage.value for stage in Stage]
 
 
-def test_without_a_recognizer_the_page_says_how_to_install_one(open_page, until):
+def test_without_a_recognizer_the_page_says_how_to_install_one(open_page):
     page = open_page("/transcribe")
 
     def without_recognizers(route):
@@ -89,5 +88,4 @@ def test_without_a_recognizer_the_page_says_how_to_install_one(open_page, until)
 
     page.route("**/v1/models", without_recognizers)
     page.reload()
-    until(page, "!document.querySelector('#error').hidden")
-    assert "whisper" in page.text_content("#error")
+    assert "whisper" in error_of(page)

@@ -4,40 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-import wave
-from io import BytesIO
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
+import soundfile
 
-from tests.web.pages import DONE, READY, SILENT
+from tests import clients
+from tests.web.pages import DONE, DROP, ERROR, READY, SILENT, error_of, run_offered_code, speak, until
 
 TEXT = "The weather is fine today, and the train leaves in the morning. Every word is heard."
 
 
-def received(page) -> np.ndarray:
-    """The samples that the page got."""
-    values = page.evaluate("playground.pieces.flatMap((piece) => [...piece])")
-    return np.asarray(values, np.float32)
-
-
-def speak(page, until, text: str = TEXT) -> None:
-    until(page, READY)
-    page.fill("#text", text)
-    page.keyboard.press("Control+Enter")
-
-
-def test_sound_arrives_and_is_what_the_api_gives(open_page, until, house_server, recognize):
+def test_sound_arrives_and_is_what_the_api_gives(open_page, house_server, recognize):
     page = open_page()
-    speak(page, until)
-    until(page, DONE)
-    samples = received(page)
-    whole = httpx.post(f"{house_server}/v1/audio/speech", json={"input": TEXT, "response_format": "pcm"}, timeout=180)
-    expected = np.frombuffer(whole.content, "<i2")
+    speak(page, TEXT)
+    samples = np.asarray(page.evaluate("playground.pieces.flatMap((piece) => [...piece])"), np.float32)
+    expected = np.frombuffer(clients.speak(house_server, TEXT, response_format="pcm").content, "<i2")
     assert samples.size == expected.size
     np.testing.assert_array_equal(np.round(samples * 32768).astype(np.int16), expected)
     assert "train leaves in the morning" in recognize(samples, 24_000)
@@ -52,11 +35,10 @@ def test_sound_arrives_and_is_what_the_api_gives(open_page, until, house_server,
     # A download is the sound.
     with page.expect_download() as waiting:
         page.click("#download")
-    data = Path(waiting.value.path()).read_bytes()
     assert waiting.value.suggested_filename == "nightingale.wav"
-    with wave.open(BytesIO(data)) as file:
-        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (24_000, 1, 2)
-        np.testing.assert_array_equal(np.frombuffer(file.readframes(file.getnframes()), "<i2"), expected)
+    with soundfile.SoundFile(waiting.value.path()) as file:
+        assert (file.samplerate, file.format, file.subtype) == (24_000, "WAV", "PCM_16")
+        np.testing.assert_array_equal(file.read(dtype="int16"), expected)
     # And it plays again.
     page.keyboard.press("Escape")
     until(page, SILENT)
@@ -66,10 +48,9 @@ def test_sound_arrives_and_is_what_the_api_gives(open_page, until, house_server,
     assert page.evaluate("playground.samples") == expected.size
 
 
-def test_sound_is_played_while_it_streams(open_page, until):
+def test_sound_is_played_while_it_streams(open_page):
     page = open_page()
-    speak(page, until, TEXT * 100)
-    until(page, "playground.position > 0.3")
+    speak(page, TEXT * 100, "playground.position > 0.3")
     # Far more is still to come: the server has not said that it is done.
     assert page.locator("#form").get_attribute("aria-busy") == "true"
     before = page.evaluate("playground.position")
@@ -83,13 +64,13 @@ def test_sound_is_played_while_it_streams(open_page, until):
     assert page.is_hidden("#error")
 
 
-def test_words_light_up_when_they_are_heard(open_page, until):
+def test_words_light_up_when_they_are_heard(open_page):
     page = open_page()
     words = re.findall(r"\w+", TEXT)
     # A slow machine may skip a frame in which a short word was lit, and a halted one many.
     for _ in range(10):
-        speak(page, until)
-        seen = words_lit(page, until)
+        speak(page, TEXT, "!document.querySelector('#stop').disabled")
+        seen = words_lit(page)
         # The order is what they are spoken in.
         spoken = iter(words)
         assert all(word in spoken for word in seen), seen
@@ -101,10 +82,9 @@ def test_words_light_up_when_they_are_heard(open_page, until):
     assert " ".join(page.inner_text("#words").split()) == TEXT
 
 
-def words_lit(page, until) -> list[str]:
+def words_lit(page) -> list[str]:
     """Return the words that light up until the end."""
     seen: list[str] = []
-    until(page, "!document.querySelector('#stop').disabled")
     until(page, "document.querySelector('#words .lit') || document.querySelector('#stop').disabled")
     for _ in range(6_000):
         state = page.evaluate(
@@ -129,7 +109,7 @@ def words_lit(page, until) -> list[str]:
     pytest.fail("it never ended")
 
 
-def test_pictures_grow_with_the_sound(open_page, until):
+def test_pictures_grow_with_the_sound(open_page):
     page = open_page()
     painted = """(id) => {
         const canvas = document.getElementById(id);
@@ -144,25 +124,23 @@ def test_pictures_grow_with_the_sound(open_page, until):
     until(page, READY)
     silent = [page.evaluate(painted, id_) for id_ in ("wave", "spectrum")]
     assert max(silent) < 0.03
-    speak(page, until)
-    until(page, DONE)
-    until(page, "document.querySelector('#stop').disabled")
+    speak(page, TEXT)
+    until(page, SILENT)
     assert page.evaluate(painted, "wave") > 0.1
     assert page.evaluate(painted, "spectrum") > 0.2
 
 
-def test_translated_words_are_those_that_are_spoken(opened, until):
+def test_translated_words_are_those_that_are_spoken(opened):
     page = opened()
     page.select_option("#translate", "fr-fr")
     assert page.input_value("#translator") == "phrasebook"
-    speak(page, until, "Where is the train station? Good morning.")
-    until(page, DONE)
+    speak(page, "Where is the train station? Good morning.")
     assert "Où est la gare" in page.inner_text("#words")
     assert page.locator("#words .source").first.inner_text() == "Where is the train station?"
     assert page.locator("#words .ahead, #words .heard, #words .lit").count() >= 4
 
 
-def test_errors_show_with_their_request(opened, until):
+def test_errors_show_with_their_request(opened):
     page = opened()
     for text, translate, says, code in (
         ("…", "", "nothing that can be read aloud", "nothing_to_speak"),
@@ -170,27 +148,24 @@ def test_errors_show_with_their_request(opened, until):
         ("Colorless green ideas sleep furiously.", "fr-fr", "phrasebook does not know", "outside_coverage"),
     ):
         page.select_option("#translate", translate)
-        speak(page, until, text)
-        until(page, "!document.querySelector('#error').hidden")
-        assert says in page.inner_text("#error").lower()
-        assert code not in page.inner_text("#error")
+        speak(page, text, ERROR)
+        assert says in error_of(page).lower()
+        assert code not in error_of(page)
         page.click("#error summary")
         shown = page.inner_text("#error")
         assert code in shown
         assert page.inner_text("#request-id") in shown
         # And what follows works.
         page.select_option("#translate", "")
-        speak(page, until, "Good night.")
-        until(page, "document.querySelector('#error').hidden")
+        speak(page, "Good night.", "document.querySelector('#error').hidden")
         until(page, DONE)
 
 
-def test_a_connection_that_ends_is_an_error(opened, until):
+def test_a_connection_that_ends_is_an_error(opened):
     page = opened()
     page.route_web_socket("**/v1/audio/stream", lambda socket: socket.close(code=1012, reason="shutting down"))
     page.keyboard.press("Control+Enter")
-    until(page, "!document.querySelector('#error').hidden")
-    assert "shutting down" in page.inner_text("#error")
+    assert "shutting down" in error_of(page)
     page.route_web_socket("**/v1/audio/stream", lambda socket: socket.close())
     page.keyboard.press("Control+Enter")
     until(page, "document.querySelector('#error').innerText.includes('connection to the server was lost')")
@@ -206,26 +181,9 @@ def test_the_code_that_is_offered_runs(opened, program, tmp_path):
     page.check("#voice input[value=af_heart]")
     page.fill("#speed", "0.5")
     page.locator("#speed").dispatch_event("input")
-    sizes = {}
-    for name in ("curl", "Python", "JavaScript"):
-        page.get_by_role("tab", name=name).click()
-        code = page.inner_text("#code")
+    for code in run_offered_code(page, tmp_path, program).values():
         assert '"voice": "af_heart"' in code
         assert '"speed": 1.41' in code
-        if name == "JavaScript":
-            code = code.replace("await (await import", "// ") + "\nreturn (await reply.arrayBuffer()).byteLength;"
-            sizes[name] = page.evaluate(f"async () => {{ {code} }}")
-            continue
-        command = ["bash", "-ec", code] if name == "curl" else [sys.executable, "-c", code]
-        if name == "curl":
-            program("curl")
-        subprocess.run(command, cwd=tmp_path, timeout=60, check=True)
-        data = (tmp_path / "speech.wav").read_bytes()
-        assert data[:4] == b"RIFF"
-        sizes[name] = len(data)
-        (tmp_path / "speech.wav").unlink()
-    assert len(set(sizes.values())) == 1, sizes
-    assert sizes["curl"] > 50_000
 
 
 def test_everything_is_reached_by_keyboard_and_has_a_name(opened):
@@ -258,7 +216,7 @@ def test_models_that_are_not_there_cannot_be_chosen(opened):
     assert page.is_hidden("#cloning")
 
 
-def test_a_dropped_recording_becomes_a_voice(open_page, until):
+def test_a_dropped_recording_becomes_a_voice(open_page):
     """The server's part stands in: no model in the box makes voices. What is sent is what is tested."""
     sent = {}
     deleted: list[str] = []
@@ -273,9 +231,8 @@ def test_a_dropped_recording_becomes_a_voice(open_page, until):
         if route.request.method == "GET":
             body = route.fetch().json()
             if sent and not deleted:
-                body["voices"].append(
-                    {"id": "voice_1", "name": "Ann", "language": None, "gender": None, "kind": "cloned"}
-                )
+                ann = {"id": "voice_1", "name": "Ann", "language": None, "gender": None, "kind": "cloned"}
+                body["voices"].append(ann)
             route.fulfill(json=body)
         elif route.request.method == "DELETE":
             deleted.append(route.request.url)
@@ -291,12 +248,8 @@ def test_a_dropped_recording_becomes_a_voice(open_page, until):
     page.route(re.compile(r"/v1/audio/voices"), voices)
     page.goto("/")
     until(page, "!document.querySelector('#cloning').hidden")
-    drop = """() => {
-        const transfer = new DataTransfer();
-        transfer.items.add(new File([new Uint8Array([82, 73, 70, 70])], "ann.wav", { type: "audio/wav" }));
-        document.body.dispatchEvent(new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: transfer }));
-    }"""
-    page.evaluate(drop)
+    file = ["ann.wav", "audio/wav", "RIFF"]
+    page.evaluate(DROP, file)
     assert page.input_value("#clone-name") == "ann"
     # Without consent nothing is sent.
     page.click("#drop button")
@@ -310,7 +263,7 @@ def test_a_dropped_recording_becomes_a_voice(open_page, until):
     assert b'name="file"; filename="ann.wav"\r\nContent-Type: audio/wav\r\n\r\nRIFF\r\n' in sent["body"]
     # A refusal says why.
     page.expected.append("400")
-    page.evaluate(drop)
+    page.evaluate(DROP, file)
     page.fill("#clone-name", "Ann")
     page.check("#consent")
     page.click("#drop button")
@@ -323,7 +276,7 @@ def test_a_dropped_recording_becomes_a_voice(open_page, until):
     assert page.locator("#voice input:checked").get_attribute("value") == ""
 
 
-def test_a_model_s_own_parameters_can_be_set(open_page, until):
+def test_a_model_s_own_parameters_can_be_set(open_page):
     """No model in the box takes any: the listing is changed on its way."""
 
     def models(route):
@@ -368,7 +321,7 @@ def test_samples_survive_frames_cut_anywhere(open_page):
     assert numbers == [1, -2, 300, -400, 32767, -32768, 7]
 
 
-def test_long_text_is_sent_in_pieces_that_are_whole_characters(opened, until):
+def test_long_text_is_sent_in_pieces_that_are_whole_characters(opened):
     page = opened()
     frames: list[str] = []
 
@@ -416,7 +369,7 @@ def test_the_picture_has_the_spectrum_of_numpy_and_is_bounded(open_page):
     assert size < 2048
 
 
-def test_what_is_not_said_as_it_is_written_is_shown(opened, until):
+def test_what_is_not_said_as_it_is_written_is_shown(opened):
     page = opened()
     page.fill("#text", "Dr. Lee paid $5, and $5 more.")
     page.click("#reading summary")
@@ -434,7 +387,7 @@ def test_what_is_not_said_as_it_is_written_is_shown(opened, until):
     assert page.is_hidden("#reading")
 
 
-def test_a_wrong_reading_is_mended_and_kept(opened, until):
+def test_a_wrong_reading_is_mended_and_kept(opened):
     page = opened()
     page.fill("#text", "Ask Nguyen of the W3C.")
     page.click("#reading summary")
@@ -454,20 +407,17 @@ def test_a_wrong_reading_is_mended_and_kept(opened, until):
     assert page.input_value("#lexicon") == "Nguyen = Win"
 
 
-def test_an_error_before_any_sound_leaves_no_empty_player(opened, until):
+def test_an_error_before_any_sound_leaves_no_empty_player(opened):
     page = opened()
     page.select_option("#translate", "fr-fr")
-    speak(page, until, "Colorless green ideas sleep furiously.")
-    until(page, "!document.querySelector('#error').hidden")
+    speak(page, "Colorless green ideas sleep furiously.", ERROR)
     assert page.is_hidden("#result")
     assert page.is_hidden("#times")
     assert page.is_visible("#invitation")
     # A result of before can still be heard.
     page.select_option("#translate", "")
-    speak(page, until, "Good night.")
-    until(page, DONE)
-    speak(page, until, "…")
-    until(page, "!document.querySelector('#error').hidden")
+    speak(page, "Good night.")
+    speak(page, "…", ERROR)
     assert page.is_hidden("#result")
     page.click("#history .entry")
     until(page, "playground.position > 0.1")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page
+
+from tests.web.pages import until
 
 COUNT_SOUNDS = """() => {
     const { prototype } = AudioBufferSourceNode;
@@ -19,14 +20,14 @@ COUNT_SOUNDS = """() => {
 
 
 @pytest.fixture
-def page(open_hearing: Callable[[str], Page], until: Callable[..., Any]) -> Page:
+def page(open_hearing: Callable[[str], Page]) -> Page:
     page = open_hearing("/talk")
     until(page, "document.querySelectorAll('#model option').length > 0")
     page.evaluate(COUNT_SOUNDS)
     return page
 
 
-def test_what_is_said_is_answered_aloud_and_a_voice_interrupts(page: Page, until: Callable[..., Any]) -> None:
+def test_what_is_said_is_answered_aloud_and_a_voice_interrupts(page: Page) -> None:
     page.click("#start")
     until(page, "document.querySelector('#said .model .target')?.textContent")
     until(page, "window.played > 0")
@@ -41,9 +42,7 @@ def test_what_is_said_is_answered_aloud_and_a_voice_interrupts(page: Page, until
     assert page.text_content("#state") == ""
 
 
-def test_a_text_is_answered_a_button_interrupts_and_a_tool_runs_in_the_page(
-    page: Page, until: Callable[..., Any]
-) -> None:
+def test_a_text_is_answered_a_button_interrupts_and_a_tool_runs_in_the_page(page: Page) -> None:
     # A microphone that hears nothing.
     page.evaluate("() => { window.AudioWorkletNode = class { port = {}; }; AudioNode.prototype.connect = (to) => to; }")
     page.check("#tools")

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Route
 
-SPOKEN = Path(__file__).parents[1] / "golden" / "spoken.ogg"
+from tests.clients import SPOKEN
+from tests.web.pages import ERROR, error_of, until
+
 TEXT = " ".join(f"en second {number}." for number in range(6))
 
 
 @pytest.fixture
-def page(open_hearing: Callable[[str], Page], until: Callable[..., Any]) -> Page:
+def page(open_hearing: Callable[[str], Page]) -> Page:
     page = open_hearing("/transcribe")
     until(page, "document.querySelectorAll('#recognizer option').length > 0")
     return page
 
 
-def test_the_page_says_what_a_model_is_for(page: Page, until: Callable[..., Any]) -> None:
+def test_the_page_says_what_a_model_is_for(page: Page) -> None:
     assert page.input_value("#recognizer") == "ear"
     models = page.request.get("/v1/models").json()["data"]
     words = next(each["description"] for each in models if each["id"] == "ear")
@@ -44,7 +45,7 @@ def test_the_page_says_what_a_model_is_for(page: Page, until: Callable[..., Any]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_the_microphone_is_written_down(page: Page, until: Callable[..., Any]) -> None:
+def test_the_microphone_is_written_down(page: Page) -> None:
     page.select_option("#language", "en")
     page.click("#start")
     until(page, "document.querySelector('#hearing').textContent.startsWith('en second 0.')")
@@ -56,7 +57,7 @@ def test_the_microphone_is_written_down(page: Page, until: Callable[..., Any]) -
     assert (page.text_content("#state"), page.text_content("#hearing")) == ("", "")
 
 
-def test_a_recording_is_written_down(page: Page, until: Callable[..., Any]) -> None:
+def test_a_recording_is_written_down(page: Page) -> None:
     page.set_input_files("#file", SPOKEN)
     until(page, "!document.querySelector('#save').disabled")
     assert " ".join(page.locator("#said .target").all_text_contents()) == TEXT
@@ -68,16 +69,15 @@ def test_a_recording_is_written_down(page: Page, until: Callable[..., Any]) -> N
     # Another recording begins anew.
     page.set_input_files("#file", {"name": "noise.wav", "mimeType": "audio/wav", "buffer": b"no audio"})
     page.expected.append("400")
-    until(page, "!document.querySelector('#error').hidden")
+    until(page, ERROR)
     assert page.locator("#said li").count() == 0
     assert page.is_disabled("#save")
     until(page, "!document.querySelector('#start').disabled")
 
 
-def test_a_refused_socket_says_why(page: Page, until: Callable[..., Any]) -> None:
+def test_a_refused_socket_says_why(page: Page) -> None:
     page.expected += ["WebSocket connection", "404", "Failed to load"]
     page.evaluate("document.querySelector('#recognizer').append(new Option('nothing', 'nothing', true, true))")
     page.click("#start")
-    until(page, "!document.querySelector('#error').hidden")
-    assert "nothing" in page.text_content("#error")
+    assert "nothing" in error_of(page)
     until(page, "!document.querySelector('#start').disabled")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
+from tests.training.test_teacher import make_teacher
+from training.ear.data import Corpus
+from training.ear.kokoro import Narrator, bounds, to_16k
 from training.ear.lines import Line, write_lines
+from training.ear.texts import train_tokenizer
+from training.ear.train import Listening, parse
 
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.usefixtures("one_thread")]
 
 LINES = [
     Line("Yes.", "jˈɛs."),
@@ -22,51 +27,17 @@ LINES = [
 VOICES = ("af_heart", "bm_fable", "jf_alpha")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """A network this small is faster without others."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of Kokoro's layout: the house voice's sizes, but narrow, random weights, three voices."""
-    import torch
-    from safetensors.torch import save_file
-
-    from training.model import HouseVoice
-
-    folder = tmp_path_factory.mktemp("teacher")
-    config: dict[str, Any] = json.loads(Path("models/house/config.json").read_text(encoding="utf-8"))
-    config |= {"hidden_dim": 32, "style_dim": 8, "decoder_dim": 24, "residual_dim": 8}
-    config["istftnet"]["upsample_initial_channel"] = 16
-    config["plbert"] |= {"hidden_size": 32, "num_hidden_layers": 1, "intermediate_size": 32, "embedding_size": 16}
-    (folder / "config.json").write_text(json.dumps(config | {"plbert": config["plbert"] | {"dropout": 0.1}}))
-    torch.manual_seed(1)
-    network = HouseVoice(config, voices=1)
-    torch.nn.init.constant_(network.predictor.duration_proj.linear_layer.bias, -3.0)  # about two frames a token
-    arrays = {name: array for name, array in network.state_dict().items() if not name.startswith("voices.")}
-    save_file(arrays, str(folder / "kokoro-v1_0.safetensors"))
-    save_file({name: torch.randn(64, 1, 16) for name in VOICES}, str(folder / "voices.safetensors"))
-    return folder
+    """A folder of Kokoro's layout with three voices."""
+    return make_teacher(tmp_path_factory.mktemp("ear") / "teacher", VOICES)
 
 
 def narrator(folder: Path, seed: int = 1):  # type: ignore[no-untyped-def]
-    import torch
-
-    from training.ear.kokoro import Narrator
-
     return Narrator(folder, torch.device("cpu"), seed)
 
 
 def test_a_batch_says_what_one_alone_says(teacher: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
     # The source's noise is other noise each time.
     monkeypatch.setattr("training.generator.torch.randn_like", torch.zeros_like)
     voices = ["af_heart", "bm_fable", "jf_alpha", "af_heart"]
@@ -101,20 +72,12 @@ def test_an_accent_says_its_own_phonemes(teacher: Path) -> None:
 
 
 def test_pitch_and_its_range() -> None:
-    import torch
-
-    from training.ear.kokoro import Narrator
-
     f0 = torch.tensor([[0.0, 100.0, 200.0, 5.0]])
     found = Narrator._sung(f0, torch.tensor([[1.2]]), torch.tensor([[0.5]]))
     assert torch.allclose(found, torch.tensor([[0.0, 150.0, 210.0, 5.0]]))
 
 
 def test_a_tone_is_resampled_and_the_band_above_is_gone() -> None:
-    import torch
-
-    from training.ear.kokoro import to_16k
-
     def tone(hertz: float, rate: int) -> Any:
         return torch.sin(2 * np.pi * hertz * torch.arange(rate, dtype=torch.float64) / rate)[None].float()
 
@@ -124,10 +87,6 @@ def test_a_tone_is_resampled_and_the_band_above_is_gone() -> None:
 
 
 def test_silence_at_the_ends_is_cut() -> None:
-    import torch
-
-    from training.ear.kokoro import bounds
-
     audio = torch.zeros(2, 48_000)
     audio[0, 16_000:32_000] = 0.1
     first, end = bounds(audio)
@@ -136,8 +95,6 @@ def test_silence_at_the_ends_is_cut() -> None:
 
 
 def test_missing_weights_are_named(teacher: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     arrays = load_file(str(teacher / "kokoro-v1_0.safetensors"))
     arrays.pop("bert_encoder.weight")
     save_file(arrays, str(tmp_path / "model.safetensors"))
@@ -147,12 +104,6 @@ def test_missing_weights_are_named(teacher: Path, tmp_path: Path) -> None:
 
 
 def test_listening_keeps_to_its_hours_and_its_time(teacher: Path, tmp_path: Path) -> None:
-    import torch
-
-    from training.ear.data import Corpus
-    from training.ear.texts import train_tokenizer
-    from training.ear.train import Listening, parse
-
     write_lines(tmp_path / "lines.tsv.gz", LINES)
     arguments = [str(tmp_path), str(tmp_path), "--teacher", str(teacher), "--device", "cpu"]
 

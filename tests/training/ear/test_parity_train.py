@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+
+from training.ear.augment import Augmentation
+from training.ear.data import MAX_SAMPLES, Corpus, Rows, batches, single
+from training.ear.features import log_mel, warped
+from training.ear.greedy import ctc_tokens
+from training.ear.network import Ear, Sizes, frame_mask
+from training.ear.texts import train_tokenizer
+from training.ear.train import Trainer, save
 
 pytestmark = pytest.mark.parity
 
-SIZES = {
-    "n_audio_state": 64,
-    "n_audio_layer": 2,
-    "n_audio_head": 2,
-    "n_text_state": 64,
-    "n_text_layer": 1,
-    "n_text_head": 2,
-}
+SIZES = {"n_audio_state": 64, "n_audio_layer": 2, "n_audio_head": 2}
+SIZES |= {"n_text_state": 64, "n_text_layer": 1, "n_text_head": 2}
 TEXTS = ["Yes.", "Where is the train station?", "The dog runs, and the cat sleeps.", "Good morning!"]
 
 
@@ -26,13 +28,6 @@ def noise(samples: int, seed: int) -> np.ndarray:
 
 
 def trainer_and_corpus():  # type: ignore[no-untyped-def]
-    import torch
-
-    from training.ear.data import Corpus
-    from training.ear.network import Sizes
-    from training.ear.texts import train_tokenizer
-    from training.ear.train import Trainer
-
     tokenizer = train_tokenizer(TEXTS)
     corpus = Corpus(tokenizer, torch.device("cpu"))
     audio = [noise(9000 + 7000 * i, i) for i in range(len(TEXTS))]
@@ -46,10 +41,6 @@ def trainer_and_corpus():  # type: ignore[no-untyped-def]
 
 def test_log_mel_is_whispers() -> None:
     whisper = pytest.importorskip("whisper")
-    import torch
-
-    from training.ear.features import log_mel
-
     audio = torch.from_numpy(noise(48_000, 1).astype(np.float32) / 32768)
     ours = log_mel(torch.stack([audio, audio * 0.1]))
     for row, each in zip(ours, (audio, audio * 0.1), strict=True):
@@ -58,10 +49,6 @@ def test_log_mel_is_whispers() -> None:
 
 def test_network_is_whispers() -> None:
     whisper = pytest.importorskip("whisper")
-    import torch
-
-    from training.ear.network import Ear, Sizes, frame_mask
-
     torch.manual_seed(3)
     ear = Ear(Sizes(521, n_audio_ctx=100, **SIZES), 512, dropout=0.0)
     sizes = ear.sizes
@@ -78,10 +65,6 @@ def test_network_is_whispers() -> None:
 
 
 def test_padding_changes_nothing() -> None:
-    import torch
-
-    from training.ear.network import Ear, Sizes, frame_mask
-
     ear = Ear(Sizes(521, **SIZES), 512).eval()
     mel = torch.randn(1, 80, 120)
     short, _ = ear.encoder(mel, frame_mask(torch.tensor([60]), 60))
@@ -94,10 +77,6 @@ def test_padding_changes_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["room", "tilt", "muffle", "add_noise", "add_babble", "codec", "telephone", "clip"])
 def test_a_distortion_is_one(name: str) -> None:
-    import torch
-
-    from training.ear.augment import Augmentation
-
     audio = torch.from_numpy(np.stack([noise(16_000, i) for i in range(4)]).astype(np.float32) / 32768)
     found = getattr(Augmentation(torch.device("cpu"), 2), name)(audio)
     assert found.shape == audio.shape
@@ -110,10 +89,6 @@ def test_a_distortion_is_one(name: str) -> None:
 
 @pytest.mark.parametrize("hertz", [600, 3000])
 def test_a_mouth_of_another_size_moves_all_tones(hertz: int) -> None:
-    import torch
-
-    from training.ear.features import log_mel, warped
-
     at = torch.arange(8000) / 16_000
     rows = log_mel(
         torch.stack([torch.sin(2 * np.pi * each * at) for each in (hertz * 0.86, hertz * 1.16, *[hertz] * 64)])
@@ -124,10 +99,6 @@ def test_a_mouth_of_another_size_moves_all_tones(hertz: int) -> None:
 
 
 def test_strength_is_the_share_of_rows_that_change() -> None:
-    import torch
-
-    from training.ear.augment import Augmentation
-
     audio = torch.from_numpy(np.stack([noise(4000, i) for i in range(200)]).astype(np.float32) / 32768)
 
     def changed(strength: float) -> float:
@@ -141,10 +112,6 @@ def test_strength_is_the_share_of_rows_that_change() -> None:
 
 
 def test_a_corpus_leaves_out_what_is_too_long() -> None:
-    import torch
-
-    from training.ear.data import MAX_SAMPLES, single
-
     _, corpus = trainer_and_corpus()
     before = len(corpus)
     samples = np.array([5000, MAX_SAMPLES + 1, 3, 6000])
@@ -158,12 +125,6 @@ def test_a_corpus_leaves_out_what_is_too_long() -> None:
 
 
 def test_weights_with_fewer_blocks_say_the_same_at_first(tmp_path: Path) -> None:
-    import torch
-
-    from training.ear.network import Ear, Sizes, frame_mask
-    from training.ear.texts import train_tokenizer
-    from training.ear.train import Trainer
-
     tokenizer = train_tokenizer(TEXTS)
     small = Ear(Sizes(tokenizer.get_vocab_size(), **SIZES), 512).eval()
     np.savez(tmp_path / "weights.npz", **{name: array.numpy() for name, array in small.state_dict().items()})
@@ -178,24 +139,8 @@ def test_weights_with_fewer_blocks_say_the_same_at_first(tmp_path: Path) -> None
         trainer.begin(tmp_path)
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Networks this small are faster without others, most of all on a machine with other work."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.usefixtures("one_thread")
 def test_it_learns_and_goes_on(tmp_path: Path) -> None:
-    import torch
-
-    from training.ear.data import single
-    from training.ear.train import save
-
     trainer, corpus = trainer_and_corpus()
     batch = corpus.batch(single(range(len(TEXTS))))
     losses = [trainer.step(batch, 3e-3) for _ in range(24)]
@@ -212,8 +157,6 @@ def test_it_learns_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_batches_hold_rows_of_like_length() -> None:
-    from training.ear.data import MAX_SAMPLES, batches
-
     _, corpus = trainer_and_corpus()
     drawn = [next(batches(corpus, 4.0, 1, number)) for number in range(60)]
     again = [next(batches(corpus, 4.0, 1, number)) for number in range(60)]
@@ -228,8 +171,6 @@ def test_batches_hold_rows_of_like_length() -> None:
 
 
 def test_a_row_is_its_utterances_and_silence() -> None:
-    from training.ear.data import Rows
-
     _, corpus = trainer_and_corpus()
     rows = Rows(np.array([[1, 0], [-1, -1], [2, -1]]), np.array([[100, 50], [700, 0], [0, 0]]))
     batch = corpus.batch(rows)
@@ -246,10 +187,6 @@ def test_a_row_is_its_utterances_and_silence() -> None:
 
 
 def test_a_step_that_is_not_finite_learns_nothing() -> None:
-    import torch
-
-    from training.ear.data import single
-
     trainer, corpus = trainer_and_corpus()
     batch = corpus.batch(single([0, 1]))
     batch.audio[0, :400] = float("nan")
@@ -259,9 +196,5 @@ def test_a_step_that_is_not_finite_learns_nothing() -> None:
 
 
 def test_greedy_text_of_a_head() -> None:
-    import torch
-
-    from training.ear.greedy import ctc_tokens
-
     logits = torch.nn.functional.one_hot(torch.tensor([[3, 3, 4, 3, 3, 0, 1], [4, 4, 4, 4, 4, 4, 4]]), 5).float()
     assert ctc_tokens(logits, [6, 7], 4) == [[3, 3, 0], []]

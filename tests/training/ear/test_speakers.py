@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from tests.processes import run
 from training.ear.speakers import HELD_OUT, RATE, TRAINED, Audio, speaker, trimmed
 
 TEXT = "Where is the train station?"
@@ -62,8 +62,8 @@ finally:
 
 
 def test_the_phonemizer_of_the_product_works_beside_a_speaker() -> None:
-    run = subprocess.run([sys.executable, "-c", _TOGETHER], check=False, capture_output=True, text=True, timeout=120)
-    assert (run.returncode, run.stderr) == (0, "")
+    done = run(sys.executable, "-c", _TOGETHER)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_held_out_speakers_are_never_trained_on() -> None:

@@ -7,6 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.numpy import load_file
+
+from training.phrasebook import train
+from training.phrasebook.export import config_of
+from training.phrasebook.network import Config, Phrasebook
+from training.phrasebook.tokens import train as train_tokenizer
+from training.phrasebook.train import CrossEntropy
 
 SHIPPED = Path(__file__).parents[3] / "models/phrasebook"
 
@@ -14,11 +22,7 @@ pytestmark = pytest.mark.parity
 
 
 def test_logits_are_those_of_transformers() -> None:
-    import torch
     from transformers import M2M100Config, M2M100ForConditionalGeneration
-
-    from training.phrasebook.export import config_of
-    from training.phrasebook.network import Config, Phrasebook
 
     torch.manual_seed(0)
     ours = Phrasebook(Config(vocab_size=120, d_model=64, encoder_ffn_dim=96, decoder_ffn_dim=96)).eval()
@@ -43,10 +47,6 @@ def test_logits_are_those_of_transformers() -> None:
 
 
 def test_the_loss_and_its_gradient_are_pytorchs() -> None:
-    import torch
-
-    from training.phrasebook.train import CrossEntropy
-
     torch.manual_seed(0)
     logits, wanted = torch.randn(40, 90, requires_grad=True), torch.randint(0, 90, (40,))
     ours = CrossEntropy.apply(logits, wanted)
@@ -58,11 +58,6 @@ def test_the_loss_and_its_gradient_are_pytorchs() -> None:
 
 
 def test_parameters_have_the_shipped_names_and_shapes() -> None:
-    from safetensors.numpy import load_file
-
-    from training.phrasebook.export import config_of
-    from training.phrasebook.network import Config, Phrasebook
-
     shipped = load_file(SHIPPED / "model.safetensors")
     ours = Phrasebook(Config(vocab_size=len(shipped["model.shared.weight"])))
     assert {name: tuple(p.shape) for name, p in ours.named_parameters()} == {k: v.shape for k, v in shipped.items()}
@@ -71,11 +66,6 @@ def test_parameters_have_the_shipped_names_and_shapes() -> None:
 
 
 def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    from training.phrasebook import train
-    from training.phrasebook.tokens import train as train_tokenizer
-
     torch.set_num_threads(1)
     monkeypatch.setattr(train, "BLOCK", 4)
     monkeypatch.setattr(train, "CHECKED", 4)
