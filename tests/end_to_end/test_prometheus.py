@@ -22,6 +22,7 @@ from websockets.sync.client import connect
 
 from loadtest.fake_checkpoints import small, write
 from tests.clients import SPOKEN, clone, converse, speak, websocket
+from tests.models.llm.tiny import write_model
 from tests.models.whisper.builder import files
 from tests.processes import ROOT, START_SECONDS, STOP_SECONDS, run, serve, total, wait_until
 
@@ -107,6 +108,7 @@ def server(tmp_path_factory) -> Iterator[str]:
     recognizer = folder / "data" / "models" / HEARS
     recognizer.mkdir()
     files(recognizer)
+    write_model(folder / "data" / "models" / "tiny")
     # It guesses its own tokens ahead: what it would draw, so that guesses stand.
     settings = {"PRELOAD": f"phrasebook,{CLONES}", "CHATTERBOX": f"steps=2,draft={model}"}
     settings |= {"WARMUP": "none", "SPEECH_CACHE_BYTES": "10000000"}
@@ -199,6 +201,8 @@ def traffic(url: str) -> None:
         assert client.post("/v1/models/phrasebook/unload", headers=wait).status_code == 200
         assert client.post("/v1/translate", json=body, headers=wait).status_code == 200
         assert client.post("/v1/audio/speech", json={"input": ""}).status_code == 400
+        chat = {"model": "tiny", "messages": [{"role": "user", "content": "Hello."}], "max_tokens": 4}
+        assert client.post("/v1/chat/completions", json=chat, headers=wait).status_code == 200
         job = client.post("/v1/jobs", files={"file": ("a.txt", "Hello world.")}).raise_for_status().json()["id"]
         assert "job.completed" in client.get(f"/v1/jobs/{job}/events").text
     live = websocket(url, f"/v1/realtime?intent=transcription&model={HEARS}")

@@ -42,7 +42,7 @@ export function inOrder(fields, required = []) {
 /** A list of fields under a title; null where there are none. */
 export function fieldList(title, fields, required, root) {
   if (!fields || !Object.keys(fields).length) return null;
-  return h("div", {}, h("h4", {}, title), list(fields, required, root));
+  return h("div", {}, h("h4", {}, title), list(fields, required, root, [fields]));
 }
 
 /** The schema of an object that is in a field, by itself or in a list; undefined where none is. */
@@ -52,7 +52,8 @@ function inside(schema, root) {
   return [whole?.items, ...(whole?.anyOf ?? [])].filter(Boolean).map((each) => inside(each, root)).find(Boolean);
 }
 
-function list(fields, required, root) {
+/** `above` holds the fields of the objects around: a schema may contain itself. */
+function list(fields, required, root, above = []) {
   return h("dl", { class: "fieldlist" }, ...inOrder(fields, required).flatMap((name) => {
     const schema = fields[name];
     const standard = schema.default === undefined || schema.default === null || schema.default === "" ? "" : `; default \`${JSON.stringify(schema.default).replaceAll('"', "")}\``;
@@ -61,7 +62,7 @@ function list(fields, required, root) {
     return [
       h("dt", {}, h("code", {}, name), " ", required?.includes(name) ? h("span", { class: "required" }, "required ") : null,
         h("span", { class: "quiet" }, ...prose(type(schema, root) + standard))),
-      h("dd", {}, ...prose(schema.description ?? whole?.description ?? ""), own ? list(own.properties, [], root) : null),
+      h("dd", {}, ...prose(schema.description ?? whole?.description ?? ""), own && !above.includes(own.properties) ? list(own.properties, [], root, [...above, own.properties]) : null),
     ];
   }));
 }

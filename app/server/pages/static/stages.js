@@ -4,13 +4,13 @@ import { duration, h, svg } from "./dom.js";
 // In the order in which a request passes them; models/timeline.py has the same.
 export const STAGES = [
   "queue", "audio_decode", "vad", "boundary", "detect", "mel", "encode", "decode", "align", "translate_encode",
-  "translate_decode", "g2p", "voice", "bert", "text_encoder", "predictor", "decoder", "condition", "t3_prefill",
-  "t3_decode", "s3gen_encode", "s3gen_flow", "vocoder", "watermark", "audio_encode",
+  "translate_decode", "llm_prefill", "llm_decode", "g2p", "voice", "bert", "text_encoder", "predictor", "decoder",
+  "condition", "t3_prefill", "t3_decode", "s3gen_encode", "s3gen_flow", "vocoder", "watermark", "audio_encode",
 ];
 
 // Degrees round the wheel: stages of one model lie far from each other. Waiting is gray.
 const HUES = {
-  audio_decode: 190, vad: 110, mel: 40, encode: 230, decode: 300, align: 150, detect: 50, translate_encode: 25, translate_decode: 5, g2p: 335, voice: 95, bert: 240, text_encoder: 35,
+  audio_decode: 190, vad: 110, mel: 40, encode: 230, decode: 300, align: 150, detect: 50, translate_encode: 25, translate_decode: 5, llm_prefill: 270, llm_decode: 320, g2p: 335, voice: 95, bert: 240, text_encoder: 35,
   predictor: 160, decoder: 285, condition: 80, t3_prefill: 225, t3_decode: 260, s3gen_encode: 140, s3gen_flow: 175,
   vocoder: 300, watermark: 60, audio_encode: 200,
 };
