@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from app.errors import LanguageServerError
@@ -15,15 +21,17 @@ from app.generation.options import GenerationOptions
 from app.generation.remote import MAX_LINE_BYTES, RemoteStream, make_client
 from models.contract import GeneratedText
 from models.timeline import Timeline
+from tests.models.llm.tiny import write_model
+from tests.processes import clean_environment, wait_until
 
 TOOL = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}}}
 
 
-async def write(url: str, text: str, **options: Any) -> tuple[list[GeneratedText], RemoteStream]:
+async def write(url: str, text: str, model: str = "gpt-4o", **options: Any) -> tuple[list[GeneratedText], RemoteStream]:
     client = make_client(url, "secret")
     try:
         asked = GenerationOptions(messages=({"role": "user", "content": text},), **options)
-        stream = RemoteStream(client, "gpt-4o", asked, Timeline(), "realtime")
+        stream = RemoteStream(client, model, asked, Timeline(), "realtime")
         items = [item async for item in stream]
         stream.close("ok")
         return items, stream
@@ -91,6 +99,30 @@ def test_a_server_that_sends_something_else_ends_the_answer(answer: bytes, says:
 
     with pytest.raises(LanguageServerError, match=says):
         asyncio.run(talk())
+
+
+def test_mlx_lm_s_own_server_answers(tmp_path: Path) -> None:
+    """Random weights write what they like, up to the length that is asked for."""
+    folder = write_model(tmp_path / "tiny")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlx_lm", "server", "--model", str(folder), "--port", str(port)]
+    environment = clean_environment() | {"HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as server:
+        try:
+            wait_until(lambda: server.poll() is None and _answers(f"http://127.0.0.1:{port}/v1/models"))
+            items, stream = asyncio.run(write(f"http://127.0.0.1:{port}/v1", "Hello.", str(folder), max_tokens=12))
+        finally:
+            server.kill()
+    assert items[-1].finish_reason == "length"
+    assert stream.usage.written == 12
+    assert stream.usage.prompt > 6
+
+
+def _answers(url: str) -> bool:
+    with suppress(httpx.HTTPError):
+        return httpx.get(url).status_code == 200
+    return False
 
 
 def test_a_server_that_is_not_there_is_an_error_at_once() -> None:
