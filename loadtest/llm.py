@@ -2,9 +2,10 @@
 
     python -m loadtest.llm FOLDER [--tokens 64] [--rounds 5]
 
-FOLDER is a model in mlx-lm's layout, as `nightingale models import` installs it. Both answer the same prompts greedily,
-in turns. The peer is mlx-lm's `BatchGenerator` on the weights as the folder has them, but for scales of bfloat16, which
-MLX multiplies too slowly on a CPU to be measured: these are float32 for both. On a GPU both are the same code.
+FOLDER is a model in mlx-lm's layout, as `nightingale models import` or `loadtest.fake_llm` writes it. Both answer the
+same prompts greedily, in turns. On a CPU the peer is mlx-lm's `BatchGenerator` on the weights as the folder has them,
+but for scales of bfloat16, which MLX multiplies too slowly on a CPU to be measured: these are float32 for both. On a
+GPU the products are the same, and the peer is `mlx_lm.stream_generate`, one answer after the other.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
-from models.backend import device_name, mx
+from models.backend import device_name, mx, on_cpu
 from models.contract import GenerationRequest, ModelSpec
 from models.llm import native, pipeline
+from models.llm.library import import_module
 from models.native import kernels
 from models.timeline import Timeline
 
@@ -73,6 +75,25 @@ def together(model: pipeline.MlxLanguageModel, tokens: int, owner: str) -> float
     return count / (time.perf_counter() - start)
 
 
+class Peer:
+    """mlx-lm's own `stream_generate` on the same folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model, self.tokenizer = import_module("utils").load(str(folder.resolve()))
+
+    def answer(self, prompt: tuple[int, ...], tokens: int) -> tuple[float, float]:
+        """Return the seconds to the first text, and tokens a second after it."""
+        generate, samplers = import_module("generate"), import_module("sample_utils")
+        never = samplers.make_logits_processors(dict.fromkeys(self.tokenizer.eos_token_ids, -100.0))
+        start, first, count = time.perf_counter(), 0.0, 0
+        for _ in generate.stream_generate(
+            self.model, self.tokenizer, list(prompt), max_tokens=tokens, logits_processors=never
+        ):
+            first = first or time.perf_counter() - start
+            count += 1
+        return first, (count - 1) / (time.perf_counter() - start - first)
+
+
 def _never_ends(model: pipeline.MlxLanguageModel) -> dict[int, float]:
     """All answers have the same length: no token ends one."""
     return dict.fromkeys(model._tokenizer.eos_token_ids, -100.0)
@@ -85,13 +106,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args(argv)
-    models = {"native": load(options.folder, plain=False), "MLX": load(options.folder, plain=True)}
+    models = {"native": load(options.folder, plain=False)}
+    if on_cpu():
+        models["MLX"] = load(options.folder, plain=True)
+    peer = None if on_cpu() else Peer(options.folder)
     found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in models}
     for number in range(options.rounds):
         for name, model in models.items():
             owner = f"{number}"  # so that no prompt is known from before
             first, speed = answer(model, QUESTIONS[number % len(QUESTIONS)], options.tokens, owner)
             found[name].append((first, speed, together(model, options.tokens, f"{owner} together")))
+        if peer is not None:
+            prompt = model.prompt([{"role": "user", "content": QUESTIONS[number % len(QUESTIONS)]}])
+            first, speed = peer.answer(prompt, options.tokens)
+            found.setdefault("mlx_lm.stream_generate", []).append((first, speed, speed))
     print(f"{device_name()}; kernels: {kernels.description()}")
     print(f"{options.folder.name}: medians of {options.rounds} rounds of {options.tokens} tokens, in one run\n")
     print("| products | first token, s | tokens a second | of four at once |\n|---|---:|---:|---:|")
