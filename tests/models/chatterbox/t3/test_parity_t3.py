@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.parity,
     pytest.mark.timeout(3_600),
-    pytest.mark.filterwarnings("ignore:.*sdp_kernel:FutureWarning"),  # the reference's perceiver
+    # The reference's perceiver, and its names of caches.
+    pytest.mark.filterwarnings("ignore:.*(sdp_kernel|`past_key_values` is deprecated):FutureWarning"),
 ]
 
 RELATIVE = 1e-4
