@@ -16,6 +16,12 @@ from tests.processes import total
 
 collect_ignore_glob = ["test_*.py"]
 
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The frameworks import audioop, which Python 3.13 has no more, and parts of packages that are on their way out."""
+    config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning")
+
+
 TEXT = "The weather is fine today, and the train leaves in the morning. Please open the window and close the door."
 
 

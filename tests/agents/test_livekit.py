@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import aiohttp
 import pytest
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from livekit.agents import APIConnectOptions, APIStatusError, tts
-    from livekit.agents.types import USERDATA_TIMED_TRANSCRIPT
-    from livekit.plugins import deepgram, elevenlabs, openai
+from livekit.agents import APIConnectOptions, APIStatusError, tts
+from livekit.agents.types import USERDATA_TIMED_TRANSCRIPT
+from livekit.plugins import deepgram, elevenlabs, openai
 
 # One try: what fails is to be seen.
 ONCE = APIConnectOptions(max_retry=0, timeout=60)
@@ -67,13 +65,13 @@ STREAMS = [
 ]
 
 
+@dataclass
 class Heard:
     """Result of one stream: 16-bit samples, and the words with their times."""
 
-    def __init__(self) -> None:
-        self.audio = b""
-        self.rate = 0
-        self.words: list[Any] = []
+    audio: bytes = b""
+    rate: int = 0
+    words: list[Any] = field(default_factory=list)
 
     async def all_of(self, stream: Any) -> None:
         async for event in stream:
@@ -87,29 +85,24 @@ class Heard:
         return len(self.audio) / 2 / self.rate
 
 
-def run(
-    make: Callable[..., Any], server: str, work: Callable[[Any], Coroutine[Any, Any, None]], **options: Any
-) -> None:
-    """Do the work with a plugin of speech in either direction."""
-
-    async def within() -> None:
-        async with aiohttp.ClientSession() as session:
-            made = make(server, session, **options)
-            try:
-                async with asyncio.timeout(100):
-                    await work(made)
-            finally:
-                await made.aclose()
-                if isinstance(made, openai.STT):
-                    # The plugin leaves its connections open.
-                    await made._client.close()
-
-    asyncio.run(within())
+@asynccontextmanager
+async def opened(make: Callable[..., Any], server: str, **options: Any) -> AsyncIterator[Any]:
+    """A plugin of speech in either direction."""
+    async with aiohttp.ClientSession() as session:
+        made = make(server, session, **options)
+        try:
+            async with asyncio.timeout(100):
+                yield made
+        finally:
+            await made.aclose()
+            if isinstance(made, openai.STT):
+                # The plugin leaves its connections open.
+                await made._client.close()
 
 
 @pytest.mark.parametrize("make", WHOLE)
-def test_a_whole_text_is_heard(make: Make, server: str, text: str, share_heard: Any) -> None:
-    async def speak(made: tts.TTS) -> None:
+async def test_a_whole_text_is_heard(make: Make, server: str, text: str, share_heard: Any) -> None:
+    async with opened(make, server) as made:
         heard = Heard()
         async with made.synthesize(text, conn_options=ONCE) as stream:
             await heard.all_of(stream)
@@ -117,14 +110,13 @@ def test_a_whole_text_is_heard(make: Make, server: str, text: str, share_heard: 
         assert 4 < heard.seconds < 10
         assert share_heard(text, heard.audio, heard.rate) >= 0.6
 
-    run(make, server, speak)
-
 
 @pytest.mark.parametrize("make", STREAMS)
-def test_a_stream_of_tokens_is_heard(make: Make, server: str, text: str, tokens: list[str], share_heard: Any) -> None:
+async def test_a_stream_of_tokens_is_heard(
+    make: Make, server: str, text: str, tokens: list[str], share_heard: Any
+) -> None:
     """Twice over one connection, with words where the plugin has them."""
-
-    async def speak(made: tts.TTS) -> None:
+    async with opened(make, server) as made:
         for _ in range(2):
             heard = Heard()
             async with made.stream(conn_options=ONCE) as stream:
@@ -146,11 +138,9 @@ def test_a_stream_of_tokens_is_heard(make: Make, server: str, text: str, tokens:
                 assert len(restarts) <= 2
                 assert 0 <= min(begun) < max(begun) < heard.seconds
 
-    run(make, server, speak)
 
-
-def test_segments_come_one_after_the_other(server: str, share_heard: Any) -> None:
-    async def speak(made: tts.TTS) -> None:
+async def test_segments_come_one_after_the_other(server: str, share_heard: Any) -> None:
+    async with opened(with_deepgram, server) as made:
         heard = Heard()
         async with made.stream(conn_options=ONCE) as stream:
             for sentence in (OTHER, "Please open the window."):
@@ -160,13 +150,10 @@ def test_segments_come_one_after_the_other(server: str, share_heard: Any) -> Non
             await heard.all_of(stream)
         assert share_heard(f"{OTHER} Please open the window.", heard.audio, heard.rate) >= 0.6
 
-    run(with_deepgram, server, speak)
 
-
-def test_an_answer_that_is_there_before_it_is_spoken(server: str) -> None:
+async def test_an_answer_that_is_there_before_it_is_spoken(server: str) -> None:
     """The plugin flushes after every sentence, and waits for nothing."""
-
-    async def speak(made: tts.TTS) -> None:
+    async with opened(with_elevenlabs, server, encoding="pcm_24000") as made:
         heard = Heard()
         async with made.stream(conn_options=ONCE) as stream:
             for _ in range(30):
@@ -175,19 +162,15 @@ def test_an_answer_that_is_there_before_it_is_spoken(server: str) -> None:
             await heard.all_of(stream)
         assert "".join(heard.words).split() == ["Good", "night."] * 30
 
-    run(lambda url, session: with_elevenlabs(url, session, encoding="pcm_24000"), server, speak)
-
 
 @pytest.mark.parametrize(
     ("make", "surface"),
     [(with_openai, "openai"), (with_elevenlabs, "elevenlabs"), (with_deepgram, "deepgram")],
     ids=["openai", "elevenlabs", "deepgram"],
 )
-def test_an_interruption_stops_the_server_and_the_next_turn_is_heard(
+async def test_an_interruption_stops_the_server_and_the_next_turn_is_heard(
     make: Make, surface: str, server: str, text: str, share_heard: Any, cancelled: Callable[[str], float]
 ) -> None:
-    before = cancelled(surface)
-
     def begin(made: tts.TTS, said: str) -> Any:
         """A stream whose last words may still come, if the plugin has streams."""
         if not made.capabilities.streaming:
@@ -196,7 +179,8 @@ def test_an_interruption_stops_the_server_and_the_next_turn_is_heard(
         stream.push_text(said)
         return stream
 
-    async def speak(made: tts.TTS) -> None:
+    before = cancelled(surface)
+    async with opened(make, server) as made:
         stream = begin(made, " ".join([text] * 20))
         await anext(stream)
         await stream.aclose()
@@ -207,8 +191,6 @@ def test_an_interruption_stops_the_server_and_the_next_turn_is_heard(
         await stream.aclose()
         assert heard.seconds < 6
         assert share_heard(OTHER, heard.audio, heard.rate) >= 0.6
-
-    run(make, server, speak)
     assert cancelled(surface) > before
 
 
@@ -222,8 +204,8 @@ def test_an_interruption_stops_the_server_and_the_next_turn_is_heard(
     ],
     ids=["openai voice", "openai model", "elevenlabs", "deepgram"],
 )
-def test_errors_are_the_frameworks(make: Make, status: tuple[int, int | None], server: str) -> None:
-    async def speak(made: tts.TTS) -> None:
+async def test_errors_are_the_frameworks(make: Make, status: tuple[int, int | None], server: str) -> None:
+    async with opened(make, server) as made:
         with pytest.raises(APIStatusError) as caught:
             async with made.synthesize("Hello.", conn_options=ONCE) as stream:
                 await Heard().all_of(stream)
@@ -237,5 +219,3 @@ def test_errors_are_the_frameworks(make: Make, status: tuple[int, int | None], s
                     stream.end_input()
                     await Heard().all_of(stream)
             assert caught.value.status_code == status[1]
-
-    run(make, server, speak)

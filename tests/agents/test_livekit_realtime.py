@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from livekit import rtc
-    from livekit.agents import llm
-    from livekit.plugins import openai
+from livekit import rtc
+from livekit.agents import llm
+from livekit.plugins import openai
 
 PATIENCE = 60
 RATE = 24_000
@@ -25,20 +22,20 @@ async def clock(city: str) -> str:
     return f"noon in {city}"
 
 
-def talk(url: str, do: Callable[[Any], Awaitable[None]]) -> None:
-    async def run() -> None:
-        model = openai.realtime.RealtimeModel(base_url=f"{url}/v1", api_key="none", voice="alloy")
-        session = model.session()
-        failures: list[Any] = []
-        session.on("error", failures.append)
-        try:
-            await do(session)
-        finally:
-            await session.aclose()
-            await model.aclose()
-        assert failures == []
-
-    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+@asynccontextmanager
+async def talking(url: str) -> AsyncIterator[Any]:
+    """A session without an error."""
+    model = openai.realtime.RealtimeModel(base_url=f"{url}/v1", api_key="none", voice="alloy")
+    session = model.session()
+    failures: list[Any] = []
+    session.on("error", failures.append)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield session
+    finally:
+        await session.aclose()
+        await model.aclose()
+    assert failures == []
 
 
 async def ask(session: Any, text: str) -> Any:
@@ -57,8 +54,8 @@ async def read(generation: Any) -> tuple[str, float, list[Any]]:
     return text, seconds, [call async for call in generation.function_stream]
 
 
-def test_turns_are_answered_aloud_and_kept(listening: str) -> None:
-    async def do(session: Any) -> None:
+async def test_turns_are_answered_aloud_and_kept(listening: str) -> None:
+    async with talking(listening) as session:
         await session.update_instructions("Be brief.")
         for asked, answered in (("good morning", "GOOD MORNING"), ("and good night", "AND GOOD NIGHT")):
             text, seconds, _ = await read(await ask(session, asked))
@@ -67,11 +64,9 @@ def test_turns_are_answered_aloud_and_kept(listening: str) -> None:
         roles = [item.role for item in session.chat_ctx.items if item.type == "message"]
         assert [role for role in roles if role != "system"] == ["user", "assistant"] * 2
 
-    talk(listening, do)
 
-
-def test_a_tool_is_called_and_its_result_is_spoken(listening: str) -> None:
-    async def do(session: Any) -> None:
+async def test_a_tool_is_called_and_its_result_is_spoken(listening: str) -> None:
+    async with talking(listening) as session:
         await session.update_tools([clock])
         _, _, calls = await read(await ask(session, "call"))
         assert [(call.name, call.arguments) for call in calls] == [("clock", '{"city": "Zürich"}')]
@@ -82,11 +77,9 @@ def test_a_tool_is_called_and_its_result_is_spoken(listening: str) -> None:
         text, _, _ = await read(await session.generate_reply())
         assert text.strip() == "NOON IT IS"
 
-    talk(listening, do)
 
-
-def test_a_voice_interrupts_and_its_turn_is_answered(listening: str, voice: np.ndarray) -> None:
-    async def do(session: Any) -> None:
+async def test_a_voice_interrupts_and_its_turn_is_answered(listening: str, voice: np.ndarray) -> None:
+    async with talking(listening) as session:
         heard: list[str] = []
         answers: asyncio.Queue[Any] = asyncio.Queue()
         for name in ("input_speech_started", "input_speech_stopped"):
@@ -103,5 +96,3 @@ def test_a_voice_interrupts_and_its_turn_is_answered(listening: str, voice: np.n
         assert answer.startswith("EN SECOND 0.")
         assert seconds > 1
         assert heard[:2] == ["input_speech_started", "input_speech_stopped"]
-
-    talk(listening, do)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import aiohttp
 import numpy as np
 import pytest
+from livekit import rtc
+from livekit.agents import APIStatusError, stt
+from livekit.plugins import deepgram, elevenlabs, openai
 
-from tests.agents.test_livekit import ONCE, run
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from livekit import rtc
-    from livekit.agents import APIStatusError, stt
-    from livekit.plugins import deepgram, elevenlabs, openai
+from tests.agents.test_livekit import ONCE, opened
 
 RATE = 16_000
 Make = Callable[..., stt.STT]
@@ -45,21 +41,19 @@ MAKERS = pytest.mark.parametrize(
 
 
 @MAKERS
-def test_a_recording_is_written_down(make: Make, listening: str, voice: np.ndarray) -> None:
-    async def hear(made: stt.STT) -> None:
+async def test_a_recording_is_written_down(make: Make, listening: str, voice: np.ndarray) -> None:
+    async with opened(make, listening) as made:
         event = await made.recognize(frame(voice), conn_options=ONCE)
         assert event.type == stt.SpeechEventType.FINAL_TRANSCRIPT
         assert event.alternatives[0].text == " ".join(f"en second {number}." for number in range(6))
         assert str(event.alternatives[0].language).startswith("en")
 
-    run(make, listening, hear)
-
 
 @pytest.mark.parametrize("options", [{}, {"endpointing_ms": 800, "utterance_end_ms": 1_000, "smart_format": True}])
-def test_a_stream_has_the_beginning_the_text_and_the_end_of_speech(
+async def test_a_stream_has_the_beginning_the_text_and_the_end_of_speech(
     listening: str, voice: np.ndarray, options: dict[str, Any]
 ) -> None:
-    async def hear(made: stt.STT) -> None:
+    async with opened(with_deepgram, listening, **options) as made:
         kinds, texts = [], []
         async with made.stream(conn_options=ONCE) as stream:
             pieces = np.pad(voice, (0, 2 * RATE))
@@ -76,16 +70,11 @@ def test_a_stream_has_the_beginning_the_text_and_the_end_of_speech(
         assert 0 < texts[0].confidence <= 1
         assert texts[0].start_time < texts[0].end_time
 
-    run(with_deepgram, listening, hear, **options)
-
 
 @pytest.mark.parametrize("make", [with_openai, with_elevenlabs], ids=["openai", "elevenlabs"])
-def test_errors_are_the_frameworks(make: Make, listening: str, voice: np.ndarray) -> None:
+async def test_errors_are_the_frameworks(make: Make, listening: str, voice: np.ndarray) -> None:
     """Deepgram's plugin does not look at the status: it misses the transcript, and leaves its connection open."""
-
-    async def hear(made: stt.STT) -> None:
+    async with opened(make, listening, model="nothing") as made:
         with pytest.raises(APIStatusError) as caught:
             await made.recognize(frame(voice), conn_options=ONCE)
         assert caught.value.status_code == 404
-
-    run(make, listening, hear, model="nothing")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-import warnings
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,32 +14,16 @@ import aiohttp
 import httpx
 import pytest
 from loguru import logger
-
-with warnings.catch_warnings():
-    # Of audioop, which Python 3.13 has no more.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from pipecat.frames.frames import (
-        EndFrame,
-        ErrorFrame,
-        Frame,
-        InterruptionFrame,
-        LLMFullResponseEndFrame,
-        LLMFullResponseStartFrame,
-        LLMTextFrame,
-        TTSAudioRawFrame,
-        TTSSpeakFrame,
-        TTSStoppedFrame,
-        TTSTextFrame,
-    )
-    from pipecat.pipeline.pipeline import Pipeline
-    from pipecat.pipeline.worker import PipelineParams, PipelineWorker
-    from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
-    from pipecat.services.deepgram.tts import DeepgramHttpTTSService, DeepgramTTSService
-    from pipecat.services.elevenlabs.tts import ElevenLabsHttpTTSService, ElevenLabsTTSService
-    from pipecat.services.openai.stt import OpenAISTTService
-    from pipecat.services.openai.tts import OpenAITTSService
-    from pipecat.services.tts_service import TextAggregationMode, TTSService
-    from pipecat.workers.runner import WorkerRunner
+from pipecat.frames import frames
+from pipecat.pipeline.pipeline import Pipeline
+from pipecat.pipeline.worker import PipelineParams, PipelineWorker
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.services.deepgram.tts import DeepgramHttpTTSService, DeepgramTTSService
+from pipecat.services.elevenlabs.tts import ElevenLabsHttpTTSService, ElevenLabsTTSService
+from pipecat.services.openai.stt import OpenAISTTService
+from pipecat.services.openai.tts import OpenAITTSService
+from pipecat.services.tts_service import TextAggregationMode, TTSService
+from pipecat.workers.runner import WorkerRunner
 
 RATE = 24_000
 PATIENCE = 60
@@ -89,21 +73,21 @@ class Listener(FrameProcessor):
     def __init__(self, direction: FrameDirection) -> None:
         super().__init__()
         self._listens_to = direction
-        self.frames: list[Frame] = []
+        self.passed: list[frames.Frame] = []
         self._news = asyncio.Condition()
 
-    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+    async def process_frame(self, frame: frames.Frame, direction: FrameDirection) -> None:
         await super().process_frame(frame, direction)
         if direction is self._listens_to:
             async with self._news:
-                self.frames.append(frame)
+                self.passed.append(frame)
                 self._news.notify_all()
         await self.push_frame(frame, direction)
 
-    def of(self, kind: type[Frame]) -> list[Any]:
-        return [frame for frame in self.frames if isinstance(frame, kind)]
+    def of(self, kind: type[frames.Frame]) -> list[Any]:
+        return [frame for frame in self.passed if isinstance(frame, kind)]
 
-    async def until(self, kind: type[Frame], count: int = 1, *, says: str = "") -> None:
+    async def until(self, kind: type[frames.Frame], count: int = 1, *, says: str = "") -> None:
         """Wait for so many frames of a kind, in whose error, if they have one, `says` is found."""
 
         def there() -> bool:
@@ -114,41 +98,28 @@ class Listener(FrameProcessor):
             await self._news.wait_for(there)
 
 
+@dataclass
 class Agent:
     """A pipeline around one service: what a language model says goes in, and what a loudspeaker would get comes out."""
 
-    def __init__(self, worker: PipelineWorker, complaints: Listener, ear: Listener) -> None:
-        self._worker = worker
-        self.complaints = complaints
-        self.ear = ear
+    put: Callable[[frames.Frame], Awaitable[None]]
+    complaints: Listener
+    ear: Listener
 
-    async def begin(self, tokens: list[str]) -> None:
-        await self._worker.queue_frame(LLMFullResponseStartFrame())
-        for token in tokens:
-            await self._worker.queue_frame(LLMTextFrame(token))
-
-    async def end(self) -> None:
-        await self._worker.queue_frame(LLMFullResponseEndFrame())
-
-    async def put(self, frame: Frame) -> None:
-        await self._worker.queue_frame(frame)
+    async def write(self, tokens: list[str], *, whole: bool = True) -> None:
+        end = [frames.LLMFullResponseEndFrame()] if whole else []
+        for frame in (frames.LLMFullResponseStartFrame(), *map(frames.LLMTextFrame, tokens), *end):
+            await self.put(frame)
 
     def audio(self) -> bytes:
-        frames = self.ear.of(TTSAudioRawFrame)
-        assert {frame.sample_rate for frame in frames} == {RATE}
-        return b"".join(frame.audio for frame in frames)
-
-    def after_interruption(self) -> tuple[bytes, str]:
-        """Audio and text of what the last context said."""
-        context = self.ear.of(TTSStoppedFrame)[-1].context_id
-        audio = [frame.audio for frame in self.ear.of(TTSAudioRawFrame) if frame.context_id == context]
-        said = [frame.text for frame in self.ear.of(TTSTextFrame) if frame.context_id == context]
-        return b"".join(audio), " ".join(said)
+        spoken = self.ear.of(frames.TTSAudioRawFrame)
+        assert {frame.sample_rate for frame in spoken} == {RATE}
+        return b"".join(frame.audio for frame in spoken)
 
 
 @asynccontextmanager
-async def agent(make: Callable[..., Any], url: str, **rates: int) -> AsyncIterator[Agent]:
-    """A pipeline around one service of speech in either direction."""
+async def agent(make: Callable[..., Any], url: str, *, complains: bool = False, **rates: int) -> AsyncIterator[Agent]:
+    """A pipeline around one service of speech in either direction, which has no complaint unless it `complains`."""
     async with aiohttp.ClientSession() as session:
         complaints, ear = Listener(FrameDirection.UPSTREAM), Listener(FrameDirection.DOWNSTREAM)
         service = make(url, session)
@@ -162,96 +133,78 @@ async def agent(make: Callable[..., Any], url: str, **rates: int) -> AsyncIterat
         await runner.add_workers(worker)
         running = asyncio.create_task(runner.run())
         try:
-            yield Agent(worker, complaints, ear)
+            yield Agent(worker.queue_frame, complaints, ear)
         finally:
-            await worker.queue_frame(EndFrame())
+            await worker.queue_frame(frames.EndFrame())
             async with asyncio.timeout(PATIENCE):
                 await running
             if isinstance(service, OpenAITTSService | OpenAISTTService):
                 # pipecat leaves its connections open, of which the next test would be told.
                 await service._client.close()
+        assert complains or complaints.of(frames.ErrorFrame) == []
 
 
 @pytest.mark.parametrize("make", SERVICES)
-def test_a_turn_is_heard(make: Make, server: str, text: str, tokens: list[str], share_heard: Any) -> None:
-    async def talk() -> None:
-        async with agent(make, server) as speaking:
-            await speaking.begin(tokens)
-            await speaking.end()
-            await speaking.ear.until(TTSStoppedFrame)
-        assert speaking.complaints.of(ErrorFrame) == []
-        assert " ".join(frame.text.strip() for frame in speaking.ear.of(TTSTextFrame)) == text
-        assert share_heard(text, speaking.audio(), RATE) >= 0.6
-
-    asyncio.run(talk())
+async def test_a_turn_is_heard(make: Make, server: str, text: str, tokens: list[str], share_heard: Any) -> None:
+    async with agent(make, server) as speaking:
+        await speaking.write(tokens)
+        await speaking.ear.until(frames.TTSStoppedFrame)
+    assert " ".join(frame.text.strip() for frame in speaking.ear.of(frames.TTSTextFrame)) == text
+    assert share_heard(text, speaking.audio(), RATE) >= 0.6
 
 
 @pytest.mark.parametrize("make", SERVICES)
-def test_two_utterances_come_in_turn(make: Make, server: str, share_heard: Any) -> None:
+async def test_two_utterances_come_in_turn(make: Make, server: str, share_heard: Any) -> None:
     said = ["Please open the window and close the door.", OTHER]
-
-    async def talk() -> None:
-        async with agent(make, server) as speaking:
-            for sentence in said:
-                await speaking.put(TTSSpeakFrame(sentence))
-            await speaking.ear.until(TTSStoppedFrame, 2)
-        assert speaking.complaints.of(ErrorFrame) == []
-        assert len(speaking.ear.of(TTSStoppedFrame)) == 2
-        assert share_heard(" ".join(said), speaking.audio(), RATE) >= 0.6
-
-    asyncio.run(talk())
+    async with agent(make, server) as speaking:
+        for sentence in said:
+            await speaking.put(frames.TTSSpeakFrame(sentence))
+        await speaking.ear.until(frames.TTSStoppedFrame, 2)
+    assert len(speaking.ear.of(frames.TTSStoppedFrame)) == 2
+    assert share_heard(" ".join(said), speaking.audio(), RATE) >= 0.6
 
 
 @pytest.mark.parametrize("make", [elevenlabs, elevenlabs_tokens, elevenlabs_http])
-def test_words_have_their_times(make: Make, server: str, text: str, tokens: list[str]) -> None:
+async def test_words_have_their_times(make: Make, server: str, text: str, tokens: list[str]) -> None:
     """Every word its own, the second sentence's after the whole of the first."""
     alone = {"input": text[: text.index(" Please")], "voice": "af_heart", "response_format": "pcm"}
-    first_sentence = len(httpx.post(f"{server}/v1/audio/speech", json=alone).raise_for_status().content) / 2 / RATE
-
-    async def talk() -> None:
-        async with agent(make, server) as speaking:
-            await speaking.begin(tokens)
-            await speaking.end()
-            await speaking.ear.until(TTSStoppedFrame)
-        words = speaking.ear.of(TTSTextFrame)
-        assert [frame.text for frame in words] == text.split()
-        seconds = [(frame.pts - words[0].pts) / 1e9 for frame in words]
-        if make is elevenlabs_tokens:
-            # pipecat waits for a space after the last word, which nobody wrote: it gets the time of the one before.
-            assert seconds.pop() == seconds[-1]
-        assert all(earlier < later for earlier, later in pairwise(seconds)), seconds
-        assert seconds[text.split().index("Please")] == pytest.approx(first_sentence, abs=0.4)
-        assert seconds[-1] < len(speaking.audio()) / 2 / RATE
-
-    asyncio.run(talk())
+    answer = await asyncio.to_thread(httpx.post, f"{server}/v1/audio/speech", json=alone)
+    first_sentence = len(answer.raise_for_status().content) / 2 / RATE
+    async with agent(make, server) as speaking:
+        await speaking.write(tokens)
+        await speaking.ear.until(frames.TTSStoppedFrame)
+    words = speaking.ear.of(frames.TTSTextFrame)
+    assert [frame.text for frame in words] == text.split()
+    seconds = [(frame.pts - words[0].pts) / 1e9 for frame in words]
+    if make is elevenlabs_tokens:
+        # pipecat waits for a space after the last word, which nobody wrote: it gets the time of the one before.
+        assert seconds.pop() == seconds[-1]
+    assert all(earlier < later for earlier, later in pairwise(seconds)), seconds
+    assert seconds[text.split().index("Please")] == pytest.approx(first_sentence, abs=0.4)
+    assert seconds[-1] < len(speaking.audio()) / 2 / RATE
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["while it is written", "after it was written"])
 @pytest.mark.parametrize("make", [elevenlabs, elevenlabs_tokens, deepgram])
-def test_an_interruption_stops_the_server_and_the_next_turn_is_heard(
+async def test_an_interruption_stops_the_server_and_the_next_turn_is_heard(
     make: Make, whole: bool, server: str, tokens: list[str], share_heard: Any, cancelled: Callable[[str], float]
 ) -> None:
     surface = "deepgram" if make is deepgram else "elevenlabs"
     before = cancelled(surface)
-
-    async def talk() -> None:
-        async with agent(make, server) as speaking:
-            await speaking.begin(tokens * 20)
-            if whole:
-                await speaking.end()
-            await speaking.ear.until(TTSAudioRawFrame)
-            await speaking.put(InterruptionFrame())
-            await speaking.ear.until(InterruptionFrame)
-            await speaking.begin([OTHER])
-            await speaking.end()
-            await speaking.ear.until(TTSStoppedFrame)
-        assert speaking.complaints.of(ErrorFrame) == []
-        audio, said = speaking.after_interruption()
-        assert said == OTHER
-        assert len(audio) / 2 / RATE < 6
-        assert share_heard(OTHER, audio, RATE) >= 0.6
-
-    asyncio.run(talk())
+    async with agent(make, server) as speaking:
+        await speaking.write(tokens * 20, whole=whole)
+        await speaking.ear.until(frames.TTSAudioRawFrame)
+        await speaking.put(frames.InterruptionFrame())
+        await speaking.ear.until(frames.InterruptionFrame)
+        await speaking.write([OTHER])
+        await speaking.ear.until(frames.TTSStoppedFrame)
+    context = speaking.ear.of(frames.TTSStoppedFrame)[-1].context_id
+    audio = b"".join(frame.audio for frame in speaking.ear.of(frames.TTSAudioRawFrame) if frame.context_id == context)
+    assert (
+        " ".join(frame.text for frame in speaking.ear.of(frames.TTSTextFrame) if frame.context_id == context) == OTHER
+    )
+    assert len(audio) / 2 / RATE < 6
+    assert share_heard(OTHER, audio, RATE) >= 0.6
     assert cancelled(surface) == before + 1
 
 
@@ -267,18 +220,14 @@ def test_an_interruption_stops_the_server_and_the_next_turn_is_heard(
     ],
     ids=["openai", "elevenlabs", "elevenlabs_http", "deepgram", "deepgram_http"],
 )
-def test_errors_reach_the_pipeline(make: Make, told: str, server: str) -> None:
+async def test_errors_reach_the_pipeline(make: Make, told: str, server: str) -> None:
     logged: list[str] = []
-
-    async def talk() -> None:
-        async with agent(make, server) as speaking:
-            await speaking.put(TTSSpeakFrame("Hello."))
-            await speaking.complaints.until(ErrorFrame, says=told)
-        assert speaking.ear.of(TTSAudioRawFrame) == []
-
     handler = logger.add(logged.append, level="WARNING")
     try:
-        asyncio.run(talk())
+        async with agent(make, server, complains=True) as speaking:
+            await speaking.put(frames.TTSSpeakFrame("Hello."))
+            await speaking.complaints.until(frames.ErrorFrame, says=told)
     finally:
         logger.remove(handler)
+    assert speaking.ear.of(frames.TTSAudioRawFrame) == []
     assert any("nobody" in line or "nothing" in line for line in logged)

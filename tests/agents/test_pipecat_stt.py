@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import aiohttp
 import numpy as np
 import pytest
+from pipecat.frames import frames
+from pipecat.services.deepgram.stt import DeepgramSTTService
+from pipecat.services.elevenlabs.stt import ElevenLabsSTTService
+from pipecat.services.openai.stt import OpenAISTTService
+from pipecat.services.stt_service import STTService
 
 from tests.agents.test_pipecat import PATIENCE, Agent, Listener, agent
 
-with warnings.catch_warnings():
-    # Of audioop, which Python 3.13 has no more.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from pipecat.frames.frames import (
-        ErrorFrame,
-        InputAudioRawFrame,
-        InterimTranscriptionFrame,
-        TranscriptionFrame,
-        VADUserStartedSpeakingFrame,
-        VADUserStoppedSpeakingFrame,
-    )
-    from pipecat.services.deepgram.stt import DeepgramSTTService
-    from pipecat.services.elevenlabs.stt import ElevenLabsSTTService
-    from pipecat.services.openai.stt import OpenAISTTService
-    from pipecat.services.stt_service import STTService
-
 RATE = 16_000
-# Deepgram's SDK imports the part of websockets that is on its way out, when it connects.
-pytestmark = pytest.mark.filterwarnings("ignore:websockets:DeprecationWarning")
 Make = Callable[[str, aiohttp.ClientSession], STTService]
 
 
@@ -53,46 +38,38 @@ def deepgram(url: str, _: aiohttp.ClientSession, model: str = "nova-3-general") 
 
 async def say(speaking: Agent, voice: np.ndarray) -> None:
     """Speak as a microphone with voice activity detection does, faster than in real time."""
-    await speaking.put(VADUserStartedSpeakingFrame())
+    await speaking.put(frames.VADUserStartedSpeakingFrame())
     for start in range(0, voice.size, RATE // 50):
         audio = voice[start : start + RATE // 50].tobytes()
-        await speaking.put(InputAudioRawFrame(audio=audio, sample_rate=RATE, num_channels=1))
+        await speaking.put(frames.InputAudioRawFrame(audio=audio, sample_rate=RATE, num_channels=1))
         if start % (RATE // 5) == 0:
             await asyncio.sleep(0.02)
-    await speaking.put(VADUserStoppedSpeakingFrame())
+    await speaking.put(frames.VADUserStoppedSpeakingFrame())
 
 
 async def until_finalized(ear: Listener, count: int) -> None:
     """Wait for so many turns: Deepgram's service may have several transcripts in one."""
     async with asyncio.timeout(PATIENCE), ear._news:
-        await ear._news.wait_for(lambda: sum(frame.finalized for frame in ear.of(TranscriptionFrame)) >= count)
+        await ear._news.wait_for(lambda: sum(frame.finalized for frame in ear.of(frames.TranscriptionFrame)) >= count)
 
 
 @pytest.mark.parametrize("make", [openai, elevenlabs, deepgram])
-def test_two_turns_are_written_down(make: Make, listening: str, voice: np.ndarray) -> None:
-    async def talk() -> Agent:
-        async with agent(make, listening, audio_in_sample_rate=RATE) as speaking:
-            for turn in (1, 2):
-                await say(speaking, voice)
-                await until_finalized(speaking.ear, turn)
-        return speaking
-
-    done = asyncio.run(talk())
-    assert done.complaints.of(ErrorFrame) == []
-    finals = done.ear.of(TranscriptionFrame)
+async def test_two_turns_are_written_down(make: Make, listening: str, voice: np.ndarray) -> None:
+    async with agent(make, listening, audio_in_sample_rate=RATE) as speaking:
+        for turn in (1, 2):
+            await say(speaking, voice)
+            await until_finalized(speaking.ear, turn)
+    finals = speaking.ear.of(frames.TranscriptionFrame)
     texts = [frame.text.strip() for frame in finals]
     assert sum(text.startswith("en second 0.") for text in texts) >= 2, texts
     assert all(frame.result for frame in finals)
-    assert bool(done.ear.of(InterimTranscriptionFrame)) == (make is deepgram)
+    assert bool(speaking.ear.of(frames.InterimTranscriptionFrame)) == (make is deepgram)
 
 
 @pytest.mark.parametrize("make", [openai, elevenlabs])
-def test_errors_are_told(make: Callable[..., STTService], listening: str, voice: np.ndarray) -> None:
-    async def talk() -> list[Any]:
-        wrong = partial(make, model="nothing")
-        async with agent(wrong, listening, audio_in_sample_rate=RATE) as speaking:
-            await say(speaking, voice)
-            await speaking.complaints.until(ErrorFrame)
-        return speaking.complaints.of(ErrorFrame)
-
-    assert "nothing" in asyncio.run(talk())[0].error
+async def test_errors_are_told(make: Callable[..., STTService], listening: str, voice: np.ndarray) -> None:
+    wrong = partial(make, model="nothing")
+    async with agent(wrong, listening, complains=True, audio_in_sample_rate=RATE) as speaking:
+        await say(speaking, voice)
+        await speaking.complaints.until(frames.ErrorFrame)
+    assert "nothing" in speaking.complaints.of(frames.ErrorFrame)[0].error

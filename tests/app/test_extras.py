@@ -9,6 +9,7 @@ import sys
 import tomllib
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,9 +87,7 @@ def test_an_extra_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.nightly  # it asks the package index
-def test_an_install_for_real(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_install_for_real(tmp_path: Path, monkeypatch: Any, capfd: Any) -> None:
     monkeypatch.setattr(extras, "LOCKS", tmp_path / "none")
     monkeypatch.setattr(extras, "is_installed", lambda extra: False)
     monkeypatch.setenv("PIP_TARGET", str(tmp_path / "here"))

@@ -13,7 +13,7 @@ from app.books.audiobook.container import Tags
 from app.threads import DOCUMENTS, JOBS, REQUESTS, Threads, WorkStoppedError, check_stopped
 
 
-def test_work_under_way_ends_with_its_task_and_work_that_waits_is_dropped() -> None:
+async def test_work_under_way_ends_with_its_task_and_work_that_waits_is_dropped() -> None:
     threads, begun, ended = Threads("one", 1), threading.Event(), threading.Event()
     dropped: list[str] = []
 
@@ -26,23 +26,20 @@ def test_work_under_way_ends_with_its_task_and_work_that_waits_is_dropped() -> N
             ended.set()
             raise
 
-    async def main() -> None:
-        first = asyncio.create_task(threads.run(endless))
-        second = asyncio.create_task(threads.run(dropped.append, "second"))
-        while not begun.is_set():  # noqa: ASYNC110 - the condition is another thread's
-            await asyncio.sleep(0.01)
-        for task in (second, first):
-            task.cancel()
-        await asyncio.wait({first, second})
-        # The thread is free before the task has ended: it may delete what the work wrote.
-        assert first.cancelled() and second.cancelled() and ended.is_set()
-        assert await threads.run(len, "abc") == 3
-
-    asyncio.run(main())
+    first = asyncio.create_task(threads.run(endless))
+    second = asyncio.create_task(threads.run(dropped.append, "second"))
+    while not begun.is_set():  # noqa: ASYNC110 - the condition is another thread's
+        await asyncio.sleep(0.01)
+    for task in (second, first):
+        task.cancel()
+    await asyncio.wait({first, second})
+    # The thread is free before the task has ended: it may delete what the work wrote.
+    assert first.cancelled() and second.cancelled() and ended.is_set()
+    assert await threads.run(len, "abc") == 3
     assert dropped == []
 
 
-def test_hours_of_silence_end_with_the_task(tmp_path: Path) -> None:
+async def test_hours_of_silence_end_with_the_task(tmp_path: Path) -> None:
     begun = threading.Event()
 
     def write() -> None:
@@ -51,29 +48,21 @@ def test_hours_of_silence_end_with_the_task(tmp_path: Path) -> None:
             writer.silence(48 * 3600.0)
             writer.close()
 
-    async def main() -> None:
-        task = asyncio.create_task(JOBS.run(write))
-        while not begun.is_set():  # noqa: ASYNC110 - the condition is another thread's
-            await asyncio.sleep(0.01)
-        task.cancel()
-        await asyncio.wait({task})
-
-    asyncio.run(main())
-    assert list(tmp_path.iterdir()) == []
+    task = asyncio.create_task(JOBS.run(write))
+    while not begun.is_set():  # noqa: ASYNC110 - the condition is another thread's
+        await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.wait({task})
+    assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240
 
 
 @pytest.mark.parametrize("busy", [JOBS, DOCUMENTS])
-def test_a_request_waits_for_no_job_and_no_document(busy: Threads) -> None:
+async def test_a_request_waits_for_no_job_and_no_document(busy: Threads) -> None:
     free = threading.Event()
-
-    async def main() -> None:
-        waiting = [asyncio.create_task(busy.run(free.wait)) for _ in range(40)]
+    waiting = [asyncio.create_task(busy.run(free.wait)) for _ in range(40)]
+    try:
         await asyncio.sleep(0.05)
         assert await REQUESTS.run(len, "abc") == 3
-        free.set()
-        await asyncio.gather(*waiting)
-
-    try:
-        asyncio.run(main())
     finally:
         free.set()
+    await asyncio.gather(*waiting)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,7 @@ def test_a_chain_is_timed() -> None:
 
 
 @pytest.mark.parametrize("script", [launches, kokoro_kernels, vocoder_kernels])
-def test_without_a_gpu_it_says_so(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_gpu_it_says_so(script: ModuleType, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setattr("sys.argv", ["script"])
     monkeypatch.setattr(script, "gpu", lambda: None)
     with pytest.raises(SystemExit):

@@ -58,20 +58,9 @@ def peak_frequency(pcm: np.ndarray) -> float:
 
 @pytest.mark.parametrize(
     ("container", "codec"),
-    [
-        ("WAV", "PCM_16"),
-        ("WAV", "PCM_24"),
-        ("WAV", "FLOAT"),
-        ("WAV", "ULAW"),
-        ("W64", "PCM_16"),
-        ("AIFF", "PCM_16"),
-        ("CAF", "PCM_16"),
-        ("FLAC", "PCM_16"),
-        ("OGG", "VORBIS"),
-        ("OGG", "OPUS"),
-        ("MP3", None),
-    ],
-)
+    [("WAV", "PCM_16"), ("WAV", "PCM_24"), ("WAV", "FLOAT"), ("WAV", "ULAW"), ("W64", "PCM_16"), ("AIFF", "PCM_16"),
+     ("CAF", "PCM_16"), ("FLAC", "PCM_16"), ("OGG", "VORBIS"), ("OGG", "OPUS"), ("MP3", None)],
+)  # fmt: skip
 def test_formats_come_out_as_the_tone_they_hold(read: Read, container: str, codec: str | None) -> None:
     recording = read(written(tone(), container=container, codec=codec))
     assert recording.pcm.dtype == np.float32

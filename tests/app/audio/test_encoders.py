@@ -11,15 +11,7 @@ import numpy.typing as npt
 import pytest
 import soundfile
 
-from app.audio.encoders import (
-    FORMATS,
-    INFO,
-    Format,
-    check_bit_rate,
-    check_format,
-    check_rate,
-    make_encoder,
-)
+from app.audio.encoders import FORMATS, INFO, Format, check_bit_rate, check_format, check_rate, make_encoder
 from app.errors import UnsupportedFormatError
 
 RATE = 24_000

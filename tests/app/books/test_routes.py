@@ -89,6 +89,24 @@ def client(shared: Running) -> Client:
     return Client(shared.url)
 
 
+Serving = Callable[..., tuple[Running, Client, Client]]
+
+
+@pytest.fixture
+def serving(start_server: Callable[..., Running], tmp_path: Path) -> Serving:
+    """`serving(file, **settings)`: a server of its own, and two clients: Ada and Bob, if `file` has their keys."""
+
+    def begin(file: str = "", **settings: Any) -> tuple[Running, Client, Client]:
+        if file:
+            (tmp_path / "keys.toml").write_text(file)
+            settings["keys_file"] = str(tmp_path / "keys.toml")
+        running = start_server(data_dir=tmp_path, **settings)
+        ada, bob = (Client(running.url, key if file else None) for key in (keys.ADA, keys.BOB))
+        return running, ada, bob
+
+    return begin
+
+
 def test_a_book_with_chapters_and_subtitles(client: Client, shared: Running, folder: Path) -> None:
     fields = {"subtitles": '["srt", "vtt"]', "author": "A. Nobody", "metadata": '{"a": "b"}'}
     job = client.wait(client.make(**fields))
@@ -164,11 +182,9 @@ def test_warnings_of_a_document_are_told(client: Client) -> None:
     assert "Back." in shown and "Ioan goes." in shown
 
 
-def test_marks_of_a_document_change_the_voice_of_the_paragraph(
-    start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    running = start_server(data_dir=tmp_path)
-    client, stream = Client(running.url), running.tone.stream
+def test_marks_of_a_document_change_the_voice_of_the_paragraph(serving: Serving, monkeypatch: Any) -> None:
+    running, client, _ = serving()
+    stream = running.tone.stream
     voices: dict[str, str] = {}
 
     def record(request: SpeechRequest, *rest: Any) -> Iterator[AudioChunk]:
@@ -330,12 +346,9 @@ def test_cancel_and_delete(shared: Running) -> None:
     client.wait(client.make())
 
 
-def test_a_job_that_waits_is_cancelled_beside_a_long_one(
-    start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_waits_is_cancelled_beside_a_long_one(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.books.work._TURN", 0.0)
-    running = start_server(data_dir=tmp_path)
-    client = Client(running.url)
+    running, client, _ = serving()
     running.tone.gate.clear()
     long, waits = client.make("A short one.\n\n" * 500, voice="gated_second"), client.make()
     client.wait(long, "in_progress")
@@ -351,24 +364,22 @@ def test_a_job_that_waits_is_cancelled_beside_a_long_one(
     client.delete(long)
 
 
-def test_a_restart_goes_on(start_server: Callable[..., Running], tmp_path: Path) -> None:
-    first = start_server(data_dir=tmp_path)
+def test_a_restart_goes_on(serving: Serving) -> None:
+    first, client, _ = serving()
     first.tone.gate.clear()
-    client = Client(first.url)
     job = client.make("One.\n\nTwo.\n\nThree.\n", voice="gated_second")
     assert wait_until(lambda: first.tone.begun == ["One.", "Two."])
     first.server.should_exit = True
     first.thread.join(PATIENCE)
-    second = start_server(data_dir=tmp_path)
+    second, client, _ = serving()
     second.tone.gate.set()
-    found = Client(second.url).wait(job)
+    found = client.wait(job)
     assert (found["status"], second.tone.begun) == ("completed", ["Two.", "Three."])
 
 
-def test_a_job_that_ends_the_server_is_given_up(start_server: Callable[..., Running], tmp_path: Path) -> None:
-    running = start_server(data_dir=tmp_path)
+def test_a_job_that_ends_the_server_is_given_up(serving: Serving, tmp_path: Path) -> None:
+    running, client, _ = serving()
     running.tone.gate.clear()
-    client = Client(running.url)
     held, job = client.make(voice="gated"), client.make()
     with closing(JobStore(tmp_path / "jobs")) as store:
         store.change(job, lambda each: replace(each, starts=3))
@@ -387,11 +398,10 @@ def test_a_damaged_document_fails_the_job(client: Client, shared: Running, folde
     assert [each["message"] for each in client.wait(job)["errors"]["data"]] == ["The document of the job is damaged."]
 
 
-def test_results_expire(start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_expire(serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.books.runner._SWEEP_SECONDS", 0.0)
     monkeypatch.setattr("app.books.runner._POLL_SECONDS", 0.1)
-    running = start_server(data_dir=tmp_path, jobs_seconds=1)
-    client = Client(running.url)
+    _, client, _ = serving(jobs_seconds=1)
     job = client.make()
     found = client.wait(job, "expired")
     assert (found["files"], found["bytes"]) == ([], 0)
@@ -400,10 +410,8 @@ def test_results_expire(start_server: Callable[..., Running], tmp_path: Path, mo
     assert [path.name for path in (tmp_path / "jobs").glob("job_*")] == []
 
 
-def test_jobs_belong_to_their_key(start_server: Callable[..., Running], tmp_path: Path) -> None:
-    (tmp_path / "keys.toml").write_text(keys.FILE.replace("characters_per_minute = 60\n", ""))
-    running = start_server(data_dir=tmp_path, keys_file=str(tmp_path / "keys.toml"), key_jobs=2)
-    ada, bob = Client(running.url, keys.ADA), Client(running.url, keys.BOB)
+def test_jobs_belong_to_their_key(serving: Serving) -> None:
+    running, ada, bob = serving(keys.FILE.replace("characters_per_minute = 60\n", ""), key_jobs=2)
     job = ada.make()
     assert ada.wait(job)["status"] == "completed"
     assert bob.get().json()["data"] == []
@@ -421,14 +429,10 @@ def test_jobs_belong_to_their_key(start_server: Callable[..., Running], tmp_path
 
 
 @pytest.mark.parametrize("name", ["long.txt", "long.srt"])
-def test_keys_take_turns_within_a_long_text(
-    start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_keys_take_turns_within_a_long_text(serving: Serving, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A paragraph without an end, or subtitles, hold up the jobs of nobody else."""
     monkeypatch.setattr("app.books.work._TURN", 0.0)
-    (tmp_path / "keys.toml").write_text(f'ada = "{keys.ADA}"\nbob = "{keys.BOB}"\n')
-    running = start_server(data_dir=tmp_path, keys_file=str(tmp_path / "keys.toml"))
-    ada, bob = Client(running.url, keys.ADA), Client(running.url, keys.BOB)
+    running, ada, bob = serving(f'ada = "{keys.ADA}"\nbob = "{keys.BOB}"\n')
     sentences = [f"Sentence {number} of a text that is long enough to be spoken in parts." for number in range(40)]
     cues = [f"{n}\n00:00:{n:02},000 --> 00:00:{n:02},900\n{text}\n" for n, text in enumerate(sentences)]
     text = " ".join(sentences) if name == "long.txt" else "\n".join(cues)
@@ -449,12 +453,8 @@ def test_keys_take_turns_within_a_long_text(
     assert all(text in shown for text in sentences)
 
 
-def test_a_key_that_must_wait_for_its_quota_holds_up_no_other(
-    start_server: Callable[..., Running], tmp_path: Path
-) -> None:
-    (tmp_path / "keys.toml").write_text(f'ada = "{keys.ADA}"\n[bob]\nkey = "{keys.BOB}"\ncharacters_per_minute = 100\n')
-    running = start_server(data_dir=tmp_path, keys_file=str(tmp_path / "keys.toml"))
-    ada, bob = Client(running.url, keys.ADA), Client(running.url, keys.BOB)
+def test_a_key_that_must_wait_for_its_quota_holds_up_no_other(serving: Serving) -> None:
+    _, ada, bob = serving(f'ada = "{keys.ADA}"\n[bob]\nkey = "{keys.BOB}"\ncharacters_per_minute = 100\n')
     poor = bob.make("One sentence is spoken here.\n\n" * 10)
     bob.wait(poor, "in_progress")
     assert ada.wait(ada.make("Hello."))["status"] == "completed"
@@ -462,16 +462,13 @@ def test_a_key_that_must_wait_for_its_quota_holds_up_no_other(
     assert bob.delete(poor).status_code == 200
 
 
-def test_a_job_ends_with_its_key(start_server: Callable[..., Running], tmp_path: Path) -> None:
-    file = tmp_path / "keys.toml"
+def test_a_job_ends_with_its_key(serving: Serving, tmp_path: Path) -> None:
     ada = f'ada = "{keys.ADA}"\n'
-    file.write_text(f'{ada}bob = "{keys.BOB}"\n')
-    running = start_server(data_dir=tmp_path, keys_file=str(file))
+    running, _, bob = serving(f'{ada}bob = "{keys.BOB}"\n')
     running.tone.gate.clear()
-    bob = Client(running.url, keys.BOB)
     job = bob.make("One.\n\nTwo.\n\nThree.\n", voice="gated_second")
     assert wait_until(lambda: running.tone.begun == ["One.", "Two."])
-    file.write_text(ada)
+    (tmp_path / "keys.toml").write_text(ada)
     assert wait_until(lambda: bob.get().status_code == 401)
     running.tone.gate.set()
     with closing(JobStore(tmp_path / "jobs")) as store:
@@ -480,10 +477,8 @@ def test_a_job_ends_with_its_key(start_server: Callable[..., Running], tmp_path:
     assert "Three." not in running.tone.begun
 
 
-def test_an_admin_stops_and_deletes_the_jobs_of_others(start_server: Callable[..., Running], tmp_path: Path) -> None:
-    (tmp_path / "keys.toml").write_text(f'bob = "{keys.BOB}"\n[ada]\nkey = "{keys.ADA}"\nadmin = true\n')
-    running = start_server(data_dir=tmp_path, keys_file=str(tmp_path / "keys.toml"))
-    ada, bob = Client(running.url, keys.ADA), Client(running.url, keys.BOB)
+def test_an_admin_stops_and_deletes_the_jobs_of_others(serving: Serving) -> None:
+    running, ada, bob = serving(f'bob = "{keys.BOB}"\n[ada]\nkey = "{keys.ADA}"\nadmin = true\n')
     done = bob.make()
     bob.wait(done, "completed")
     # What was made of a document is its owner's alone.
@@ -498,9 +493,7 @@ def test_an_admin_stops_and_deletes_the_jobs_of_others(start_server: Callable[..
     assert bob.get(f"/{done}").status_code == 404
 
 
-def test_a_job_that_is_cancelled_while_it_begins_closes_its_files(
-    start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_is_cancelled_while_it_begins_closes_its_files(serving: Serving, monkeypatch: Any) -> None:
     journals: list[ChapterJournal] = []
     gate = threading.Event()
 
@@ -510,7 +503,7 @@ def test_a_job_that_is_cancelled_while_it_begins_closes_its_files(
         return journals[-1]
 
     monkeypatch.setattr("app.books.work.ChapterJournal", slow)
-    client = Client(start_server(data_dir=tmp_path).url)
+    _, client, _ = serving()
     job = client.make()
     assert wait_until(lambda: journals)
     assert client.cancel(job).status_code == 200
@@ -519,10 +512,9 @@ def test_a_job_that_is_cancelled_while_it_begins_closes_its_files(
     assert wait_until(lambda: journals[0]._samples.closed)
 
 
-def test_a_cancelled_job_frees_its_thread(start_server: Callable[..., Running], tmp_path: Path) -> None:
+def test_a_cancelled_job_frees_its_thread(serving: Serving) -> None:
     """What is written of it ends with it: the next job of another key begins at once."""
-    running = start_server(data_dir=tmp_path)
-    client = Client(running.url)
+    _, client, _ = serving()
     words = "Wait for it. " * 4_000  # they may be followed by ten hours of silence
     late = f"1\n00:00:00,000 --> 00:00:01,000\nHi.\n\n2\n10:00:00,000 --> 10:00:01,000\n{words[:9_000]}\n"
     job = client.post(late, "late.srt").json()["id"]
@@ -531,10 +523,8 @@ def test_a_cancelled_job_frees_its_thread(start_server: Callable[..., Running], 
     assert client.wait(client.make())["status"] == "completed"
 
 
-def test_a_key_pays_for_its_book(start_server: Callable[..., Running], tmp_path: Path) -> None:
-    (tmp_path / "keys.toml").write_text(f'[bob]\nkey = "{keys.BOB}"\ncharacters_per_minute = 3000\n')
-    running = start_server(data_dir=tmp_path, keys_file=str(tmp_path / "keys.toml"))
-    bob = Client(running.url, keys.BOB)
+def test_a_key_pays_for_its_book(serving: Serving) -> None:
+    running, _, bob = serving(f'[bob]\nkey = "{keys.BOB}"\ncharacters_per_minute = 3000\n')
     # The upload costs 1000 characters: the second passage waits until its quota has grown again.
     job = bob.make("One.\n\n" + "word " * 410)
     assert bob.wait(job)["status"] == "completed"
@@ -543,9 +533,8 @@ def test_a_key_pays_for_its_book(start_server: Callable[..., Running], tmp_path:
     assert refused.json()["error"]["code"] == "rate_limit_exceeded"
 
 
-def test_bytes_are_bounded(start_server: Callable[..., Running], tmp_path: Path) -> None:
-    running = start_server(data_dir=tmp_path, jobs_bytes=60_000, max_document_bytes=100_000)
-    client = Client(running.url)
+def test_bytes_are_bounded(serving: Serving) -> None:
+    _, client, _ = serving(jobs_bytes=60_000, max_document_bytes=100_000)
     job = client.wait(client.make("A sentence of some length follows another one.\n\n" * 20))
     assert (job["status"], job["errors"]["data"][0]["code"], job["bytes"]) == ("failed", "storage_full", 0)
     reply = client.post("word " * 15_000)
@@ -553,9 +542,9 @@ def test_bytes_are_bounded(start_server: Callable[..., Running], tmp_path: Path)
     assert client.post("word " * 300_000).status_code == 413
 
 
-def test_slow_uploads_hold_up_no_other(start_server: Callable[..., Running], tmp_path: Path) -> None:
+def test_slow_uploads_hold_up_no_other(serving: Serving) -> None:
     size = 1 << 20
-    client = Client(start_server(data_dir=tmp_path, max_document_bytes=size).url)
+    _, client, _ = serving(max_document_bytes=size)
     address = httpx.URL(client.url)
     head = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
     part = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
@@ -574,7 +563,7 @@ def test_slow_uploads_hold_up_no_other(start_server: Callable[..., Running], tmp
             each.close()
 
 
-def test_jobs_may_be_off(start_server: Callable[..., Running], tmp_path: Path) -> None:
-    client = Client(start_server(data_dir=tmp_path, jobs=False).url)
+def test_jobs_may_be_off(serving: Serving, tmp_path: Path) -> None:
+    _, client, _ = serving(jobs=False)
     assert (client.post().status_code, client.get().status_code) == (404, 404)
     assert not (tmp_path / "jobs").exists()

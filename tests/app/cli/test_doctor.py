@@ -62,9 +62,7 @@ def test_report_names_device_kernels_and_models(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_models_are_tried_and_timed_and_wrong_files_are_a_problem(
-    call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_are_tried_and_timed_and_wrong_files_are_a_problem(call: Any, tmp_path: Path, monkeypatch: Any) -> None:
     folder = tmp_path / "data" / "models" / "kokoro-82m"
     (folder / "voices").mkdir(parents=True)
     for name in ("config.json", "kokoro-v1_0.pth", "voices/af_heart.pt"):
@@ -212,11 +210,7 @@ def test_kernels_that_are_turned_off_are_no_problem() -> None:
     ],
 )
 def test_what_is_installed_is_tried_pinned_or_not(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    pulled: list[str],
-    said: tuple[str, ...],
-    expected: tuple[str, ...],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pulled: list[str], said: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
     folder = tmp_path / "models" / "house"
     pulled_record(folder).parent.mkdir()

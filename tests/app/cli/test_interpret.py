@@ -73,9 +73,7 @@ def test_text_alone(catalog: Any, capsys: Any) -> None:
     assert catalog.tone.begun == []
 
 
-def test_bare_samples_of_standard_input(
-    catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch, spoken: np.ndarray
-) -> None:
+def test_bare_samples_of_standard_input(catalog: Any, capsys: Any, monkeypatch: Any, spoken: np.ndarray) -> None:
     data = (spoken * 32_767).astype("<i2").tobytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     assert main(["interpret", "-", "--pcm", str(RATE), "--to", "fr", "--source", "en", "--text"]) == 0

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -253,18 +254,12 @@ def test_who_waits_too_long_for_a_turn_is_told(start_server: Any, tone: Any, wai
 
 
 @pytest.mark.parametrize("waiting", [True, False])
-def test_the_deadline_is_for_the_first_turn_alone(waiting: bool) -> None:
-    async def run() -> list[Any]:
-        job = IdleJob("m", Timeline(), CancelToken())
-        asyncio.get_running_loop().call_later(0.2, job.results.put_nowait, "one")
-        asyncio.get_running_loop().call_later(0.4, job.results.put_nowait, None)
-        return [item async for item in Results(owner, job, 0.05)]
-
+async def test_the_deadline_is_for_the_first_turn_alone(waiting: bool) -> None:
     # A worker whose job has had its turn, or has not.
     owner = Mock(on_late=Mock(return_value=waiting))
-    if waiting:
-        with pytest.raises(OverloadedError):
-            asyncio.run(run())
-    else:
-        assert asyncio.run(run()) == ["one"]
+    job = IdleJob("m", Timeline(), CancelToken())
+    asyncio.get_running_loop().call_later(0.2, job.results.put_nowait, "one")
+    asyncio.get_running_loop().call_later(0.4, job.results.put_nowait, None)
+    with pytest.raises(OverloadedError) if waiting else nullcontext():
+        assert [item async for item in Results(owner, job, 0.05)] == ["one"]
     owner.on_late.assert_called_once()

@@ -52,8 +52,7 @@ def test_house_is_ready_and_kokoro_absent_with_its_command(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["kokoro-82m", "chatterbox", "chatterbox-turbo", "nllb-200-distilled-600m", "small-100", "m2m100-418m"],
+    "name", ["kokoro-82m", "chatterbox", "chatterbox-turbo", "nllb-200-distilled-600m", "small-100", "m2m100-418m"]
 )
 def test_pins_are_complete_and_well_formed(name):
     entry = read_entries()[name]

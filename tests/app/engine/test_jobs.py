@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from app.engine.jobs import (
-    BACKGROUND_SECONDS,
-    EXCLUSIVE_SECONDS,
-    NEWCOMERS_IN_A_ROW,
-    SILENT_START_SECONDS,
-    URGENT,
-    CancelToken,
-    ModelJob,
-    Priority,
-    Queues,
-    RecognitionJob,
-)
+from app.engine import jobs
 from models.contract import RecognitionRequest
 from models.timeline import Timeline
 from tests.app.standins import Ear, IdleJob
@@ -27,34 +17,32 @@ from tests.app.standins import Ear, IdleJob
 NOW = 1000.0
 
 
-class JobFactory:
-    """Factory of jobs; `audio` is the seconds that a stream has left, None if nothing was computed for it."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-
-    def __call__(self, name: str, *, audio: float | None = None, began: bool = False, at: float = NOW) -> ModelJob[Any]:
-        timeline = Timeline()
-        timeline.plays_until = None if audio is None else NOW + audio
-        priority = Priority.FIRST_AUDIO if audio is None else Priority.CONTINUATION
-        job = IdleJob(name, timeline, CancelToken(), priority, loop=self._loop)
-        job.submitted = at
-        job.items = iter(()) if began else None
-        return job
+JobFactory = Callable[..., jobs.ModelJob[Any]]
 
 
 @pytest.fixture
 def make(loop: asyncio.AbstractEventLoop) -> JobFactory:
-    return JobFactory(loop)
+    """`make(name)`: a job; `audio` is the seconds that a stream has left, None if nothing was computed for it."""
+
+    def made(name: str, *, audio: float | None = None, began: bool = False, at: float = NOW) -> jobs.ModelJob[Any]:
+        timeline = Timeline()
+        timeline.plays_until = None if audio is None else NOW + audio
+        priority = jobs.Priority.FIRST_AUDIO if audio is None else jobs.Priority.CONTINUATION
+        job = IdleJob(name, timeline, jobs.CancelToken(), priority, loop=loop)
+        job.submitted = at
+        job.items = iter(()) if began else None
+        return job
+
+    return made
 
 
-def in_background(job: ModelJob[Any]) -> ModelJob[Any]:
-    job.priority = Priority.BACKGROUND
+def in_background(job: jobs.ModelJob[Any]) -> jobs.ModelJob[Any]:
+    job.priority = jobs.Priority.BACKGROUND
     return job
 
 
 def test_background_goes_last_and_alone(make: JobFactory) -> None:
-    queues = Queues()
+    queues = jobs.Queues()
     books = [in_background(make(name)) for name in ("first", "second")]
     for job in books:
         job.batch_key, job.max_batch = "any", 8
@@ -71,15 +59,15 @@ def test_background_goes_last_and_alone(make: JobFactory) -> None:
     assert queues.take_batch(books[1]) == []
     queues.push(make("live", audio=5.0))
     assert order(queues) == ["live", "book", "first"]
-    assert Priority.BACKGROUND.after_first() is Priority.BACKGROUND
-    assert Priority.FIRST_AUDIO.after_first() is Priority.CONTINUATION
+    assert jobs.Priority.BACKGROUND.after_first() is jobs.Priority.BACKGROUND
+    assert jobs.Priority.FIRST_AUDIO.after_first() is jobs.Priority.CONTINUATION
 
 
 def test_a_key_does_not_starve_the_background_of_another(make: JobFactory) -> None:
     queues = filled(*(make("eve", audio=9.0) for _ in range(4)), *(in_background(make("book")) for _ in range(3)))
     for job in (*queues.continuations, *queues.background):
         job.key = "eve" if job.model == "eve" else "alice"
-    times = (0.0, 1.0, BACKGROUND_SECONDS, 2 * BACKGROUND_SECONDS - 0.1)
+    times = (0.0, 1.0, jobs.BACKGROUND_SECONDS, 2 * jobs.BACKGROUND_SECONDS - 0.1)
     taken = [queues.pop(NOW + after) for after in times]
     assert [job and job.model for job in taken] == ["book", "eve", "book", "eve"]
     # One's own listeners go first, as long as there are any.
@@ -87,16 +75,16 @@ def test_a_key_does_not_starve_the_background_of_another(make: JobFactory) -> No
     assert [job and job.model for job in (queues.pop(NOW + 99), queues.pop(NOW + 99))] == ["eve", "book"]
 
 
-def order(queues: Queues) -> list[str]:
+def order(queues: jobs.Queues) -> list[str]:
     names = []
     while (job := queues.pop(NOW)) is not None:
         names.append(job.model)
     return names
 
 
-def filled(*jobs: ModelJob[Any]) -> Queues:
-    queues = Queues()
-    for job in jobs:
+def filled(*given: jobs.ModelJob[Any]) -> jobs.Queues:
+    queues = jobs.Queues()
+    for job in given:
         queues.push(job)
     return queues
 
@@ -107,10 +95,10 @@ def test_later_work_goes_by_when_it_is_needed(make: JobFactory) -> None:
 
 
 def test_keys_take_turns_at_first_jobs(make: JobFactory) -> None:
-    jobs = [make("eve 1"), make("eve 2", began=True), make("eve 3"), make("alice 1", began=True), make("alice 2")]
-    for job in jobs:
+    keyed = [make("eve 1"), make("eve 2", began=True), make("eve 3"), make("alice 1", began=True), make("alice 2")]
+    for job in keyed:
         job.key = job.model[:3]
-    assert order(filled(*jobs)) == ["eve 1", "alice 2", "eve 3", "alice 1", "eve 2"]
+    assert order(filled(*keyed)) == ["eve 1", "alice 2", "eve 3", "alice 1", "eve 2"]
 
 
 def test_sentences_of_one_stream_keep_their_order(make: JobFactory) -> None:
@@ -123,37 +111,30 @@ def test_a_half_done_sentence_goes_on_before_the_next_of_its_stream(make: JobFac
     one, two = make("one", audio=3), make("two", audio=3)
     two.timeline = one.timeline
     queues = filled(one, two)
-    job = queues.pop(NOW)
-    assert job is one
+    assert queues.pop(NOW) is one
     one.items = iter(())
     queues.push(one)
     assert order(queues) == ["one", "two"]
 
 
 def test_a_half_done_sentence_gives_way_to_who_has_nothing_and_to_who_needs_it_sooner(make: JobFactory) -> None:
-    half = make("half", audio=3, began=True)
-    assert order(filled(half, make("rich", audio=4), make("poor", audio=2), make("new"))) == [
-        "new",
-        "poor",
-        "half",
-        "rich",
-    ]
+    half, rich, poor = make("half", audio=3, began=True), make("rich", audio=4), make("poor", audio=2)
+    assert order(filled(half, rich, poor, make("new"))) == ["new", "poor", "half", "rich"]
 
 
 def test_who_falls_silent_is_not_left_with_half_a_sentence(make: JobFactory) -> None:
     """Its turn among newcomers lasts until its sentence is done, or for EXCLUSIVE_SECONDS."""
-    queues = filled(make("starving", audio=0), *(make(f"new{n}") for n in range(3 * NEWCOMERS_IN_A_ROW)))
+    queues = filled(make("starving", audio=0), *(make(f"new{n}") for n in range(3 * jobs.NEWCOMERS_IN_A_ROW)))
     now, names = NOW, []
-    while now < NOW + 2 * EXCLUSIVE_SECONDS:
+    while now < NOW + 2 * jobs.EXCLUSIVE_SECONDS:
         job = queues.pop(now)
-        assert job is not None
         names.append(job.model)
         if job.model == "starving":
             job.items = iter(())
             queues.push(job)
-            now += EXCLUSIVE_SECONDS / 4
-    assert names[:NEWCOMERS_IN_A_ROW] == [f"new{n}" for n in range(NEWCOMERS_IN_A_ROW)]
-    assert names[NEWCOMERS_IN_A_ROW:][:5] == ["starving"] * 4 + [f"new{NEWCOMERS_IN_A_ROW}"]
+            now += jobs.EXCLUSIVE_SECONDS / 4
+    assert names[: jobs.NEWCOMERS_IN_A_ROW] == [f"new{n}" for n in range(jobs.NEWCOMERS_IN_A_ROW)]
+    assert names[jobs.NEWCOMERS_IN_A_ROW :][:5] == ["starving"] * 4 + [f"new{jobs.NEWCOMERS_IN_A_ROW}"]
 
 
 def test_a_newcomer_goes_first(make: JobFactory) -> None:
@@ -161,23 +142,19 @@ def test_a_newcomer_goes_first(make: JobFactory) -> None:
 
 
 def test_newcomers_do_not_starve_who_falls_silent(make: JobFactory) -> None:
-    new = [make(f"new{n}") for n in range(2 * NEWCOMERS_IN_A_ROW)]
-    names = order(filled(make("starving", audio=URGENT / 2), *new))
-    assert names.index("starving") == NEWCOMERS_IN_A_ROW
+    new = [make(f"new{n}") for n in range(2 * jobs.NEWCOMERS_IN_A_ROW)]
+    names = order(filled(make("starving", audio=jobs.URGENT / 2), *new))
+    assert names.index("starving") == jobs.NEWCOMERS_IN_A_ROW
 
 
 def test_who_has_audio_waits_for_all_newcomers(make: JobFactory) -> None:
-    new = [make(f"new{n}") for n in range(2 * NEWCOMERS_IN_A_ROW)]
+    new = [make(f"new{n}") for n in range(2 * jobs.NEWCOMERS_IN_A_ROW)]
     assert order(filled(make("listening", audio=5), *new))[-1] == "listening"
 
 
 def test_a_newcomer_waits_for_one_turn_of_a_long_beginning_at_most(make: JobFactory) -> None:
     """A model may need many turns to its first sound: a paragraph of Chatterbox, say."""
-    slow = make("slow", began=True)
-    queues = filled(slow, make("new"))
-    job = queues.pop(NOW)
-    assert job is not None
-    assert job.model == "new"
+    assert order(filled(make("slow", began=True), make("new"))) == ["new", "slow"]
 
 
 def test_long_beginnings_and_silent_streams_take_turns(make: JobFactory) -> None:
@@ -187,26 +164,22 @@ def test_long_beginnings_and_silent_streams_take_turns(make: JobFactory) -> None
     names = []
     for _ in range(6):
         job = queues.pop(NOW)
-        assert job is not None
         names.append(job.model)
         queues.push(job)
     assert names.count("slow") == names.count("late") == 3
 
 
 def test_text_that_nobody_hears_is_done_after_a_while(make: JobFactory) -> None:
-    text = make("text", at=NOW - SILENT_START_SECONDS)
-    text.priority = Priority.CONTINUATION
-    assert order(filled(make("listening", audio=5), text, make("starving", audio=-1))) == [
-        "starving",
-        "text",
-        "listening",
-    ]
+    text = make("text", at=NOW - jobs.SILENT_START_SECONDS)
+    text.priority = jobs.Priority.CONTINUATION
+    queues = filled(make("listening", audio=5), text, make("starving", audio=-1))
+    assert order(queues) == ["starving", "text", "listening"]
 
 
 def test_a_long_recording_does_not_hold_up_a_later_one(loop: asyncio.AbstractEventLoop) -> None:
-    async def begun(name: str, at: float) -> ModelJob[Any]:
+    async def begun(name: str, at: float) -> jobs.ModelJob[Any]:
         request = RecognitionRequest(np.zeros(1, np.float32))
-        job = RecognitionJob(name, Ear(), request, Timeline(), CancelToken(), Priority.CONTINUATION)
+        job = jobs.RecognitionJob(name, Ear(), request, Timeline(), jobs.CancelToken(), jobs.Priority.CONTINUATION)
         job.submitted, job.items = at, iter(())
         return job
 
@@ -217,34 +190,26 @@ def test_a_long_recording_does_not_hold_up_a_later_one(loop: asyncio.AbstractEve
     turns = []
     for _ in range(4):
         job = filled(long, short).pop(NOW + 11.0)
-        assert job is not None
         job.timeline.busy += 1.0
         turns.append(job.model)
     assert turns == ["short", "long", "short", "long"]
 
 
-def batched(job: ModelJob[Any], key: int = 16, model: str = "m") -> ModelJob[Any]:
+def batched(job: jobs.ModelJob[Any], key: int = 16, model: str = "m") -> jobs.ModelJob[Any]:
     """Return the job, which may be computed with two others of its key."""
     job.batch_key, job.max_batch = (model, key), 3
     return job
 
 
-def joined(queues: Queues) -> list[str]:
+def joined(queues: jobs.Queues) -> list[str]:
     """Return the job whose turn it is, and those that are computed with it."""
     job = queues.pop(NOW)
-    assert job is not None
     return [each.model for each in (job, *queues.take_batch(job))]
 
 
 def test_newcomers_of_a_kind_are_taken_together_in_their_order(make: JobFactory) -> None:
-    queues = filled(
-        batched(make("a")),
-        batched(make("longer"), 32),
-        batched(make("b")),
-        make("alone"),
-        batched(make("c")),
-        batched(make("d")),
-    )
+    a, b, c, d = (batched(make(name)) for name in "abcd")
+    queues = filled(a, batched(make("longer"), 32), b, make("alone"), c, d)
     assert joined(queues) == ["a", "b", "c"]
     assert joined(queues) == ["longer"]
     assert joined(queues) == ["alone"]
@@ -253,11 +218,8 @@ def test_newcomers_of_a_kind_are_taken_together_in_their_order(make: JobFactory)
 
 def test_who_is_needed_soonest_joins_first(make: JobFactory) -> None:
     left = {"rich": 9, "poor": 2, "poorest": 1, "middle": 4}
-    assert joined(filled(*(batched(make(name, audio=audio)) for name, audio in left.items()))) == [
-        "poorest",
-        "poor",
-        "middle",
-    ]
+    queues = filled(*(batched(make(name, audio=audio)) for name, audio in left.items()))
+    assert joined(queues) == ["poorest", "poor", "middle"]
 
 
 def test_a_newcomer_is_not_held_up_by_later_sentences(make: JobFactory) -> None:

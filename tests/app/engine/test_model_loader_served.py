@@ -39,6 +39,11 @@ def slow(start_server: Any) -> Any:
         each.second.warm_gate.release(STEPS)
 
 
+@pytest.fixture
+def running(slow: Any) -> Any:
+    return slow()
+
+
 def speak(running: Any, prefer: str = "", **body: object) -> httpx.Response:
     url = running.url + "/v1/audio/speech"
     headers = {"prefer": prefer} if prefer else {}
@@ -54,8 +59,7 @@ def in_thread(pool: ThreadPoolExecutor, running: Any) -> Future[httpx.Response]:
     return pool.submit(speak, running, "wait")
 
 
-def test_a_request_that_prefers_nothing_waits_for_a_model_that_was_not_loaded(slow: Any, wait_until: Any) -> None:
-    running = slow()
+def test_a_request_that_prefers_nothing_waits_for_a_model_that_was_not_loaded(running: Any, wait_until: Any) -> None:
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(speak, running)
         assert wait_until(lambda: "nightingale_model_load_waits 1.0" in running.metrics())
@@ -80,15 +84,13 @@ def test_the_wait_that_was_applied_is_told(start_server: Any, prefer: str, appli
     assert (answer.status_code, answer.headers["preference-applied"]) == (200, applied)
 
 
-def test_a_wait_of_no_seconds_is_none(slow: Any) -> None:
-    running = slow()
+def test_a_wait_of_no_seconds_is_none(running: Any) -> None:
     for _ in range(2):  # the second one finds the load under way
         refused = speak(running, "wait=0")
         assert (refused.status_code, refused.headers["preference-applied"]) == (503, "wait=0")
 
 
-def test_events_tell_how_far_the_load_is(slow: Any) -> None:
-    running = slow()
+def test_events_tell_how_far_the_load_is(running: Any) -> None:
     body = {"input": "Hi.", "model": "tone-two", "stream_format": "sse"}
     headers = {"prefer": "wait"}
     with httpx.stream("POST", running.url + "/v1/audio/speech", json=body, headers=headers, timeout=60) as reply:
@@ -115,8 +117,7 @@ def test_events_tell_a_load_that_fails(start_server: Any) -> None:
     assert b'"code": "model_failed"' in text and b"secret place" not in text
 
 
-def test_requests_wait_for_the_load(slow: Any, wait_until: Any) -> None:
-    running = slow()
+def test_requests_wait_for_the_load(running: Any, wait_until: Any) -> None:
     with ThreadPoolExecutor() as pool:
         answers = [in_thread(pool, running) for _ in range(3)]
         assert wait_until(lambda: state(running) == "loading")
@@ -169,8 +170,7 @@ def test_a_key_does_not_take_all_places_to_wait(slow: Any, tmp_path: Path, wait_
         assert sorted(each.result(60) for each in greedy) == [200, 200, 503]
 
 
-def test_who_leaves_while_it_loads_gives_the_slot_back(slow: Any, wait_until: Any, leave: Any) -> None:
-    running = slow()
+def test_who_leaves_while_it_loads_gives_the_slot_back(running: Any, wait_until: Any, leave: Any) -> None:
     body = {"input": "Hi.", "model": "tone-two"}
     assert int(speak(running, "wait=0").headers["retry-after"]) >= 1
     leave(running.url + "/v1/audio/speech", body, lambda: "load_waits 1.0" in running.metrics())
@@ -178,8 +178,7 @@ def test_who_leaves_while_it_loads_gives_the_slot_back(slow: Any, wait_until: An
     assert state(running) == "loading"
 
 
-def test_a_websocket_is_told_how_far_it_is(slow: Any) -> None:
-    running = slow()
+def test_a_websocket_is_told_how_far_it_is(running: Any) -> None:
     with connect(running.websocket_url) as socket:
         socket.send(json.dumps({"type": "start", "model": "tone-two"}))
         told = [json.loads(socket.recv(timeout=60))]
@@ -196,8 +195,7 @@ def test_a_websocket_is_told_how_far_it_is(slow: Any) -> None:
     assert [event["total"] for event in told] == [None, STEPS, STEPS]
 
 
-def test_a_socket_that_is_closed_while_it_loads_gives_the_slot_back(slow: Any, wait_until: Any) -> None:
-    running = slow()
+def test_a_socket_that_is_closed_while_it_loads_gives_the_slot_back(running: Any, wait_until: Any) -> None:
     with connect(running.websocket_url) as socket:
         socket.send(json.dumps({"type": "start", "model": "tone-two"}))
         assert json.loads(socket.recv(timeout=60))["type"] == "loading"
@@ -209,17 +207,13 @@ def test_a_model_that_cannot_be_loaded_ends_the_wait(start_server: Any) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "model_failed")
 
 
-def test_nobody_waits_for_a_server_that_goes_down() -> None:
+async def test_nobody_waits_for_a_server_that_goes_down() -> None:
     loading = ModelState("slow", status=ModelStatus.LOADING)
     admission = Admission()
     catalog = Catalog(Settings())
     loads = ModelLoads(catalog, ModelWorker(catalog.load), admission, most=10, seconds=60)
-
-    async def run() -> None:
-        waiting = asyncio.create_task(loads.wait(loading))
-        await asyncio.sleep(0.1)
-        admission.drain()
-        with pytest.raises(DrainingError):
-            await asyncio.wait_for(waiting, 10)
-
-    asyncio.run(run())
+    waiting = asyncio.create_task(loads.wait(loading))
+    await asyncio.sleep(0.1)
+    admission.drain()
+    with pytest.raises(DrainingError):
+        await asyncio.wait_for(waiting, 10)

@@ -19,7 +19,6 @@ async def work(turns: Turns, key: str | None, begun: list[str | None], go: async
         await go.wait()
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("keys", "first"),
     [(["ada", "ada", "ada", "bob", "cy"], ["ada", "bob"]), ([None, None, None], [None, None]), (["ada"] * 3, ["ada"])],
@@ -39,7 +38,6 @@ async def test_a_key_has_one_place_at_a_time(keys: list[str | None], first: list
     assert not turns._own
 
 
-@pytest.mark.anyio
 async def test_work_on_the_loop_leaves_it_to_others_in_between() -> None:
     turns, done = Turns(1), list[tuple[str, float]]()
 

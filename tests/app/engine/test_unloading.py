@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import threading
 import time
@@ -283,17 +282,13 @@ def stepping() -> Iterator[tuple[Steps, ModelWorker]]:
     worker.stop()
 
 
-def test_other_models_speak_between_two_steps_of_a_load(stepping: tuple[Steps, ModelWorker]) -> None:
+async def test_other_models_speak_between_two_steps_of_a_load(stepping: tuple[Steps, ModelWorker]) -> None:
     steps, worker = stepping
-
-    async def main() -> None:
-        speaker = worker.state("other").ready_synthesizer()
-        request = SpeechRequest(text="Hi.", phonemes="Hi.", voice="steady")
-        results = worker.submit(SpeechJob("other", speaker, request, Timeline(), CancelToken()))
-        steps.go.set()
-        assert len([chunk async for chunk in results]) == 1
-
-    asyncio.run(main())
+    speaker = worker.state("other").ready_synthesizer()
+    request = SpeechRequest(text="Hi.", phonemes="Hi.", voice="steady")
+    results = worker.submit(SpeechJob("other", speaker, request, Timeline(), CancelToken()))
+    steps.go.set()
+    assert len([chunk async for chunk in results]) == 1
     until(worker, "a", ModelStatus.READY)
     assert steps.spoken == ["Hi."]
 

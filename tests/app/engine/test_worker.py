@@ -9,32 +9,12 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from app import errors
 from app.engine.jobs import CancelToken, Priority, Results, SpeechJob, TranslationJob
 from app.engine.model_loader import ModelStatus
 from app.engine.worker import ModelWorker
-from app.errors import (
-    ModelAbsentError,
-    ModelFailedError,
-    ModelLoadingError,
-    OverloadedError,
-    UnavailableError,
-)
-from models.contract import (
-    AudioChunk,
-    Cancelled,
-    Hypothesis,
-    OutsideCoverageError,
-    Reads,
-    SpeechRequest,
-    Translation,
-    TranslationRequest,
-    UnknownVoiceError,
-    WarmupStep,
-    WeightsMissingError,
-)
+from models import contract
 from models.timeline import Stage, Timeline
-
-pytestmark = pytest.mark.anyio
 
 
 class Script:
@@ -45,7 +25,7 @@ class Script:
     default_voice = "v"
     max_phonemes = 100
     symbols = frozenset("a")
-    reads: Reads = "phonemes"
+    reads: contract.Reads = "phonemes"
     parameters = frozenset[str]()
     changes_speed = True
     watermarked = False
@@ -58,22 +38,24 @@ class Script:
 
     def check_voice(self, voice: str) -> None: ...
 
-    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
-        progress(WarmupStep("only", 1, 1, 0.0))
+    def warm(self, progress: Callable[[contract.WarmupStep], None]) -> None:
+        progress(contract.WarmupStep("only", 1, 1, 0.0))
 
-    def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: Callable[[], bool]) -> Iterator[AudioChunk]:
+    def stream(
+        self, request: contract.SpeechRequest, timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[contract.AudioChunk]:
         self.threads.add(threading.get_ident())
         if request.text == "unknown":
-            raise UnknownVoiceError("no such voice")
+            raise contract.UnknownVoiceError("no such voice")
         try:
             for index in range(int(request.phonemes)):
                 while not self.gate.acquire(timeout=0.002):
                     if cancelled():
-                        raise Cancelled
+                        raise contract.Cancelled
                 if request.text == "boom":
                     raise ValueError("boom")
                 self.order.append(f"{request.text}{index}")
-                yield AudioChunk(np.full(10, index, np.float32), last=index == int(request.phonemes) - 1)
+                yield contract.AudioChunk(np.full(10, index, np.float32), last=index == int(request.phonemes) - 1)
         finally:
             self.closed.append(request.text)
 
@@ -126,13 +108,13 @@ def submit(
     token: CancelToken | None = None,
     priority: Priority = Priority.FIRST_AUDIO,
     timeline: Timeline | None = None,
-) -> Results[AudioChunk]:
-    request = SpeechRequest(text, str(chunks), "v")
+) -> Results[contract.AudioChunk]:
+    request = contract.SpeechRequest(text, str(chunks), "v")
     model = worker.state("m").ready_synthesizer()
     return worker.submit(SpeechJob("m", model, request, timeline or Timeline(), token or CancelToken(), priority))
 
 
-async def collect(utterance: Results[AudioChunk]) -> list[float]:
+async def collect(utterance: Results[contract.AudioChunk]) -> list[float]:
     return [float(chunk.pcm[0]) async for chunk in utterance]
 
 
@@ -203,7 +185,7 @@ async def test_work_cancelled_in_the_queue_is_never_begun(script: Script, worker
     token.cancel()
     release(script, 5)
     await collect(blocker)
-    with pytest.raises(Cancelled):
+    with pytest.raises(contract.Cancelled):
         await collect(doomed)
     await end(script, worker)
     assert script.order == ["blocker0"]
@@ -215,7 +197,7 @@ async def test_cancelling_stops_a_chunk_under_way(script: Script, worker: ModelW
     await settle(lambda: bool(script.threads))
     token.cancel()
     async with asyncio.timeout(60):
-        with pytest.raises(Cancelled):
+        with pytest.raises(contract.Cancelled):
             await collect(utterance)
     await end(script, worker)
     assert script.order == []
@@ -240,9 +222,9 @@ async def test_a_failing_request_fails_alone(script: Script, worker: ModelWorker
         collect(submit(worker, "fine", 2)),
         return_exceptions=True,
     )
-    assert isinstance(results[0], ModelFailedError)
+    assert isinstance(results[0], errors.ModelFailedError)
     assert "ValueError" in results[0].message
-    assert isinstance(results[1], UnknownVoiceError)
+    assert isinstance(results[1], contract.UnknownVoiceError)
     assert results[2] == [0.0, 1.0]
     assert worker.alive
 
@@ -252,7 +234,7 @@ async def test_the_queue_is_bounded_for_first_chunks(script: Script, worker: Mod
     running = submit(worker, "running")
     await settle(lambda: bool(script.threads))
     waiting = [submit(worker, f"w{n}") for n in range(2)]
-    with pytest.raises(OverloadedError, match="2 requests are waiting"):
+    with pytest.raises(errors.OverloadedError, match="2 requests are waiting"):
         submit(worker, "one too many")
     late = submit(worker, "later", priority=Priority.CONTINUATION)
     release(script, 10)
@@ -277,22 +259,22 @@ async def test_stopping_cancels_what_runs_and_fails_what_waits(script: Script, w
     await settle(lambda: bool(script.threads))
     async with asyncio.timeout(60):
         await asyncio.to_thread(worker.stop)
-        with pytest.raises(Cancelled):
+        with pytest.raises(contract.Cancelled):
             await collect(running)
-        with pytest.raises(UnavailableError):
+        with pytest.raises(errors.UnavailableError):
             await collect(waiting)
-    with pytest.raises(UnavailableError):
+    with pytest.raises(errors.UnavailableError):
         submit(worker, "late")
 
 
 def test_models_that_cannot_be_loaded_say_why_and_the_thread_survives() -> None:
     def load(name: str) -> Script:
         if name == "absent":
-            raise WeightsMissingError("not here")
+            raise contract.WeightsMissingError("not here")
         raise OSError("disk on fire")
 
     worker = ModelWorker(load)
-    with pytest.raises(ModelLoadingError):
+    with pytest.raises(errors.ModelLoadingError):
         worker.state("absent").ready_model()
     worker.start()
     try:
@@ -300,9 +282,9 @@ def test_models_that_cannot_be_loaded_say_why_and_the_thread_survives() -> None:
             worker.request_load(name)
         while worker.state("bad").status is ModelStatus.LOADING:
             time.sleep(0.001)
-        with pytest.raises(ModelAbsentError, match="not here"):
+        with pytest.raises(errors.ModelAbsentError, match="not here"):
             worker.state("absent").ready_model()
-        with pytest.raises(ModelFailedError, match="disk on fire"):
+        with pytest.raises(errors.ModelFailedError, match="disk on fire"):
             worker.state("bad").ready_model()
         assert worker.alive
         assert worker.heartbeat_age < 60
@@ -341,40 +323,40 @@ class Steps:
     def targets(self, source: str) -> list[str]:
         return [language for language in self.languages if language != source]
 
-    def check(self, request: TranslationRequest) -> None: ...
+    def check(self, request: contract.TranslationRequest) -> None: ...
 
-    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
-        progress(WarmupStep("only", 1, 1, 0.0))
+    def warm(self, progress: Callable[[contract.WarmupStep], None]) -> None:
+        progress(contract.WarmupStep("only", 1, 1, 0.0))
 
     def translate(
-        self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: Callable[[], bool]
-    ) -> Iterator[Translation | None]:
+        self, batch: Sequence[contract.TranslationRequest], timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[contract.Translation | None]:
         if any(request.text == "unknown" for request in batch):
-            raise OutsideCoverageError("not in the phrase book")
+            raise contract.OutsideCoverageError("not in the phrase book")
         left = {index: len(request.text.split()) for index, request in enumerate(batch)}
         step = 0
         try:
             while left:
                 while not self.gate.acquire(timeout=0.002):
                     if cancelled():
-                        raise Cancelled
+                        raise contract.Cancelled
                 step += 1
                 self.order.append(f"step{step}")
                 for index in [index for index, words in left.items() if words <= step]:
                     del left[index]
-                    yield Translation(index, Hypothesis(batch[index].text.upper(), -0.5))
+                    yield contract.Translation(index, contract.Hypothesis(batch[index].text.upper(), -0.5))
                 yield None
         finally:
             self.closed.append("batch")
 
 
-def batch_of(*texts: str) -> list[TranslationRequest]:
-    return [TranslationRequest(text, "eng_Latn", "fra_Latn") for text in texts]
+def batch_of(*texts: str) -> list[contract.TranslationRequest]:
+    return [contract.TranslationRequest(text, "eng_Latn", "fra_Latn") for text in texts]
 
 
 def submit_batch(
-    worker: ModelWorker, batch: list[TranslationRequest], timeline: Timeline, token: CancelToken
-) -> Results[Translation]:
+    worker: ModelWorker, batch: list[contract.TranslationRequest], timeline: Timeline, token: CancelToken
+) -> Results[contract.Translation]:
     model = worker.state("t").ready_translator()
     return worker.submit(TranslationJob("t", model, batch, timeline, token))
 
@@ -394,10 +376,10 @@ async def test_a_batch_ends_with_its_last_translation(script: Script, worker: Mo
 
     class Last(Steps):
         def translate(
-            self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: Callable[[], bool]
-        ) -> Iterator[Translation | None]:
+            self, batch: Sequence[contract.TranslationRequest], timeline: Timeline, cancelled: Callable[[], bool]
+        ) -> Iterator[contract.Translation | None]:
             for index in (1, 0):
-                yield Translation(index, Hypothesis(batch[index].text, -0.5))
+                yield contract.Translation(index, contract.Hypothesis(batch[index].text, -0.5))
             raise AssertionError("another turn")
 
     job = TranslationJob("t", Last(script), batch_of("a", "b"), Timeline(), CancelToken())
@@ -427,7 +409,7 @@ async def test_cancelling_stops_a_translation_between_steps(script: Script, work
     token.cancel()
     for each in (results, waiting):
         async with asyncio.timeout(60):
-            with pytest.raises(Cancelled):
+            with pytest.raises(contract.Cancelled):
                 await anext(each)
     await end(script, worker)
     assert len(script.order) == 2
@@ -443,5 +425,5 @@ async def test_an_unread_batch_is_finished_and_costs_nobody_anything(script: Scr
 
 
 async def test_what_a_translator_refuses_is_raised_to_its_reader(script: Script, worker: ModelWorker) -> None:
-    with pytest.raises(OutsideCoverageError):
+    with pytest.raises(contract.OutsideCoverageError):
         await anext(submit_batch(worker, batch_of("fine", "unknown"), Timeline(), CancelToken()))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,6 @@ from app.errors import ModelFailedError
 from models.contract import AudioChunk, BatchItem, Cancelled, ModelError, SpeechRequest, UnknownVoiceError
 from models.timeline import Stage, Timeline
 from tests.app.engine.test_worker import Script, collect, end, release, settle, submit, working
-
-pytestmark = pytest.mark.anyio
 
 
 class BatchScript(Script):
@@ -100,9 +99,7 @@ async def test_what_one_is_refused_concerns_no_other(script: BatchScript, worker
     assert isinstance(refused, UnknownVoiceError)
 
 
-async def test_a_batch_that_fails_is_tried_one_by_one(
-    script: BatchScript, worker: ModelWorker, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_batch_that_fails_is_tried_one_by_one(script: BatchScript, worker: ModelWorker, caplog: Any) -> None:
     timelines = {"a": Timeline()}
     a, boom, c = await results_behind(script, worker, "a boom c", **timelines)
     await end(script, worker)

@@ -56,18 +56,15 @@ def test_what_the_server_says_of_its_failure_is_in_the_error(hearing: Any, text:
         asyncio.run(write(f"{hearing.url}/v1", text))
 
 
-def test_who_stops_reading_stops_the_server(hearing: Any, wait_until: Callable[..., bool]) -> None:
-    async def stop() -> None:
-        task = asyncio.create_task(write(f"{hearing.url}/v1", "gated"))
-        while not hearing.scribe.requests:  # noqa: ASYNC110  (another thread notes them)
-            await asyncio.sleep(0.01)
-        task.cancel()
-        await asyncio.wait({task})
-
+async def test_who_stops_reading_stops_the_server(hearing: Any, wait_until: Callable[..., bool]) -> None:
     closed = hearing.scribe.closed
     hearing.scribe.requests.clear()
     hearing.scribe.gate.clear()
-    asyncio.run(stop())
+    task = asyncio.create_task(write(f"{hearing.url}/v1", "gated"))
+    while not hearing.scribe.requests:  # noqa: ASYNC110  (another thread notes them)
+        await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.wait({task})
     assert wait_until(lambda: hearing.scribe.closed > closed)
 
 
@@ -84,21 +81,17 @@ def test_who_stops_reading_stops_the_server(hearing: Any, wait_until: Callable[.
         (b'data: {"choices": [7, {"delta": null}], "usage": 3}\n\n', "broke off"),
     ],
 )
-def test_a_server_that_sends_something_else_ends_the_answer(answer: bytes, says: str) -> None:
+async def test_a_server_that_sends_something_else_ends_the_answer(answer: bytes, says: str) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n" + answer)
         await writer.drain()
         writer.close()
 
-    async def talk() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        async with server:
-            host, port = server.sockets[0].getsockname()[:2]
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()[:2]
+        with pytest.raises(LanguageServerError, match=says):
             await write(f"http://{host}:{port}/v1", "Hello.")
-
-    with pytest.raises(LanguageServerError, match=says):
-        asyncio.run(talk())
 
 
 def test_mlx_lm_s_own_server_answers(tmp_path: Path) -> None:

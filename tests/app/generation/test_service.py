@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,31 +21,26 @@ class Reader(Scribe):
         return tuple(b"".join(message["content"].encode() for message in messages))
 
 
-def kept(messages: list[tuple[str, str]], *, truncate: bool = True) -> list[str]:
-    async def read() -> list[str]:
-        service = GenerationService(Settings(), None, None, None, None)  # type: ignore[arg-type]  (it asks none)
-        reader = Reader(context=100)
-        options = GenerationOptions(
-            messages=tuple({"role": role, "content": content} for role, content in messages), truncate=truncate
-        )
-        try:
-            await service._prompt(reader, options)
-        finally:
-            await service.close()
-        return [message["content"] for message in reader.conversations[-1]]
-
-    return asyncio.run(read())
+async def kept(messages: list[tuple[str, str]], *, truncate: bool = True) -> list[str]:
+    service = GenerationService(Settings(), None, None, None, None)  # type: ignore[arg-type]  (it asks none)
+    reader = Reader(context=100)
+    written = tuple({"role": role, "content": content} for role, content in messages)
+    try:
+        await service._prompt(reader, GenerationOptions(messages=written, truncate=truncate))
+    finally:
+        await service.close()
+    return [message["content"] for message in reader.conversations[-1]]
 
 
-def test_the_oldest_messages_are_left_out() -> None:
+async def test_the_oldest_messages_are_left_out() -> None:
     turns = [(role, f"{role}{number:05}") for number in range(20) for role in ("user", "assistant")]
     question = ("user", "user00020")
-    found = kept([("system", "system"), *turns, question])
+    found = await kept([("system", "system"), *turns, question])
     assert found[0] == "system"
     assert found[1].startswith("user")
     assert found[-1] == "user00020"
     assert 30 < len("".join(found)) < 75
     # What fits stays whole; a session can say that nothing is left out, and one long message is no one's to cut.
-    assert kept([("system", "system"), turns[0], question]) == ["system", "user00000", "user00020"]
-    assert len(kept([*turns, question], truncate=False)) == 41
-    assert kept([("system", "system"), ("user", "x" * 200)]) == ["system", "x" * 200]
+    assert await kept([("system", "system"), turns[0], question]) == ["system", "user00000", "user00020"]
+    assert len(await kept([*turns, question], truncate=False)) == 41
+    assert await kept([("system", "system"), ("user", "x" * 200)]) == ["system", "x" * 200]

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,9 +44,7 @@ def test_a_long_alias_of_many_words_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("lexicon_*")) == []
 
 
-def test_a_list_reads_no_entries_and_memory_is_bounded_by_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_reads_no_entries_and_memory_is_bounded_by_bytes(tmp_path: Path, monkeypatch: Any) -> None:
     store = LexiconStore(tmp_path, most=100)
     kept = [store.add(f"number {number}", lexicon(50), "bob") for number in range(8)]
     monkeypatch.setattr(module, "_CACHED_BYTES", 3 * kept[0].size)
@@ -61,7 +60,7 @@ def test_a_list_reads_no_entries_and_memory_is_bounded_by_bytes(
     assert len(other.lexicons()) == 8 and other.read(kept[0]) is None
 
 
-def test_no_more_than_two_lexicons_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_than_two_lexicons_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = threading.Semaphore(2)
 
     def read(data: object, language: str | None) -> Lexicon:
@@ -70,13 +69,10 @@ def test_no_more_than_two_lexicons_are_read_at_a_time(tmp_path: Path, monkeypatc
         free.release()
         return lexicon()
 
-    async def go() -> None:
-        service = LexiconService(Settings.model_validate({"data_dir": tmp_path}))
-        own = {"a": "b"}
-        await asyncio.gather(
-            *(service.add("one", b"x") for _ in range(4)), *(service.resolve((), own, None) for _ in range(4))
-        )
-
     monkeypatch.setattr("app.lexicons.service.read_lexicon", read)
     monkeypatch.setattr("app.lexicons.service._own", read)
-    asyncio.run(go())
+    service = LexiconService(Settings.model_validate({"data_dir": tmp_path}))
+    own = {"a": "b"}
+    await asyncio.gather(
+        *(service.add("one", b"x") for _ in range(4)), *(service.resolve((), own, None) for _ in range(4))
+    )

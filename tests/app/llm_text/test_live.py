@@ -39,19 +39,9 @@ def test_silence_works_through_code() -> None:
 
 
 _snippets = st.sampled_from(
-    [
-        *"aB1 \n.,!?*_`[]()<&|#-😀",
-        "Word ",
-        "**",
-        "\n```\n",
-        "\n\n",
-        "\n- ",
-        "[a](b) ",
-        "https://a.b/c ",
-        "&amp;",
-        "It is. ",
-    ]
-)
+    [*"aB1 \n.,!?*_`[]()<&|#-😀", "Word ", "**", "\n```\n", "\n\n", "\n- ", "[a](b) ", "https://a.b/c ", "&amp;",
+     "It is. "]
+)  # fmt: skip
 
 
 @given(st.lists(st.tuples(st.lists(_snippets, max_size=8).map("".join), st.booleans()), max_size=12))

@@ -17,6 +17,11 @@ TOKEN = 0.02
 OFTEN = 1e9
 
 
+@pytest.fixture
+def policy() -> BoundaryPolicy:
+    return BoundaryPolicy()
+
+
 def rows(kind: str) -> list[Any]:
     """The texts of a kind in boundaries.tsv, each with what belongs to it."""
     found = [line.split("\t") for line in TABLE.splitlines()[1:]]
@@ -44,18 +49,9 @@ def said(text: str, language: str = "en", target: str | None = None, **options: 
 
 
 _pieces = st.sampled_from(
-    [
-        *"aB .!?,;:\n[]()`*\"'1—-。，",
-        "Dr. ",
-        "3.14",
-        "https://a.b/c, d ",
-        "```\nx\n```",
-        ". ",
-        "one two ",
-        "word ",
-        "สวัสดี ",
-    ]
-)
+    [*"aB .!?,;:\n[]()`*\"'1—-。，", "Dr. ", "3.14", "https://a.b/c, d ", "```\nx\n```", ". ", "one two ", "word ",
+     "สวัสดี "]
+)  # fmt: skip
 _fragments = st.lists(st.tuples(st.lists(_pieces, max_size=9).map("".join), st.floats(0, 0.4)), max_size=25)
 
 
@@ -101,8 +97,7 @@ def test_everything_comes_out_once_unchanged_and_in_order(fragments, language, t
 # Sentences
 
 
-def test_a_sentence_is_committed_when_the_next_begins() -> None:
-    policy = BoundaryPolicy()
+def test_a_sentence_is_committed_when_the_next_begins(policy: BoundaryPolicy) -> None:
     assert policy.feed("Hello there. ", 1.0) == []
     (commit,) = policy.feed("H", 1.05)
     assert commit == Speakable(
@@ -165,8 +160,7 @@ def test_a_late_tick_is_made_up_for_when_text_comes() -> None:
 
 
 @pytest.mark.parametrize("text", [*rows("open"), "   ", "\n\n"])
-def test_silence_commits_nothing_that_may_go_on(text: str) -> None:
-    policy = BoundaryPolicy()
+def test_silence_commits_nothing_that_may_go_on(policy: BoundaryPolicy, text: str) -> None:
     policy.feed(text, 0.0)
     assert policy.next_deadline() is None
     assert policy.tick(OFTEN) == []
@@ -176,8 +170,7 @@ def test_silence_commits_nothing_that_may_go_on(text: str) -> None:
     "text",
     ["Done!", "Is it?", "“It is done.”", "A heading\n\n", "你好。", "He left (at last).", "Run `make`. ", "Yes…"],
 )
-def test_silence_commits_what_looks_complete(text: str) -> None:
-    policy = BoundaryPolicy()
+def test_silence_commits_what_looks_complete(policy: BoundaryPolicy, text: str) -> None:
     assert policy.feed(text, 0.0) == []
     (commit,) = policy.tick(policy.next_deadline())
     assert commit.text == text
@@ -200,15 +193,13 @@ def test_first_clause_off() -> None:
     assert said(LONG, first_clause=False)[0][1] == "sentence"
 
 
-def test_a_flush_begins_anew() -> None:
-    policy = BoundaryPolicy()
+def test_a_flush_begins_anew(policy: BoundaryPolicy) -> None:
     for _ in range(2):
         commits, now = play(policy, list(LONG))
         assert [commit.reason for commit in commits + policy.flush(now)] == ["clause", "sentence", "flush"]
 
 
-def test_a_clause_needs_one_character_more() -> None:
-    policy = BoundaryPolicy()
+def test_a_clause_needs_one_character_more(policy: BoundaryPolicy) -> None:
     assert policy.feed("When the rain had stopped at last,", 0.0) == []
     (commit,) = policy.feed(" ", 0.1)
     assert (commit.text, commit.reason) == ("When the rain had stopped at last, ", "clause")
@@ -233,8 +224,7 @@ def test_a_clause_is_forced_after_fifteen_words() -> None:
     assert said("一二三四五六七八九十" * 20, "zh")[0][1] == "flush"
 
 
-def test_a_whole_first_sentence_is_cut_only_if_it_is_long() -> None:
-    policy = BoundaryPolicy()
+def test_a_whole_first_sentence_is_cut_only_if_it_is_long(policy: BoundaryPolicy) -> None:
     short = "When the rain had stopped at last, we went. "
     assert [commit.text for commit in policy.feed(short + "Now", 0.0)] == [short]
     policy.flush(0.0)
@@ -316,8 +306,7 @@ def test_flush_lets_nothing_wait() -> None:
     assert commit.waited == pytest.approx(0.5)
 
 
-def test_a_first_clause_is_not_cut_while_audio_is_queued() -> None:
-    policy = BoundaryPolicy()
+def test_a_first_clause_is_not_cut_while_audio_is_queued(policy: BoundaryPolicy) -> None:
     policy.queued(60.0, 0.0)
     assert policy.feed("When the rain had stopped at last, we went", 0.0) == []
     assert policy.waiting == ""
@@ -326,8 +315,7 @@ def test_a_first_clause_is_not_cut_while_audio_is_queued() -> None:
 # Waiting
 
 
-def test_the_wait_begins_with_the_first_visible_character() -> None:
-    policy = BoundaryPolicy()
+def test_the_wait_begins_with_the_first_visible_character(policy: BoundaryPolicy) -> None:
     policy.feed("Gone.", 0.0)
     policy.tick(1.0)
     policy.feed(" ", 2.0)

@@ -365,24 +365,20 @@ def test_live_speech_far_behind_is_told_and_skipped(parts: Any, monkeypatch: Any
     assert (REGISTRY.get_sample_value(*skipped) or 0.0) - before == (10.0 if live_speech else 0.0)
 
 
-def test_audio_waits_for_a_slow_model_and_a_closed_one_ends(parts: Any, monkeypatch: Any) -> None:
+async def test_audio_waits_for_a_slow_model_and_a_closed_one_ends(parts: Any, monkeypatch: Any) -> None:
     heard_all(monkeypatch)
     ear = Ear()
-
-    async def run() -> None:
-        passes = Passes(parts.worker, "ear", ear, ())
-        request = RecognitionRequest(np.empty(0, np.float32), prompt="gated")
-        live = LiveRecognition(parts, passes, LiveOptions(), request, Timeline(), Labels("ear", "openai", True))
-        push = asyncio.create_task(live.push(np.full(200 * SAMPLE_RATE, 0.5, np.float32)))
-        events = aiter(live)
-        await asyncio.sleep(1.0)
-        assert not push.done()
-        assert live._audio.end + live._waiting <= 62 * SAMPLE_RATE
-        assert isinstance(await anext(events), SpeechStarted)
-        live.close("cancelled")
-        async with asyncio.timeout(2):
-            await push
-            assert [event async for event in live] == []
-            assert not await live.commit()
-
-    asyncio.run(run())
+    passes = Passes(parts.worker, "ear", ear, ())
+    request = RecognitionRequest(np.empty(0, np.float32), prompt="gated")
+    live = LiveRecognition(parts, passes, LiveOptions(), request, Timeline(), Labels("ear", "openai", True))
+    push = asyncio.create_task(live.push(np.full(200 * SAMPLE_RATE, 0.5, np.float32)))
+    events = aiter(live)
+    await asyncio.sleep(1.0)
+    assert not push.done()
+    assert live._audio.end + live._waiting <= 62 * SAMPLE_RATE
+    assert isinstance(await anext(events), SpeechStarted)
+    live.close("cancelled")
+    async with asyncio.timeout(2):
+        await push
+        assert [event async for event in live] == []
+        assert not await live.commit()

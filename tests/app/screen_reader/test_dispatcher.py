@@ -11,16 +11,8 @@ import pytest
 from app.cli.command import CommandError
 from app.main import main
 from app.screen_reader import install as installation
+from app.screen_reader import message
 from app.screen_reader.install import ModuleOptions, install, read_options
-from app.screen_reader.message import (
-    character_message,
-    icon_message,
-    key_message,
-    marks_of,
-    parts,
-    plain_text,
-    text_message,
-)
 from app.screen_reader.parameters import Parameters, speakers
 from app.screen_reader.protocol import audio_events
 
@@ -57,7 +49,7 @@ def spoken(ssml: str) -> str:
 
 def text(ssml: str, **changed: object) -> str:
     options: dict[str, object] = {"spelling": False, "punctuation": "none", "capitals": False, "language": "en-us"}
-    return text_message(ssml, **{**options, **changed})  # type: ignore[arg-type]
+    return message.text_message(ssml, **{**options, **changed})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -133,9 +125,9 @@ def test_punctuation_capitals_and_spelling():
 
 def test_characters_that_xml_does_not_have():
     parsed(text("<speak>a\x01b\x0b\ufffe c</speak>"))
-    parsed(icon_message("a\x02<b"))
-    parsed(key_message("\x1b", capitals=True, language="en"))
-    parsed(key_message("a\x00b_<", capitals=True, language="en"))
+    parsed(message.icon_message("a\x02<b"))
+    parsed(message.key_message("\x1b", capitals=True, language="en"))
+    parsed(message.key_message("a\x00b_<", capitals=True, language="en"))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +135,7 @@ def test_characters_that_xml_does_not_have():
     [("a", "a"), ("A", "capital A"), (".", "dot"), (" ", "space"), ("space", "space"), ("é", "é"), ("☃", "snowman")],
 )
 def test_character(character, said):
-    assert spoken(character_message(character, capitals=True, language="en-us")) == said
+    assert spoken(message.character_message(character, capitals=True, language="en-us")) == said
 
 
 @pytest.mark.parametrize(
@@ -151,28 +143,28 @@ def test_character(character, said):
     [("shift_a", "shift a"), ("Return", "Return"), ("_", "underscore"), ("control_<", "control less than")],
 )
 def test_key(key, said):
-    assert spoken(key_message(key, capitals=False, language="en-us")) == said
+    assert spoken(message.key_message(key, capitals=False, language="en-us")) == said
 
 
 def test_marks_and_words_of_broken_markup():
     broken = '<speak>a & b <mark name=\'x\'/><mark foo="1" name="y&amp;z"/> &lt;c <b></speak>'
-    assert marks_of(broken) == ["x", "y&z"]
-    assert " ".join(plain_text(broken).split()) == "a & b <c"
+    assert message.marks_of(broken) == ["x", "y&z"]
+    assert " ".join(message.plain_text(broken).split()) == "a & b <c"
 
 
 def test_a_long_document_in_parts():
     sentences = [f'Sentence {count} &amp; more.<mark name="__spd_{count}"/> ' for count in range(800)]
     ssml = f"<speak>{''.join(sentences)}{'word ' * 4_000}{'x' * 9_000}</speak>"
-    found = parts(ssml)
+    found = message.parts(ssml)
     assert len(found) > 5
     assert all(len(each) < 8_100 for each in found)
     assert "".join(map(spoken, found)) == spoken(ssml)
-    assert [name for each in found for name in marks_of(each)] == marks_of(ssml)
+    assert [name for each in found for name in message.marks_of(each)] == message.marks_of(ssml)
     nested = f"<speak><p>{'word ' * 4_000}</p></speak>"
-    assert parts(nested) == [nested]
-    assert parts("<speak>short</speak>") == ["<speak>short</speak>"]
+    assert message.parts(nested) == [nested]
+    assert message.parts("<speak>short</speak>") == ["<speak>short</speak>"]
     for odd in ("<" * 9_000, "x" * 9_000, f"<speak>{'x' * 9_000}", f"before <speak>{'x' * 9_000}</speak>"):
-        assert parts(odd) == [odd]
+        assert message.parts(odd) == [odd]
 
 
 def test_audio_events_can_be_read_back():

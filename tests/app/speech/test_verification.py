@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from app.speech.verification import (
-    MAX_UNLIKELINESS,
-    Comparison,
-    SpokenWord,
-    compare,
-    likely,
-    spoken_text,
-    spoken_words,
-)
+from app.speech import verification
 from app.text.planner import get_phonemizer
 
 
-def words(text: str) -> list[SpokenWord]:
-    return spoken_words(text, get_phonemizer("en-us"))
+def words(text: str) -> list[verification.SpokenWord]:
+    return verification.spoken_words(text, get_phonemizer("en-us"))
 
 
-def heard(text: str, instead: str) -> Comparison:
-    return compare(words(text), words(instead))
+def heard(text: str, instead: str) -> verification.Comparison:
+    return verification.compare(words(text), words(instead))
 
 
 @pytest.mark.parametrize(
@@ -43,15 +35,15 @@ def test_the_same_words_are_equal(text: str, instead: str) -> None:
 @pytest.mark.parametrize(
     ("text", "instead", "found"),
     [
-        ("the dog runs home", "the dog ran home", Comparison(4, 1, 1, 0, 1)),
-        ("the dog runs home", "the dog home", Comparison(4, 1, 1, 0, 4)),
-        ("the dog runs home", "the dog runs runs home", Comparison(4, 1, 1, 0, 0)),
-        ("the dog runs home", "the dog runs home again now", Comparison(4, 2, 2, 2, 0)),
-        ("the dog runs home", "", Comparison(4, 4, 4, 0, 12)),
-        ("one two three four five six", "one nine ten eleven five six", Comparison(6, 3, 3, 0, 0)),
+        ("the dog runs home", "the dog ran home", verification.Comparison(4, 1, 1, 0, 1)),
+        ("the dog runs home", "the dog home", verification.Comparison(4, 1, 1, 0, 4)),
+        ("the dog runs home", "the dog runs runs home", verification.Comparison(4, 1, 1, 0, 0)),
+        ("the dog runs home", "the dog runs home again now", verification.Comparison(4, 2, 2, 2, 0)),
+        ("the dog runs home", "", verification.Comparison(4, 4, 4, 0, 12)),
+        ("one two three four five six", "one nine ten eleven five six", verification.Comparison(6, 3, 3, 0, 0)),
     ],
 )
-def test_differences_are_counted(text: str, instead: str, found: Comparison) -> None:
+def test_differences_are_counted(text: str, instead: str, found: verification.Comparison) -> None:
     assert heard(text, instead) == found
 
 
@@ -90,8 +82,8 @@ def test_a_listener_accepts_it_or_not(text: str, instead: str, passed: bool) -> 
 
 def test_a_text_without_words_has_none() -> None:
     assert words("...") == []
-    assert compare([], []).passed
-    assert not compare([], words("hello there")).passed
+    assert verification.compare([], []).passed
+    assert not verification.compare([], words("hello there")).passed
 
 
 @pytest.mark.parametrize(
@@ -105,12 +97,12 @@ def test_a_text_without_words_has_none() -> None:
     ],
 )
 def test_the_spoken_text_has_words_and_the_marks_that_are_heard(text: str, spoken: str) -> None:
-    assert spoken_text(text, get_phonemizer("en-us")) == spoken
+    assert verification.spoken_text(text, get_phonemizer("en-us")) == spoken
 
 
 def test_a_score_passes_a_sentence_by_the_root_of_its_words() -> None:
-    assert likely(-MAX_UNLIKELINESS * 3, 9)
-    assert not likely(-MAX_UNLIKELINESS * 3 - 0.1, 9)
-    assert likely(5.0, 0)
-    assert not likely(None, 9)
-    assert not likely(float("-inf"), 9)
+    assert verification.likely(-verification.MAX_UNLIKELINESS * 3, 9)
+    assert not verification.likely(-verification.MAX_UNLIKELINESS * 3 - 0.1, 9)
+    assert verification.likely(5.0, 0)
+    assert not verification.likely(None, 9)
+    assert not verification.likely(float("-inf"), 9)

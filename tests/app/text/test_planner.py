@@ -115,28 +115,12 @@ def test_other_languages_are_spoken_whole(text: str, language: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "word " * 2000,
-        "a" * 5000,
-        "1" * 3000,
-        "日本語" * 700,
-        "no stop here but, many, many clauses, " * 60,
-        "One. " * 800,
-        "[x](/ˈɛks/)" * 300,
-        "((((" * 300 + "end",
-        "a-" * 1500,
-        "'" * 800 + "q",
-        "1." * 600,
-        "x@" * 400,
-        "कि" * 400,
-        "é" * 900,
-        "a'" * 500,
-        "[" * 3000 + "a",
-        "\n " * 3000 + "a",
-        "\n\n".join(f"Paragraph {i}." for i in range(200)),
-    ],
+    ["word " * 2000, "a" * 5000, "1" * 3000, "日本語" * 700, "no stop here but, many, many clauses, " * 60,
+     "One. " * 800, "[x](/ˈɛks/)" * 300, "((((" * 300 + "end", "a-" * 1500, "'" * 800 + "q", "1." * 600, "x@" * 400,
+     "कि" * 400, "é" * 900, "a'" * 500, "[" * 3000 + "a", "\n " * 3000 + "a",
+     "\n\n".join(f"Paragraph {i}." for i in range(200))],
     ids=lambda text: text[:12],
-)
+)  # fmt: skip
 @pytest.mark.timeout(120)
 def test_long_and_hostile_texts(text: str) -> None:
     check(text)

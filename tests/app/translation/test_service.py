@@ -73,7 +73,6 @@ async def service(echo: Echo) -> AsyncIterator[TranslationService]:
         await asyncio.to_thread(worker.stop)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_server_starts_without_the_language_identifier(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
     def warm() -> None:
@@ -239,7 +238,6 @@ def held_plan(monkeypatch: pytest.MonkeyPatch, ended: Callable[[], None]) -> Non
     monkeypatch.setattr(translation, "make_plan", endless)
 
 
-@pytest.mark.anyio
 async def test_texts_take_turns_while_they_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     held_plan(monkeypatch, ended.set)
@@ -258,7 +256,6 @@ async def test_texts_take_turns_while_they_are_taken_apart(monkeypatch: pytest.M
         assert await asyncio.to_thread(ended.wait, 60)
 
 
-@pytest.mark.anyio
 async def test_a_text_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     held_plan(monkeypatch, ended.set)
@@ -270,7 +267,6 @@ async def test_a_text_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyP
         assert ended.is_set()
 
 
-@pytest.mark.anyio
 async def test_phrases_that_come_many_times_leave_the_event_loop_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     # However fast this machine is, each turn is too long.
     monkeypatch.setattr(translation_stream, "LOOP_SLICE", 0.0)
@@ -300,7 +296,6 @@ async def test_phrases_that_come_many_times_leave_the_event_loop_to_others(monke
     assert len(set(taken)) > 0.75 * len(taken)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("whole", [True, False])
 async def test_a_stream_that_is_closed_stops_the_model(whole: bool) -> None:
     begun, closed = threading.Event(), threading.Event()

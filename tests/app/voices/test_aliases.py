@@ -5,36 +5,19 @@ import pytest
 from app.voices.aliases import describe, find_alias, language_of, outdated_names, resolve_alias
 from models.contract import Voice
 
-KOKORO = SimpleNamespace(
-    default_voice="af_heart",
-    voices=[
-        Voice("af_alloy", "en-us", "female"),
-        Voice("af_bella", "en-us", "female"),
-        Voice("af_heart", "en-us", "female"),
-        Voice("am_adam", "en-us", "male"),
-        Voice("am_echo", "en-us", "male"),
-        Voice("bf_alice", "en-gb", "female"),
-        Voice("bf_emma", "en-gb", "female"),
-        Voice("bm_fable", "en-gb", "male"),
-        Voice("ef_dora", "es", "female"),
-        Voice("em_alex", "es", "male"),
-        Voice("ff_siwis", "fr-fr", "female"),
-        Voice("zf_xiaobei", "zh", "female"),
-    ],
+LANGUAGES = {"a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "i": "it", "p": "pt-br", "z": "zh"}
+
+
+def with_voices(names: str) -> SimpleNamespace:
+    """A model with voices whose names begin, as Kokoro's do, with a letter of the language and one of the gender."""
+    voices = [Voice(name, LANGUAGES[name[0]], "female" if name[1] == "f" else "male") for name in names.split()]
+    return SimpleNamespace(default_voice="af_heart", voices=voices)
+
+
+KOKORO = with_voices(
+    "af_alloy af_bella af_heart am_adam am_echo bf_alice bf_emma bm_fable ef_dora em_alex ff_siwis zf_xiaobei"
 )
-HOUSE = SimpleNamespace(
-    default_voice="af_heart",
-    voices=[
-        Voice("af_heart", "en-us", "female"),
-        Voice("am_michael", "en-us", "male"),
-        Voice("bf_emma", "en-gb", "female"),
-        Voice("bm_fable", "en-gb", "male"),
-        Voice("em_alex", "es", "male"),
-        Voice("ff_siwis", "fr-fr", "female"),
-        Voice("if_sara", "it", "female"),
-        Voice("pm_alex", "pt-br", "male"),
-    ],
-)
+HOUSE = with_voices("af_heart am_michael bf_emma bm_fable em_alex ff_siwis if_sara pm_alex")
 AMERICAN_WOMEN = """
     alloy nova shimmer coral sage marin Rachel rachel 21m00Tcm4TlvDq8ikWAM Bella EXAVITQu4vr4xnSDxMaL
     XB0fDUnXU5powFXDhCwa aura-asteria-en aura-2-thalia-en AURA-2-HELENA-EN aura-2-athena-en aura-2-vesta-en

@@ -23,8 +23,6 @@ from app.voices.store import SAMPLE_RATE, StoredVoice
 from models.contract import Conditioning
 from models.timeline import Stage, Timeline
 
-pytestmark = pytest.mark.anyio
-
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 
 PCM = (0.4 * np.sin(2 * np.pi * 600 * np.arange(3 * SAMPLE_RATE) / SAMPLE_RATE)).astype(np.float32)
@@ -117,12 +115,12 @@ async def voices(worker: ModelWorker, tmp_path: Path) -> AsyncIterator[VoiceServ
     voices.close()
 
 
-def keep(voices: VoiceService) -> StoredVoice:
+@pytest.fixture
+def voice(voices: VoiceService) -> StoredVoice:
     return voices.store.add("Ada", PCM)
 
 
-async def test_one_of_two_who_wait_may_go(voices: VoiceService, parrot: Any, until: Until) -> None:
-    voice = keep(voices)
+async def test_one_of_two_who_wait_may_go(voice: StoredVoice, voices: VoiceService, parrot: Any, until: Until) -> None:
     parrot.gate.clear()
     first, second = (asyncio.create_task(voices.conditioning("parrot", voice, Timeline())) for _ in range(2))
     await until(lambda: len(parrot.heard) == 1)
@@ -134,9 +132,8 @@ async def test_one_of_two_who_wait_may_go(voices: VoiceService, parrot: Any, unt
 
 
 async def test_when_the_last_goes_the_making_is_given_up_and_may_begin_again(
-    voices: VoiceService, parrot: Any, until: Until
+    voice: StoredVoice, voices: VoiceService, parrot: Any, until: Until
 ) -> None:
-    voice = keep(voices)
     parrot.gate.clear()
     waiting = [asyncio.create_task(voices.conditioning("parrot", voice, Timeline())) for _ in range(2)]
     await until(lambda: len(parrot.heard) == 1)
@@ -151,18 +148,15 @@ async def test_when_the_last_goes_the_making_is_given_up_and_may_begin_again(
     assert len(parrot.heard) == 2
 
 
-async def test_a_process_waits_for_the_first_recording(
-    voices: VoiceService, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_process_waits_for_the_first_recording(voices: VoiceService, until: Until, monkeypatch: Any) -> None:
     monkeypatch.setattr(cloning, "DECODER_AFTER", 0.0)
     await voices.start()
     await until(lambda: voices._decoder._waiting is not None and voices._decoder._waiting._process is not None)
 
 
 async def test_a_voice_deleted_while_it_is_made_leaves_nothing(
-    voices: VoiceService, parrot: Any, tmp_path: Path, until: Until
+    voice: StoredVoice, voices: VoiceService, parrot: Any, tmp_path: Path, until: Until
 ) -> None:
-    voice = keep(voices)
     parrot.gate.clear()
     making = asyncio.create_task(voices.conditioning("parrot", voice, Timeline()))
     await until(lambda: len(parrot.heard) == 1)
@@ -174,17 +168,15 @@ async def test_a_voice_deleted_while_it_is_made_leaves_nothing(
         await voices.get(voice.id)
 
 
-async def test_a_recording_that_vanishes(voices: VoiceService, parrot: Any) -> None:
-    voice = keep(voices)
+async def test_a_recording_that_vanishes(voice: StoredVoice, voices: VoiceService, parrot: Any) -> None:
     voices.store.remove(voice.id)
     with pytest.raises(UnknownVoiceError, match="gone"):
         await voices.conditioning("parrot", voice, Timeline())
 
 
 async def test_failures_inside_the_model_are_told_and_not_kept(
-    voices: VoiceService, worker: ModelWorker, parrot: Any, monkeypatch: pytest.MonkeyPatch
+    voice: StoredVoice, voices: VoiceService, worker: ModelWorker, parrot: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    voice = keep(voices)
     with monkeypatch.context() as broken:
         broken.setattr(np.fft, "rfft", lambda *_: 1 / 0)
         with pytest.raises(ModelFailedError, match="ZeroDivisionError"):

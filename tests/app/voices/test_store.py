@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,11 @@ def store(folder: Path, most: int = 10) -> VoiceStore:
     return VoiceStore(folder / "voices", max_voices=most)
 
 
+@pytest.fixture
+def subject(tmp_path: Path) -> VoiceStore:
+    return store(tmp_path)
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "voices").iterdir() if path.name != ".lock")
 
@@ -42,8 +48,7 @@ def test_a_voice_survives_a_restart(tmp_path: Path) -> None:
     assert oct((tmp_path / "voices").stat().st_mode & 0o777) == "0o700"
 
 
-def test_conditioning_is_kept_per_model(tmp_path: Path) -> None:
-    subject = store(tmp_path)
+def test_conditioning_is_kept_per_model(subject: VoiceStore, tmp_path: Path) -> None:
     voice = subject.add("a", PCM).id
     assert subject.conditioning(voice, "chatterbox") is None
     subject.keep_conditioning(voice, "chatterbox", MADE)
@@ -56,8 +61,7 @@ def test_conditioning_is_kept_per_model(tmp_path: Path) -> None:
     assert store(tmp_path).conditioning(voice, "chatterbox-turbo") is None
 
 
-def test_a_file_of_another_model_under_this_ones_name_is_not_believed(tmp_path: Path) -> None:
-    subject = store(tmp_path)
+def test_a_file_of_another_model_under_this_ones_name_is_not_believed(subject: VoiceStore, tmp_path: Path) -> None:
     voice = subject.add("a", PCM).id
     subject.keep_conditioning(voice, "chatterbox", MADE)
     folder = tmp_path / "voices"
@@ -66,15 +70,13 @@ def test_a_file_of_another_model_under_this_ones_name_is_not_believed(tmp_path: 
     assert names(tmp_path) == [f"{voice}.safetensors"]
 
 
-def test_voices_share_names_but_not_ids(tmp_path: Path) -> None:
-    subject = store(tmp_path)
+def test_voices_share_names_but_not_ids(subject: VoiceStore) -> None:
     first, second = subject.add("same", PCM), subject.add("same", PCM)
     assert first.id != second.id
     assert [voice.name for voice in subject.voices()] == ["same", "same"]
 
 
-def test_removal_takes_all_that_was_made_of_it(tmp_path: Path) -> None:
-    subject = store(tmp_path)
+def test_removal_takes_all_that_was_made_of_it(subject: VoiceStore, tmp_path: Path) -> None:
     kept, gone = subject.add("kept", PCM).id, subject.add("gone", PCM).id
     for voice in (kept, gone):
         subject.keep_conditioning(voice, "chatterbox", MADE)
@@ -96,8 +98,7 @@ def test_another_process_may_add_and_remove(tmp_path: Path) -> None:
     assert ours.voices() == []
 
 
-def test_what_another_process_changed_is_read_again(tmp_path: Path) -> None:
-    subject = store(tmp_path)
+def test_what_another_process_changed_is_read_again(subject: VoiceStore, tmp_path: Path) -> None:
     voice = subject.add("before", PCM)
     path = tmp_path / "voices" / f"{voice.id}.safetensors"
     assert subject.get(voice.id).name == "before"
@@ -108,16 +109,16 @@ def test_what_another_process_changed_is_read_again(tmp_path: Path) -> None:
     assert subject.get(voice.id).name == "after"
 
 
-def test_a_file_that_is_not_named_by_an_id_is_no_voice(tmp_path: Path) -> None:
-    subject = store(tmp_path)
+def test_a_file_that_is_not_named_by_an_id_is_no_voice(subject: VoiceStore, tmp_path: Path) -> None:
     voice = subject.add("a", PCM)
     folder = tmp_path / "voices"
     (folder / "voice_copy.safetensors").write_bytes((folder / f"{voice.id}.safetensors").read_bytes())
     assert subject.voices() == [voice]
 
 
-def test_a_voice_deleted_while_its_conditioning_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = store(tmp_path)
+def test_a_voice_deleted_while_its_conditioning_is_written(
+    subject: VoiceStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     voice = subject.add("a", PCM)
     put = Path.replace
 
@@ -139,23 +140,15 @@ def test_there_is_a_limit(tmp_path: Path) -> None:
     subject.add("x", PCM)
 
 
+ID = "voice_" + "0" * 24
+
+
 @pytest.mark.parametrize(
     "name",
-    [
-        "",
-        "voice_",
-        "voice_../../etc/passwd",
-        "../voice_" + "0" * 24,
-        "voice_" + "0" * 23,
-        "VOICE_" + "0" * 24,
-        "voice_" + "g" * 24,
-        "voice_" + "0" * 24 + "/..",
-        "voice_" + "0" * 24 + "\n",
-        "voice_" + "０" * 24,
-    ],
-)
-def test_no_other_text_becomes_a_path(tmp_path: Path, name: str) -> None:
-    subject = store(tmp_path)
+    ["", "voice_", "voice_../../etc/passwd", f"../{ID}", ID[:-1], ID.upper(), "voice_" + "g" * 24, f"{ID}/..",
+     f"{ID}\n", "voice_" + "０" * 24],
+)  # fmt: skip
+def test_no_other_text_becomes_a_path(subject: VoiceStore, tmp_path: Path, name: str) -> None:
     subject.add("a", PCM)
     (tmp_path / "passwd.safetensors").touch()
     assert not is_voice_id(name)
@@ -170,16 +163,14 @@ def test_no_other_text_becomes_a_path(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["../x", "", ".x", "a/b", "A", "x" * 65])
-def test_nor_does_a_model(tmp_path: Path, model: str) -> None:
-    subject = store(tmp_path)
+def test_nor_does_a_model(subject: VoiceStore, tmp_path: Path, model: str) -> None:
     voice = subject.add("a", PCM).id
     subject.keep_conditioning(voice, model, MADE)
     assert subject.conditioning(voice, model) is None
     assert names(tmp_path) == [f"{voice}.safetensors"]
 
 
-def test_what_an_interruption_left_is_swept_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    subject = store(tmp_path)
+def test_what_an_interruption_left_is_swept_and_said(subject: VoiceStore, tmp_path: Path, caplog: Any) -> None:
     voice = subject.add("whole", PCM).id
     subject.keep_conditioning(voice, "chatterbox", MADE)
     folder = tmp_path / "voices"
@@ -196,9 +187,8 @@ def test_what_an_interruption_left_is_swept_and_said(tmp_path: Path, caplog: pyt
 
 @pytest.mark.parametrize("keep", [0, 4, 8, 40, 600, 20_000])
 def test_a_truncated_recording_is_no_voice_and_is_left_alone(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, keep: int
+    subject: VoiceStore, tmp_path: Path, caplog: pytest.LogCaptureFixture, keep: int
 ) -> None:
-    subject = store(tmp_path)
     whole, damaged = subject.add("whole", PCM), subject.add("damaged", PCM)
     path = tmp_path / "voices" / f"{damaged.id}.safetensors"
     path.write_bytes(path.read_bytes()[:keep])
@@ -211,8 +201,7 @@ def test_a_truncated_recording_is_no_voice_and_is_left_alone(
     assert damaged.id in caplog.text
 
 
-def test_a_file_that_says_nothing_of_consent_is_no_voice(tmp_path: Path) -> None:
-    subject = store(tmp_path)
+def test_a_file_that_says_nothing_of_consent_is_no_voice(subject: VoiceStore, tmp_path: Path) -> None:
     voice = subject.add("a", PCM).id
     path = tmp_path / "voices" / f"{voice}.safetensors"
     save_file(load_file(path), path, {"format": "nightingale-voice-1", "name": "a", "created": "1", "seconds": "2.0"})
@@ -220,8 +209,7 @@ def test_a_file_that_says_nothing_of_consent_is_no_voice(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("keep", [0, 9, 100])
-def test_a_damaged_conditioning_is_made_again(tmp_path: Path, keep: int) -> None:
-    subject = store(tmp_path)
+def test_a_damaged_conditioning_is_made_again(subject: VoiceStore, tmp_path: Path, keep: int) -> None:
     voice = subject.add("a", PCM).id
     subject.keep_conditioning(voice, "chatterbox", MADE)
     path = tmp_path / "voices" / f"{voice}.chatterbox.safetensors"
@@ -230,8 +218,7 @@ def test_a_damaged_conditioning_is_made_again(tmp_path: Path, keep: int) -> None
     assert not path.exists()
 
 
-def test_nobody_sweeps_while_another_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = store(tmp_path)
+def test_nobody_sweeps_while_another_writes(subject: VoiceStore, tmp_path: Path, monkeypatch: Any) -> None:
     writing, swept = threading.Event(), threading.Event()
     sync = os.fsync
 
@@ -254,19 +241,15 @@ def test_nobody_sweeps_while_another_writes(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_full_disk_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, call: str
+    subject: VoiceStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, call: str
 ) -> None:
-    subject = store(tmp_path)
     voice = subject.add("before", PCM)
 
     def full(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(*((os, "fsync", full) if call == "fsync" else (Path, "replace", full)))
-    for attempt in (
-        lambda: subject.add("after", PCM),
-        lambda: subject.keep_conditioning(voice.id, "chatterbox", MADE),
-    ):
+    for attempt in (lambda: subject.add("after", PCM), lambda: subject.keep_conditioning(voice.id, "chatterbox", MADE)):
         with pytest.raises(StorageFullError, match=os.strerror(number)) as caught:
             attempt()
         assert (caught.value.status, caught.value.code) == (507, "storage_full")

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,9 +77,7 @@ def test_function_words_acronyms_accents_and_words_outside_the_lexicon(row: str)
     assert say(text, language) == phonemes
 
 
-def test_without_espeak_words_are_spelled_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_espeak_words_are_spelled_with_a_warning(monkeypatch: Any, tmp_path: Path, caplog: Any) -> None:
     found = espeak.find_espeak()
     assert found is not None
     monkeypatch.setattr(espeak, "find_espeak", lambda: espeak.EspeakPaths(found.library, str(tmp_path)))

@@ -328,24 +328,22 @@ def test_bombs_take_linear_work_and_end(form: Format, unit: str) -> None:
     assert work(20_000) < 24 * work(1000)
 
 
-def test_a_long_attribute_is_not_copied() -> None:
-    source = '<p title="' + "y" * 10_000_000 + '">Hello there.</p>'
+@pytest.mark.parametrize(
+    ("source", "text", "most"),
+    [
+        ('<p title="' + "y" * 10_000_000 + '">Hello there.</p>', "Hello there.", 1_000_000),
+        ("<b>" * 40_000 + "x" + "</b>" * 40_000, "x", 3_000_000),
+    ],
+    ids=["a long attribute", "a bomb of tags"],
+)
+def test_large_parts_take_bounded_memory(source: str, text: str, most: int) -> None:
     tracemalloc.start()
     document = SegmentedDocument.parse(source, "eng_Latn", "html")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [segment.text for segment in document.segments] == ["Hello there."]
-    assert peak < 1_000_000
-
-
-def test_a_bomb_of_tags_takes_bounded_memory() -> None:
-    source = "<b>" * 40_000 + "x" + "</b>" * 40_000
-    tracemalloc.start()
-    document = SegmentedDocument.parse(source, "eng_Latn", "html")
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert document.join(["y"]) == source.replace("x", "y")
-    assert peak < 3_000_000
+    assert [segment.text for segment in document.segments] == [text]
+    assert document.join(["Other."]) == source.replace(text, "Other.")
+    assert peak < most
 
 
 def test_long_text_is_split_as_short_text_is() -> None:
