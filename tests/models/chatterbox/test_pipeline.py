@@ -15,15 +15,7 @@ from models.backend import mx
 from models.chatterbox import warmup
 from models.chatterbox.config import SAMPLES_PER_TOKEN, VARIANTS, Variant
 from models.chatterbox.pipeline import ChatterboxSynthesizer, load
-from models.contract import (
-    AudioChunk,
-    Conditioning,
-    ModelSpec,
-    Sampling,
-    SpeechRequest,
-    VoiceCloner,
-    WeightsError,
-)
+from models.contract import AudioChunk, Conditioning, ModelSpec, Sampling, SpeechRequest, VoiceCloner, WeightsError
 from models.timeline import Timeline
 from tests.models.families import FAMILIES
 

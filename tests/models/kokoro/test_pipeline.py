@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from models.backend import bucket, mx
-from models.contract import (
-    AudioChunk,
-    SpeechRequest,
-)
+from models.contract import AudioChunk, SpeechRequest
 from models.kokoro.pipeline import FRAME_BUCKETS, BatchRow, KokoroSynthesizer, _keys, round_durations
 from models.timeline import Timeline
 from tests.models.kokoro.house import UTTERANCES, distance, house, padded_house, style_row, tokens

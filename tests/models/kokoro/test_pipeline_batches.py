@@ -172,11 +172,7 @@ HELLO = SpeechRequest("Hello.", UTTERANCES["hello"], "am_michael")
 def test_what_one_is_refused_concerns_no_other(padded: bool) -> None:
     model = singer(padded=padded)
     morning = replace(HELLO, phonemes=UTTERANCES["morning"], voice="af_heart")
-    refused = {
-        1: replace(HELLO, voice="nobody"),
-        3: replace(HELLO, speed=9.0),
-        4: replace(HELLO, phonemes=""),
-    }
+    refused = {1: replace(HELLO, voice="nobody"), 3: replace(HELLO, speed=9.0), 4: replace(HELLO, phonemes="")}
     found, _ = spoken(model, [HELLO, refused[1], morning, refused[3], refused[4]])
     assert sorted(found) == [0, 1, 2, 3, 4]
     for at, request in refused.items():

@@ -8,13 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.contract import (
-    ModelSpec,
-    Translation,
-    TranslationRequest,
-    WeightsError,
-    WeightsMissingError,
-)
+from models.contract import ModelSpec, Translation, TranslationRequest, WeightsError, WeightsMissingError
 from models.nllb.config import load_config
 from models.nllb.m2m100 import LANGUAGES, M2m100Tokenizer
 from models.nllb.pipeline import NllbTranslator, load

@@ -13,13 +13,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
-from models.contract import (
-    ModelRequestError,
-    ModelSpec,
-    OutsideCoverageError,
-    Translation,
-    TranslationRequest,
-)
+from models.contract import ModelRequestError, ModelSpec, OutsideCoverageError, Translation, TranslationRequest
 from models.native import kernels
 from models.nllb import repair, steps, vocabulary
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load

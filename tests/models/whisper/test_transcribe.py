@@ -38,11 +38,7 @@ Expected = list[tuple[float, float, list[int]]]
             500,
         ),
         # Text, then one timestamp at the end: nothing is spoken after it.
-        (
-            [at(0), A, at(2), at(3), B, at(5)],
-            [(10.0, 12.0, [at(0), A, at(2)]), (13.0, 15.0, [at(3), B, at(5)])],
-            2000,
-        ),
+        ([at(0), A, at(2), at(3), B, at(5)], [(10.0, 12.0, [at(0), A, at(2)]), (13.0, 15.0, [at(3), B, at(5)])], 2000),
         # Two timestamps at the end: the next window begins there.
         ([at(0), A, at(2), at(2)], [(10.0, 12.0, [at(0), A, at(2)])], 200),
         # No pair: one segment, until the last timestamp or to the window's end.

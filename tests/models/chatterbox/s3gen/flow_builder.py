@@ -9,14 +9,7 @@ import numpy as np
 
 from loadtest.s3gen_steps import random_weights
 from models.backend import mx
-from models.chatterbox.config import (
-    ENGLISH,
-    TURBO,
-    ChatterboxConfig,
-    EncoderConfig,
-    FlowConfig,
-    SpeakerConfig,
-)
+from models.chatterbox.config import ENGLISH, TURBO, ChatterboxConfig, EncoderConfig, FlowConfig, SpeakerConfig
 from models.chatterbox.s3gen.flow import Flow
 from models.chatterbox.s3gen.weights import load_flow
 
