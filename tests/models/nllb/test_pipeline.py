@@ -18,7 +18,6 @@ from models.native import kernels
 from models.nllb import repair, steps, vocabulary
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
 from models.nllb.search import TranslationHypothesis
-from models.nllb.steps import CompiledM2M100
 from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, files, translator
 
@@ -73,9 +72,8 @@ def test_a_batch_says_what_its_sentences_say_alone(model: NllbTranslator, padded
     alone = [run(model, [request])[0] for request in batch]
     assert len({one.best.text for one in alone}) > 10
     for each in (model, padded):
-        assert all(
-            same(found, wanted, k) for k, (found, wanted) in enumerate(zip(run(each, batch), alone, strict=True))
-        )
+        pairs = zip(run(each, batch), alone, strict=True)
+        assert all(same(found, wanted, k) for k, (found, wanted) in enumerate(pairs))
 
 
 def test_greedy_has_no_score_and_beams_do(model: NllbTranslator) -> None:
@@ -137,10 +135,8 @@ def test_a_verified_draft_saves_steps(model: NllbTranslator, monkeypatch: pytest
 def test_drafts_beside_other_sentences(model: NllbTranslator) -> None:
     batch = requests(6)
     wanted = run(model, batch)
-    drafted = [
-        TranslationRequest(request.text, request.source, request.target, draft=one.best.tokens[: k % 3 * 2])
-        for k, (request, one) in enumerate(zip(batch, wanted, strict=True))
-    ]
+    drafts = [one.best.tokens[: k % 3 * 2] for k, one in enumerate(wanted)]
+    drafted = [replace(request, draft=draft) for request, draft in zip(batch, drafts, strict=True)]
     assert all(same(found, one, k) for k, (found, one) in enumerate(zip(run(model, drafted), wanted, strict=True)))
 
 
@@ -251,11 +247,9 @@ def test_capitals(model: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_shortlist(tmp_path: Path) -> None:
     """Only tokens of the list come out, through every kind of search; a list of everything changes nothing."""
-    whole = translator(tmp_path)
-    listed = translator(tmp_path, shortlist=1)
-    kinds: list[dict[str, Any]] = [{}, {"beams": 3}]
-    for options in kinds:
-        batch = requests(8, **options)
+    whole, listed = translator(tmp_path), translator(tmp_path, shortlist=1)
+    for beams in (1, 3):
+        batch = requests(8, beams=beams)
         for request, found in zip(batch, run(listed, batch), strict=True):
             allowed = set(whole.tokenizer.shortlist(request.target[4:], 1).tolist())
             assert set(found.best.tokens) <= allowed
@@ -341,37 +335,30 @@ def batches(count: int) -> list[list[TranslationRequest]]:
     ]
 
 
-class Shapes:
-    """Recorder of the shapes that the network gets; on a GPU each new one is compiled."""
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_new_shape_after_warming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU each new one is compiled."""
+    padded, seen = translator(tmp_path, padded=True), set[tuple[Any, ...]]()
 
-    def __init__(self, stages: CompiledM2M100, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seen: set[tuple[Any, ...]] = set()
-        for name in ("_encode", "_step", "_verify", "_best"):
-            monkeypatch.setattr(stages, name, self._noting(name, getattr(stages, name)))
-
-    def _noting(self, name: str, call: Any) -> Any:
+    def noting(name: str, call: Any) -> Any:
         def noted(*given: Any) -> Any:
             flat = [part for one in given for part in (one if isinstance(one, list) else [one])]
-            self.seen.add((name, *(part.shape for part in flat if hasattr(part, "shape"))))
+            seen.add((name, *(part.shape for part in flat if hasattr(part, "shape"))))
             return call(*given)
 
         return noted
 
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_no_new_shape_after_warming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    padded = translator(tmp_path, padded=True)
-    shapes = Shapes(padded.compiled, monkeypatch)
+    for name in ("_encode", "_step", "_verify", "_best"):
+        monkeypatch.setattr(padded.compiled, name, noting(name, getattr(padded.compiled, name)))
     padded.warm(lambda _step: None)
-    warm = set(shapes.seen)
+    warm = set(seen)
     for batch in batches(3):
         list(padded.translate(batch, Timeline(), lambda: False))
     for request in batches(1)[0][:6]:
-        drafted = [TranslationRequest(request.text, *("eng_Latn", "deu_Latn"), draft=(9,) * n) for n in (1, 7, 30)]
-        for one in drafted:
-            list(padded.translate([one], Timeline(), lambda: False))
-    assert shapes.seen - warm == set()
+        for count in (1, 7, 30):
+            list(padded.translate([replace(request, draft=(9,) * count)], Timeline(), lambda: False))
+    assert seen - warm == set()
     assert len(warm) > 50
 
 
