@@ -346,9 +346,8 @@ def test_log_sum_exp(width: int) -> None:
     x[1, : width // 2] = -np.inf
     expected = np.logaddexp.reduce(x.astype(np.float64), axis=-1, keepdims=True)
     assert np.allclose(np.array(transformer.log_sum_exp(mx.array(x))), expected, rtol=1e-6, atol=1e-6)
-    same = np.full((1, width), 3, np.float32)
-    found = np.array(transformer.log_sum_exp(mx.array(same)))
-    assert np.allclose(found, 3 + math.log(width), rtol=1e-6, atol=1e-6)
+    found = transformer.log_sum_exp(mx.full((1, width), 3.0))
+    assert np.allclose(np.array(found), 3 + math.log(width), rtol=1e-6, atol=1e-6)
 
 
 def test_attention_refuses_what_does_not_fit() -> None:

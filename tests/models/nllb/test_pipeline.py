@@ -81,11 +81,10 @@ def test_greedy_has_no_score_and_beams_do(model: NllbTranslator) -> None:
     assert math.isnan(greedy.best.score)
     assert greedy.alternatives == ()
     for found in run(model, requests(6, beams=4, alternatives=3)):
-        scores = [found.best.score, *(other.score for other in found.alternatives)]
-        assert scores == sorted(scores, reverse=True)
-        assert all(score < 0 for score in scores)
-        texts = [found.best.text, *(other.text for other in found.alternatives)]
-        assert len(set(texts)) == len(texts)
+        every = (found.best, *found.alternatives)
+        assert all(one.score < 0 for one in every)
+        assert [one.score for one in every] == sorted((one.score for one in every), reverse=True)
+        assert len({one.text for one in every}) == len(every)
     assert max(len(found.alternatives) for found in run(model, requests(6, beams=4, alternatives=3))) == 3
     assert all(len(found.alternatives) <= 1 for found in run(model, requests(6, beams=4, alternatives=1)))
 
@@ -150,8 +149,7 @@ def test_length_cap(tmp_path: Path, beams: int) -> None:
 
 
 def test_blank_text_stays(model: NllbTranslator) -> None:
-    batch = [TranslationRequest(text, "eng_Latn", "fra_Latn") for text in ("", " \n", "the cat")]
-    found = run(model, batch)
+    found = run(model, [TranslationRequest(text, "eng_Latn", "fra_Latn") for text in ("", " \n", "the cat")])
     assert [one.best.text for one in found[:2]] == ["", " \n"]
     assert found[2].source_tokens == 4
 
@@ -217,8 +215,7 @@ def test_a_random_network_halts_where_it_loops(tmp_path: Path) -> None:
     """The real search: greedy output of an endless network repeats itself, and is stopped long before the cap."""
     endless = translator(tmp_path, seed=3, loudness=0.0)
     batch = [TranslationRequest("the cat sees a big dog and then she goes home now", *pair) for pair in PAIRS]
-    found = run(endless, batch)
-    assert all(not repair.loops(one.best.tokens) for one in found)
+    assert all(not repair.loops(one.best.tokens) for one in run(endless, batch))
 
 
 def test_a_lost_clause_is_translated_for_itself(model: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:

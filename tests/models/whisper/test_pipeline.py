@@ -61,8 +61,7 @@ def test_segments_have_their_temperature(model: WhisperRecognizer) -> None:
 @pytest.mark.slow
 def test_untrusted_text_is_tried_at_higher_temperatures(model: WhisperRecognizer) -> None:
     """Random weights write what is not likely."""
-    found = run(model, RecognitionRequest(sound(0.5), "en"))
-    assert all(one.temperature > 0 for one in found)
+    assert all(one.temperature > 0 for one in run(model, RecognitionRequest(sound(0.5), "en")))
 
 
 def test_the_language_is_detected(model: WhisperRecognizer) -> None:

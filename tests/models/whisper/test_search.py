@@ -147,8 +147,7 @@ def test_scores() -> None:
 @pytest.mark.parametrize("rows", [1, 3])
 def test_windows_together_and_alone(rows: int) -> None:
     """Windows that end at different times leave the group; the others' rows stay theirs."""
-    dims = config(n_vocab=2000)
-    steps = Steps(network(dims, seed=2))
+    steps = Steps(network(config(n_vocab=2000), seed=2))
     mel = np.random.RandomState(0).standard_normal((3, 40, 80)).astype(np.float32)
     memory = drain(steps.encode(mel))
     limits = [4, 9, 6]
