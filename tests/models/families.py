@@ -12,7 +12,7 @@ from typing import Any
 
 from mlx import nn
 
-from loadtest import fake_checkpoints
+from loadtest import fake_checkpoints, s3gen_steps
 from models.backend import mx
 from models.chatterbox.pipeline import load as load_chatterbox
 from models.chatterbox.reference.weights import load_speaker, load_tokenizer, load_voice_encoder
@@ -262,7 +262,7 @@ PARTS = {
         for name, config in t3.CONFIGS.items()
     },
     **{
-        f"flow-{name}": Part(partial(flow_builder.arrays, config), partial(Flow, config), load_flow, "flow.")
+        f"flow-{name}": Part(partial(s3gen_steps.random_weights, config), partial(Flow, config), load_flow, "flow.")
         for name, config in flow_builder.VARIANTS.items()
     },
     "vocoder": Part(narrow.official_arrays, lambda: HiFT(narrow.SMALL, narrow.MELS), load_vocoder, "mel2wav."),

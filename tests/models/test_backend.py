@@ -29,9 +29,8 @@ def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """`program` in a fresh interpreter; warnings of the `logging` module go to its standard error."""
     kept = {key: value for key, value in os.environ.items() if key not in ("XDG_CACHE_HOME", *environment)}
     command = [sys.executable, "-c", program]
-    done = subprocess.run(
-        command, env={**kept, **environment}, capture_output=True, text=True, timeout=300, check=False
-    )
+    kept |= environment
+    done = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -187,8 +186,7 @@ def test_functions_are_made_once_until_many_shapes_were_seen() -> None:
 def test_sentences_of_many_lengths_leave_no_more_than_some_traces() -> None:
     """Trap: on the CPU each length left a megabyte behind. What is spoken stays the same."""
     model = load(SPEC)
-    row = next(iter(model._packs.values()))
-    row = np.asarray(row).reshape(-1, 2 * model.config.style_dim)[:1]
+    row = np.asarray(next(iter(model._packs.values()))).reshape(-1, 2 * model.config.style_dim)[:1]
     symbol = max(model.config.vocab.values())
 
     def speak(count: int) -> np.ndarray:

@@ -15,15 +15,7 @@ from models.backend import mx
 from models.chatterbox import warmup
 from models.chatterbox.config import SAMPLES_PER_TOKEN, VARIANTS, Variant
 from models.chatterbox.pipeline import ChatterboxSynthesizer, load
-from models.contract import (
-    AudioChunk,
-    Conditioning,
-    ModelSpec,
-    Sampling,
-    SpeechRequest,
-    VoiceCloner,
-    WeightsError,
-)
+from models.contract import AudioChunk, Conditioning, ModelSpec, Sampling, SpeechRequest, VoiceCloner, WeightsError
 from models.timeline import Timeline
 from tests.models.families import FAMILIES
 
@@ -100,8 +92,7 @@ def test_turbo_ends_in_silence(models: dict[Variant, ChatterboxSynthesizer], mon
 
 def test_cloned_voice_is_heard(model: ChatterboxSynthesizer) -> None:
     one, two = (voice_of(seed, model) for seed in (1, 2))
-    sampling = Sampling(temperature=0.0)
-    request = replace(REQUEST, voice="voice_x", sampling=sampling)
+    request = replace(REQUEST, voice="voice_x", sampling=Sampling(temperature=0.0))
 
     def begin(conditioning: Conditioning) -> np.ndarray:
         chunks = model.stream(replace(request, conditioning=conditioning), Timeline(), lambda: False)
@@ -194,9 +185,7 @@ def test_every_shape_of_a_gpu_can_be_warmed(specs: dict[Variant, ModelSpec]) -> 
         steps += list(warmup.decoder_steps(model._decoder, model._voice))[-2:]
         for _, run in steps:
             run()
-        sampling = Sampling(temperature=0.0)
-        padded, unpadded = (
-            joined(spoken(each.forced("Hello.", 30, sampling, 1, Timeline()))) for each in (model, plain)
-        )
+        given = ("Hello.", 30, Sampling(temperature=0.0), 1)
+        padded, unpadded = (joined(spoken(each.forced(*given, Timeline()))) for each in (model, plain))
         assert padded.shape == unpadded.shape
         assert np.abs(padded - unpadded).max() < 1e-3

@@ -63,10 +63,8 @@ def test_weights_get_their_official_names_and_values() -> None:
     found = {name: array.tolist() for name, array in read_export(read_graph(graph, "x"), "x").items()}
     assert found["bert.embeddings.word_embeddings.weight"] == [[1.0, 2.0]]
     assert found["bert.query.weight"] == [[1.0], [4.0], [6.0]]
-    assert (found["decoder.encode.conv1.weight_g"], found["decoder.encode.conv1.weight_v"]) == (
-        [[[5.0]]],
-        [[[3.0, 4.0]]],
-    )
+    assert found["decoder.encode.conv1.weight_g"] == [[[5.0]]]
+    assert found["decoder.encode.conv1.weight_v"] == [[[3.0, 4.0]]]
     assert found["decoder.encode.conv1.bias"] == [7.0]
     assert np.ravel(found["predictor.lstm.weight_ih_l0_reverse"]).tolist() == [8, 9, 12, 13, 14, 15, 10, 11]
     assert found["predictor.lstm.bias_hh_l0"] == [8, 9, 12, 13, 14, 15, 10, 11]

@@ -20,16 +20,7 @@ import pytest
 
 from models.backend import on_cpu
 from models.timeline import Timeline
-from tests.models.kokoro.house import (
-    UTTERANCES,
-    VOICES,
-    decode,
-    distance,
-    house,
-    prosody,
-    style_row,
-    tokens,
-)
+from tests.models.kokoro.house import UTTERANCES, VOICES, decode, distance, house, prosody, style_row, tokens
 
 CURVES = 1e-5
 # Of this, 6e-5 is the rounding of the stored waveform to 16 bits.

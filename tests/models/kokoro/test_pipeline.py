@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from models.backend import bucket, mx
-from models.contract import (
-    AudioChunk,
-    SpeechRequest,
-)
+from models.contract import AudioChunk, SpeechRequest
 from models.kokoro.pipeline import FRAME_BUCKETS, BatchRow, KokoroSynthesizer, _keys, round_durations
 from models.timeline import Timeline
 from tests.models.kokoro.house import UTTERANCES, distance, house, padded_house, style_row, tokens
@@ -96,10 +93,8 @@ def test_unknown_phonemes_are_dropped_and_still_counted() -> None:
 
 def test_the_longest_utterance() -> None:
     assert house().max_phonemes == 510
-    ids = tokens(phonemes(510))
-    pcm, frames = house().synthesize(ids, style_row("am_michael"), 4.0, 0, Timeline(), never)
-    assert len(frames) == 512
-    assert len(pcm) == 600 * frames.sum()
+    pcm, frames = house().synthesize(tokens(phonemes(510)), style_row("am_michael"), 4.0, 0, Timeline(), never)
+    assert (len(frames), len(pcm)) == (512, 600 * frames.sum())
     assert np.isfinite(pcm).all()
 
 

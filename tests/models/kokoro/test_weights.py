@@ -16,16 +16,8 @@ from models.contract import ModelSpec, WeightsError
 from models.kokoro.config import KokoroConfig, load_config
 from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import load
-from tests.models.kokoro.builder import (
-    TINY,
-    build,
-    community_arrays,
-    official_arrays,
-    own_arrays,
-    tiny_config,
-    to_mx,
-    write_config,
-)
+from tests.models.kokoro import builder
+from tests.models.kokoro.builder import TINY, build, tiny_config, to_mx, write_config
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ALBERT = "bert.encoder.albert_layer_groups.0.albert_layers.0"
@@ -38,7 +30,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> KokoroConfig:
 
 @pytest.fixture(scope="module")
 def official() -> dict[str, np.ndarray]:
-    return official_arrays(TINY, seed=0)
+    return builder.official_arrays(TINY, seed=0)
 
 
 def parameters(network: Kokoro) -> dict[str, np.ndarray]:
@@ -68,7 +60,7 @@ def test_official_file(config: KokoroConfig, expected: Kokoro) -> None:
 
 
 def test_community_safetensors(config: KokoroConfig, official: dict[str, np.ndarray], expected: Kokoro) -> None:
-    arrays = community_arrays(official)
+    arrays = builder.community_arrays(official)
     assert "text_encoder.lstm.Wx_forward" in arrays
     assert arrays["decoder.generator.noise_convs.0.weight"].shape == (8, 12, 22)
     # Folding weight norm, channels-last, sums in another order.
@@ -78,7 +70,7 @@ def test_community_safetensors(config: KokoroConfig, official: dict[str, np.ndar
 def test_own_safetensors(
     tmp_path: Path, config: KokoroConfig, official: dict[str, np.ndarray], expected: Kokoro
 ) -> None:
-    mx.save_safetensors(str(tmp_path / "own.safetensors"), own_arrays(config, official))
+    mx.save_safetensors(str(tmp_path / "own.safetensors"), builder.own_arrays(config, official))
     assert_equal(build(config, read_arrays(tmp_path / "own.safetensors")), expected)
 
 
@@ -157,9 +149,8 @@ def test_a_whole_checkpoint_from_files(tmp_path: Path) -> None:
     files = {"config": "config.json", "voices": "voices"}
     spec = {role: str(tmp_path / name) for role, name in files.items()} | {"weights": str(GOLDEN / "tiny.pth")}
     model = load(ModelSpec("tiny", "kokoro", spec))
-    assert model.default_voice == "af_heart"
     assert [(voice.id, voice.gender) for voice in model.voices] == [("af_heart", "female"), ("am_adam", "male")]
-    assert model.max_phonemes == 510
+    assert (model.default_voice, model.max_phonemes) == ("af_heart", 510)
     assert model.symbols == frozenset(TINY["vocab"])
 
 
@@ -179,10 +170,8 @@ def test_the_official_keys(tmp_path: Path) -> None:
     """Widths that the reference hard-codes have its values; the text encoder is as deep as n_layer."""
     config = load_config(write_config(tmp_path, OFFICIAL))
     assert (config.decoder_dim, config.residual_dim, config.text_encoder_layers) == (1024, 64, 2)
-    assert config.plbert.hidden_size == 16
+    assert (config.plbert.hidden_size, config.istftnet.samples_per_step, config.max_phonemes) == (16, 300, 510)
     assert config.istftnet.resblock_dilation_sizes == ((1, 3, 5),) * 3
-    assert config.istftnet.samples_per_step == 300
-    assert config.max_phonemes == 510
 
 
 def test_named_widths(tmp_path: Path) -> None:
@@ -196,8 +185,7 @@ def test_what_it_speaks_is_declared(tmp_path: Path) -> None:
     assert (official.languages, official.voices) == ((), {})
     said = {"languages": ["en-us", "es"], "voices": {"ada": {"gender": "female"}}}
     config = load_config(write_config(tmp_path, {**TINY, **said}))
-    assert config.languages == ("en-us", "es")
-    assert config.voices == {"ada": {"gender": "female"}}
+    assert (config.languages, config.voices) == (("en-us", "es"), {"ada": {"gender": "female"}})
 
 
 def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:

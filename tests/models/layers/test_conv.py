@@ -77,8 +77,7 @@ def test_own_padding_on_each_side() -> None:
     cut, reach = 14, case.padding
     left = layer.valid(x[:, : cut + reach], reach, 0)
     right = layer.valid(x[:, cut - reach :], 0, reach)
-    whole = mx.concatenate([left, right], axis=1) + layer.bias
-    assert checks.distance(whole, values["y"]) < TOLERANCE
+    assert checks.distance(mx.concatenate([left, right], axis=1) + layer.bias, values["y"]) < TOLERANCE
 
 
 def test_zeroed_padding_equals_the_shorter_sequence() -> None:

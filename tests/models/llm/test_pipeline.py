@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +50,8 @@ def asked(model: MlxLanguageModel, text: str, **options: Any) -> GenerationReque
     return GenerationRequest(**{"prompt": prompt, "max_tokens": 24, "owner": text} | options)
 
 
-def items(generated: Iterator[GeneratedText | None]) -> list[GeneratedText]:
-    return [item for item in generated if item is not None]
-
-
 def answer(model: MlxLanguageModel, request: GenerationRequest) -> list[GeneratedText]:
-    return items(model.generate(request, Timeline(), lambda: False))
+    return [item for item in model.generate(request, Timeline(), lambda: False) if item is not None]
 
 
 def text_of(found: list[GeneratedText]) -> str:
@@ -84,8 +79,7 @@ def test_greedy_text_is_that_of_mlx_lm(folder: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.skipif(not native.kernels.available(), reason="no native kernels here")
 def test_native_products_are_those_of_mlx(folder: Path) -> None:
     """Rounding to 8 bits moves a logit by a hundredth of their spread, and none by a tenth."""
-    plain, _ = import_module("utils").load_model(folder)
-    lowered, _ = import_module("utils").load_model(folder)
+    plain, lowered = (import_module("utils").load_model(folder)[0] for _ in range(2))
     plain.set_dtype(mx.float32)
     native.lower(lowered)
     ids = mx.array([[72, 101, 108, 108, 111, 32, 119]])
@@ -130,19 +124,15 @@ def test_the_end_by_length_and_by_a_text(model: MlxLanguageModel) -> None:
     assert whole[-1].finish_reason == "length"
     assert sum(item.tokens for item in whole) == request.max_tokens
     text = text_of(whole)
-    stop = text[6:9]
-    short = answer(model, asked(model, QUESTIONS[0], stop=("never", stop)))
-    assert short[-1].finish_reason == "stop"
-    assert text_of(short) == text[: text.index(stop)]
+    short = answer(model, asked(model, QUESTIONS[0], stop=("never", text[6:9])))
+    assert (short[-1].finish_reason, text_of(short)) == ("stop", text[: text.index(text[6:9])])
 
 
 def test_a_message_ends_where_the_context_does(model: MlxLanguageModel) -> None:
-    room = 5
-    prompt = tuple([65] * (model.context - room))
-    found = answer(model, GenerationRequest(prompt=prompt, max_tokens=100))
-    assert sum(item.tokens for item in found) == room
+    found = answer(model, GenerationRequest(prompt=(65,) * (model.context - 5), max_tokens=100))
+    assert sum(item.tokens for item in found) == 5
     with pytest.raises(InputTooLongError, match="1024 tokens; at most 1023"):
-        answer(model, GenerationRequest(prompt=tuple([65] * 1024), max_tokens=1))
+        answer(model, GenerationRequest(prompt=(65,) * 1024, max_tokens=1))
 
 
 def test_probabilities_are_those_of_the_tokens(model: MlxLanguageModel) -> None:

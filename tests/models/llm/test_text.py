@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from tests.models.llm.tiny import write_model
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder: Path = write_model(tmp_path_factory.mktemp("llm") / "tiny")
+    folder = write_model(tmp_path_factory.mktemp("llm") / "tiny")
     return import_module("utils").load_tokenizer(folder, {"trust_remote_code": False})
 
 
@@ -60,15 +59,13 @@ def test_reasoning_is_no_text(tokenizer: Any) -> None:
 def test_calls_of_tools_are_no_text(tokenizer: Any) -> None:
     call = '<tool_call>{"name": "clock", "arguments": {"city": "Zürich"}}</tool_call>'
     found = written(tokenizer, f"Let me see. {call}{call}")
-    assert parts(found) == ("", "Let me see. ")
-    assert found[-1].finish_reason == "tool_calls"
+    assert (*parts(found), found[-1].finish_reason) == ("", "Let me see. ", "tool_calls")
     assert found[-1].tool_calls == (ToolCall("clock", '{"city": "Zürich"}'),) * 2
 
 
 def test_a_call_that_cannot_be_read_is_text(tokenizer: Any) -> None:
     found = written(tokenizer, "<tool_call>{'name': </tool_call>")
-    assert parts(found) == ("", "<tool_call>{'name': </tool_call>")
-    assert found[-1].finish_reason == "stop"
+    assert (*parts(found), found[-1].finish_reason) == ("", "<tool_call>{'name': </tool_call>", "stop")
 
 
 @pytest.mark.parametrize(
@@ -90,5 +87,4 @@ def test_a_stop_text_ends_the_message(tokenizer: Any, stop: tuple[str, ...], exp
 
 
 def test_what_may_be_the_beginning_of_a_sign_is_held_back(tokenizer: Any) -> None:
-    found = written(tokenizer, "a < b", end="length", stop=("< c",))
-    assert parts(found) == ("", "a < b")
+    assert parts(written(tokenizer, "a < b", end="length", stop=("< c",))) == ("", "a < b")

@@ -26,7 +26,6 @@ CLOSE_IN_BFLOAT16 = 2e-2
 def test_convolution_in_bfloat16(rows: int, inputs: int, outputs: int, kernel: int, dilation: int) -> None:
     x, taps = mx.random.normal((2, rows, inputs)), mx.random.normal((kernel, inputs, outputs))
     packed = kernels.pack_conv(taps, bfloat16=True)
-    assert packed is not None
     assert packed.bfloat16
     reach = (kernel - 1) * dilation // 2
     expected = conv_reference(x, taps, dilation, reach, reach)
@@ -40,16 +39,10 @@ def test_convolution_in_bfloat16(rows: int, inputs: int, outputs: int, kernel: i
 def test_house_voice_in_bfloat16() -> None:
     """The waveform of one alignment and one F0 stays within two hundredths of that in float32."""
     exact, coarse = (load(replace(SPEC, dtype=dtype)).network.decoder for dtype in ("float32", "auto"))
-    frames, rng = 60, mx.random.key(3)
-    config = load_config(SPEC.files["config"])
-    text, style, energy, noise = (
-        mx.random.normal(shape, key=key)
-        for shape, key in zip(
-            ((1, frames, config.hidden_dim), (1, config.style_dim), (1, 2 * frames), (1, 600 * frames)),
-            mx.random.split(rng, 4),
-            strict=True,
-        )
-    )
+    frames, config = 60, load_config(SPEC.files["config"])
+    shapes = ((1, frames, config.hidden_dim), (1, config.style_dim), (1, 2 * frames), (1, 600 * frames))
+    keys = mx.random.split(mx.random.key(3), 4)
+    text, style, energy, noise = (mx.random.normal(shape, key=key) for shape, key in zip(shapes, keys, strict=True))
     f0 = mx.full((1, 2 * frames), 180.0)
     first, second = (
         decoder.generator(decoder.features(text, f0, energy, style, PaddingMask()), style, f0, noise)

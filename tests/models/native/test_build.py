@@ -89,9 +89,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Small:
 
 def test_built_once(small: Small) -> None:
     path = build.library()
-    assert build.library() == path
-    assert small.count() == 1
-    assert small.left() == [".lock", ".so"]
+    assert (build.library(), small.count(), small.left()) == (path, 1, [".lock", ".so"])
     assert path.stat().st_mode & 0o022 == 0
 
 
@@ -119,9 +117,7 @@ def installed(small: Small, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 def test_module_of_the_installation_is_used(small: Small, installed: tuple[Path, Path]) -> None:
     built, folder = installed
-    assert build.library() == folder / built.name
-    assert small.left() == []
-    assert small.count() == 1
+    assert (build.library(), small.count(), small.left()) == (folder / built.name, 1, [])
 
 
 def test_damaged_module_of_the_installation_is_built_in_the_cache(installed: tuple[Path, Path]) -> None:
@@ -145,9 +141,7 @@ def test_damaged_file_is_built_again(small: Small, kept: int | None) -> None:
     path = build.library()
     content = path.read_bytes()
     path.write_bytes(content[:kept] if kept is not None else content[:2000] + b"?" + content[2001:])
-    assert build.library() == path
-    assert path.read_bytes() == content
-    assert small.count() == 2
+    assert (build.library(), path.read_bytes(), small.count()) == (path, content, 2)
 
 
 def test_what_the_module_depends_on_is_in_its_name(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,6 +255,7 @@ def test_lock_that_another_process_keeps(
     [
         ("import os; os.kill(os.getpid(), 11)", "exit status -11"),
         ("raise TypeError('incompatible arguments')", "incompatible arguments"),
+        (build._TRIAL, "ImportError: dynamic module does not define"),
     ],
 )
 def test_module_that_fails_its_trial_is_not_used(
@@ -270,15 +265,6 @@ def test_module_that_fails_its_trial_is_not_used(
     with pytest.raises(OSError, match=reason):
         build.library()
     assert small.left() == [".failed", ".lock"]
-
-
-def test_trial_refuses_what_is_no_module(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(small.cache))
-    monkeypatch.setattr(build, "SOURCES", small.source.parent)
-    monkeypatch.setattr(build, "_units", lambda: [CompilationUnit(small.source, "small", ())])
-    with pytest.raises(OSError, match="ImportError: dynamic module does not define"):
-        build.library()
 
 
 def test_old_modules_go_and_used_ones_stay(small: Small) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,9 +13,7 @@ import pytest
 from models.backend import mx, on_cpu
 from models.native import process
 
-CPU_LINUX = pytest.mark.skipif(
-    not (sys.platform == "linux" and on_cpu()), reason="concerns MLX's CPU back end on Linux"
-)
+GLIBC = pytest.mark.skipif(not on_cpu() or platform.libc_ver()[0] != "glibc", reason="concerns MLX on glibc's malloc")
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
@@ -50,9 +49,8 @@ def test_fused_kernels_on_every_kind_of_stride() -> None:
 
 
 def printed(program: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
-    ).stdout
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 
 
 PAGES = """
@@ -70,8 +68,7 @@ print(faults() - before)
 """
 
 
-@CPU_LINUX
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="concerns glibc's malloc")
+@GLIBC
 def test_freed_pages_are_kept() -> None:
     """Twenty arrays of 16 MB after twenty others touch no new page; unkept, each would touch 4096."""
     assert int(printed(PAGES)) < 2_000
@@ -103,8 +100,7 @@ print(*found)
 """
 
 
-@CPU_LINUX
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="concerns glibc's malloc")
+@GLIBC
 def test_freed_pages_go_back_once_they_are_many() -> None:
     """Those of 20 MB stay for the next sentence; of 400 MB none do, whatever else is in use."""
     begun, little, beside, after = map(int, printed(GIVEN_BACK).split())
@@ -117,13 +113,8 @@ def test_growth_counts_from_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory that another thread held at the last trim, and gave back since, does not hide later growth."""
     trimmed: list[int] = []
     resident = iter([900, 900, 300, 340, 420, 420])
-
-    class Libc:
-        def malloc_trim(self, pad: int) -> None:
-            trimmed.append(pad)
-
     monkeypatch.setattr(process, "_resident", lambda: next(resident))
-    monkeypatch.setattr(process.ctypes, "CDLL", lambda _: Libc())
+    monkeypatch.setattr(process.ctypes, "CDLL", lambda _: SimpleNamespace(malloc_trim=trimmed.append))
     monkeypatch.setattr(process, "_least_beside", 0)
     process.trim(100, 0)  # the lexicons are being read: 900 is left
     assert trimmed == [0]

@@ -12,52 +12,47 @@ import pytest
 from models.native import kernels, processors
 from models.native.processors import cpu_count, cpu_quota
 
+ABOVE = {"a/cpu.max": "250000 100000\n"}
 
-def write(root: Path, **files: str) -> None:
-    root.mkdir(parents=True, exist_ok=True)
+
+@pytest.mark.parametrize(
+    ("files", "groups", "expected"),
+    [
+        ({}, None, None),
+        ({}, "0::/\n", None),
+        ({}, "strange\n", None),
+        # The tightest group above counts.
+        ({"a/b/cpu.max": "max 100000\n"}, "0::/a/b\n", None),
+        (ABOVE | {"a/b/cpu.max": "max 100000\n"}, "0::/a/b\n", 2.5),
+        (ABOVE | {"a/b/cpu.max": "50000 100000\n"}, "0::/a/b\n", 0.5),
+        (ABOVE | {"a/b/cpu.max": "50000 100000\n"}, "0::/a\n", 2.5),
+        # A container sees its group as the root.
+        ({"cpu.max": "100000 100000\n"}, "0::/\n", 1.0),
+        (
+            {
+                "cpu.max": "100000 100000\n",
+                "cpu,cpuacct/cpu.cfs_quota_us": "150000\n",
+                "cpu,cpuacct/cpu.cfs_period_us": "50000\n",
+            },
+            "4:memory:/x\n3:cpu,cpuacct:/docker/0123\n",
+            3.0,
+        ),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, "1:cpu:/\n", None),
+        # Numbers that cannot be read bound nothing.
+        ({"cpu.max": ""}, "0::/\n", None),
+        ({"cpu.max": "100000 0\n"}, "0::/\n", None),
+    ],
+)
+def test_quota_of_control_groups(
+    tmp_path: Path, files: dict[str, str], groups: str | None, expected: float | None
+) -> None:
+    if groups is not None:
+        (tmp_path / "groups").write_text(groups)
     for name, text in files.items():
-        (root / name.replace("__", ".")).write_text(text)
-
-
-def quota(tmp_path: Path, groups: str) -> float | None:
-    (tmp_path / "groups").write_text(groups)
-    return cpu_quota(tmp_path / "groups", tmp_path / "root")
-
-
-def test_no_groups_bound_nothing(tmp_path: Path) -> None:
-    assert cpu_quota(tmp_path / "absent", tmp_path) is None
-    assert quota(tmp_path, "0::/\n") is None
-    assert quota(tmp_path, "strange\n") is None
-
-
-def test_the_tightest_group_above_counts(tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    write(root / "a" / "b", cpu__max="max 100000\n")
-    assert quota(tmp_path, "0::/a/b\n") is None
-    write(root / "a", cpu__max="250000 100000\n")
-    assert quota(tmp_path, "0::/a/b\n") == 2.5
-    write(root / "a" / "b", cpu__max="50000 100000\n")
-    assert quota(tmp_path, "0::/a/b\n") == 0.5
-    assert quota(tmp_path, "0::/a\n") == 2.5
-
-
-def test_a_container_sees_its_group_as_the_root(tmp_path: Path) -> None:
-    write(tmp_path / "root", cpu__max="100000 100000\n")
-    assert quota(tmp_path, "0::/\n") == 1.0
-    write(tmp_path / "root" / "cpu,cpuacct", cpu__cfs_quota_us="150000\n", cpu__cfs_period_us="50000\n")
-    assert quota(tmp_path, "4:memory:/x\n3:cpu,cpuacct:/docker/0123\n") == 3.0
-
-
-def test_first_version_without_a_bound(tmp_path: Path) -> None:
-    write(tmp_path / "root" / "cpu", cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n")
-    assert quota(tmp_path, "1:cpu:/\n") is None
-
-
-def test_unreadable_numbers_bound_nothing(tmp_path: Path) -> None:
-    write(tmp_path / "root", cpu__max="")
-    assert quota(tmp_path, "0::/\n") is None
-    write(tmp_path / "root", cpu__max="100000 0\n")
-    assert quota(tmp_path, "0::/\n") is None
+        path = tmp_path / "root" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert cpu_quota(tmp_path / "groups", tmp_path / "root") == expected
 
 
 def allowed() -> int:

@@ -42,7 +42,6 @@ def both(
     mx.random.seed(sum(shape) + inputs)
     (batch, frames), block = shape, block_of(config, inputs)
     packed = unet.pack(block.resnet, block.transformers)
-    assert packed is not None
     x, shift = mx.random.normal((batch, frames, inputs)), mx.random.normal((config.width,))
     bias = mx.where(mx.arange(frames) < max(1, frames - 3), 0.0, float("-inf"))[None, None, None] if biased else None
     starts = tuple(mx.random.normal((2, batch, frames, config.width))) if started else None
@@ -73,21 +72,17 @@ def test_block(config: str, inputs: int, batch: int, frames: int, given: bool) -
 
 def test_large_logits() -> None:
     """The softmax subtracts the largest logit of each query."""
-    config = CONFIGS["wide"]
-    block = block_of(config, 72)
+    block = block_of(CONFIGS["wide"], 72)
     block.transformers[0].to_qkv.weight = 30 * block.transformers[0].to_qkv.weight
     packed = unet.pack(block.resnet, block.transformers)
-    assert packed is not None
     x, shift = mx.random.normal((1, 40, 72)), mx.zeros((72,))
     expected = block([x], shift, None, HERE)[0]
     assert apart(unet.unet_block(packed, x, shift, None), expected) < 1e-3
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    config = CONFIGS["wide"]
-    block = block_of(config, 72)
+    block = block_of(CONFIGS["wide"], 72)
     packed = unet.pack(block.resnet, block.transformers)
-    assert packed is not None
     x, shift = mx.zeros((1, 9, 72)), mx.zeros((72,))
     with pytest.raises(ValueError, match="weights do not fit"):
         unet.unet_block(packed, mx.zeros((1, 9, 71)), shift, None)
@@ -107,11 +102,8 @@ def test_narrow_blocks_stay_with_mlx() -> None:
 def test_products_in_bfloat16_are_near() -> None:
     """Compare products in bfloat16; they are in float32 where the processor has none."""
     mx.random.seed(1)
-    config = ENGLISH.flow
-    block = block_of(config, 256)
+    block = block_of(ENGLISH.flow, 256)
     packed, exact = (unet.pack(block.resnet, block.transformers, bfloat16=half) for half in (True, False))
-    assert packed is not None
-    assert exact is not None
     assert packed.bfloat16 == kernels.has_bfloat16()
     x, shift = mx.random.normal((2, 90, 256)), mx.random.normal((256,))
     found, expected = (np.array(unet.unet_block(each, x, shift, None)) for each in (packed, exact))

@@ -8,13 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.contract import (
-    ModelSpec,
-    Translation,
-    TranslationRequest,
-    WeightsError,
-    WeightsMissingError,
-)
+from models.contract import ModelSpec, Translation, TranslationRequest, WeightsError, WeightsMissingError
 from models.nllb.config import load_config
 from models.nllb.m2m100 import LANGUAGES, M2m100Tokenizer
 from models.nllb.pipeline import NllbTranslator, load
@@ -146,8 +140,7 @@ def test_unused_rows_never_come_out(tmp_path: Path) -> None:
     found = translator(tmp_path)
     loud = np.array(found.network.shared.head().tree["banned"][0][0])
     assert np.isinf(loud).sum() == 1
-    head = found._head("fra_Latn")
-    banned = np.array(head.tree["banned"][0][0])
+    banned = np.array(found._head("fra_Latn").tree["banned"][0][0])
     assert set(np.flatnonzero(np.isinf(banned)).tolist()) == {3, *found.tokenizer.unused}
 
 
@@ -160,8 +153,7 @@ def test_a_shortlist_translates(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target_first", [False, True])
 @pytest.mark.parametrize("bits", [0, 8])
 def test_a_checkpoint_is_loaded_and_warmed(tmp_path: Path, target_first: bool, bits: int) -> None:
-    spec = ModelSpec("m2m", "nllb", files(tmp_path), bits=bits, target_first=target_first)
-    found = load(spec)
+    found = load(ModelSpec("m2m", "nllb", files(tmp_path), bits=bits, target_first=target_first))
     found.warm(lambda step: None)
     assert found.tokenizer.target_first is target_first
     assert found.languages == list(LANGUAGES.values())

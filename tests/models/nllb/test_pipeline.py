@@ -13,18 +13,11 @@ import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
-from models.contract import (
-    ModelRequestError,
-    ModelSpec,
-    OutsideCoverageError,
-    Translation,
-    TranslationRequest,
-)
+from models.contract import ModelRequestError, ModelSpec, OutsideCoverageError, Translation, TranslationRequest
 from models.native import kernels
 from models.nllb import repair, steps, vocabulary
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
 from models.nllb.search import TranslationHypothesis
-from models.nllb.steps import CompiledM2M100
 from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, files, translator
 
@@ -79,9 +72,8 @@ def test_a_batch_says_what_its_sentences_say_alone(model: NllbTranslator, padded
     alone = [run(model, [request])[0] for request in batch]
     assert len({one.best.text for one in alone}) > 10
     for each in (model, padded):
-        assert all(
-            same(found, wanted, k) for k, (found, wanted) in enumerate(zip(run(each, batch), alone, strict=True))
-        )
+        pairs = zip(run(each, batch), alone, strict=True)
+        assert all(same(found, wanted, k) for k, (found, wanted) in enumerate(pairs))
 
 
 def test_greedy_has_no_score_and_beams_do(model: NllbTranslator) -> None:
@@ -89,11 +81,10 @@ def test_greedy_has_no_score_and_beams_do(model: NllbTranslator) -> None:
     assert math.isnan(greedy.best.score)
     assert greedy.alternatives == ()
     for found in run(model, requests(6, beams=4, alternatives=3)):
-        scores = [found.best.score, *(other.score for other in found.alternatives)]
-        assert scores == sorted(scores, reverse=True)
-        assert all(score < 0 for score in scores)
-        texts = [found.best.text, *(other.text for other in found.alternatives)]
-        assert len(set(texts)) == len(texts)
+        every = (found.best, *found.alternatives)
+        assert all(one.score < 0 for one in every)
+        assert [one.score for one in every] == sorted((one.score for one in every), reverse=True)
+        assert len({one.text for one in every}) == len(every)
     assert max(len(found.alternatives) for found in run(model, requests(6, beams=4, alternatives=3))) == 3
     assert all(len(found.alternatives) <= 1 for found in run(model, requests(6, beams=4, alternatives=1)))
 
@@ -143,10 +134,8 @@ def test_a_verified_draft_saves_steps(model: NllbTranslator, monkeypatch: pytest
 def test_drafts_beside_other_sentences(model: NllbTranslator) -> None:
     batch = requests(6)
     wanted = run(model, batch)
-    drafted = [
-        TranslationRequest(request.text, request.source, request.target, draft=one.best.tokens[: k % 3 * 2])
-        for k, (request, one) in enumerate(zip(batch, wanted, strict=True))
-    ]
+    drafts = [one.best.tokens[: k % 3 * 2] for k, one in enumerate(wanted)]
+    drafted = [replace(request, draft=draft) for request, draft in zip(batch, drafts, strict=True)]
     assert all(same(found, one, k) for k, (found, one) in enumerate(zip(run(model, drafted), wanted, strict=True)))
 
 
@@ -160,8 +149,7 @@ def test_length_cap(tmp_path: Path, beams: int) -> None:
 
 
 def test_blank_text_stays(model: NllbTranslator) -> None:
-    batch = [TranslationRequest(text, "eng_Latn", "fra_Latn") for text in ("", " \n", "the cat")]
-    found = run(model, batch)
+    found = run(model, [TranslationRequest(text, "eng_Latn", "fra_Latn") for text in ("", " \n", "the cat")])
     assert [one.best.text for one in found[:2]] == ["", " \n"]
     assert found[2].source_tokens == 4
 
@@ -227,8 +215,7 @@ def test_a_random_network_halts_where_it_loops(tmp_path: Path) -> None:
     """The real search: greedy output of an endless network repeats itself, and is stopped long before the cap."""
     endless = translator(tmp_path, seed=3, loudness=0.0)
     batch = [TranslationRequest("the cat sees a big dog and then she goes home now", *pair) for pair in PAIRS]
-    found = run(endless, batch)
-    assert all(not repair.loops(one.best.tokens) for one in found)
+    assert all(not repair.loops(one.best.tokens) for one in run(endless, batch))
 
 
 def test_a_lost_clause_is_translated_for_itself(model: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,11 +244,9 @@ def test_capitals(model: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_shortlist(tmp_path: Path) -> None:
     """Only tokens of the list come out, through every kind of search; a list of everything changes nothing."""
-    whole = translator(tmp_path)
-    listed = translator(tmp_path, shortlist=1)
-    kinds: list[dict[str, Any]] = [{}, {"beams": 3}]
-    for options in kinds:
-        batch = requests(8, **options)
+    whole, listed = translator(tmp_path), translator(tmp_path, shortlist=1)
+    for beams in (1, 3):
+        batch = requests(8, beams=beams)
         for request, found in zip(batch, run(listed, batch), strict=True):
             allowed = set(whole.tokenizer.shortlist(request.target[4:], 1).tolist())
             assert set(found.best.tokens) <= allowed
@@ -347,37 +332,30 @@ def batches(count: int) -> list[list[TranslationRequest]]:
     ]
 
 
-class Shapes:
-    """Recorder of the shapes that the network gets; on a GPU each new one is compiled."""
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_new_shape_after_warming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU each new one is compiled."""
+    padded, seen = translator(tmp_path, padded=True), set[tuple[Any, ...]]()
 
-    def __init__(self, stages: CompiledM2M100, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seen: set[tuple[Any, ...]] = set()
-        for name in ("_encode", "_step", "_verify", "_best"):
-            monkeypatch.setattr(stages, name, self._noting(name, getattr(stages, name)))
-
-    def _noting(self, name: str, call: Any) -> Any:
+    def noting(name: str, call: Any) -> Any:
         def noted(*given: Any) -> Any:
             flat = [part for one in given for part in (one if isinstance(one, list) else [one])]
-            self.seen.add((name, *(part.shape for part in flat if hasattr(part, "shape"))))
+            seen.add((name, *(part.shape for part in flat if hasattr(part, "shape"))))
             return call(*given)
 
         return noted
 
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_no_new_shape_after_warming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    padded = translator(tmp_path, padded=True)
-    shapes = Shapes(padded.compiled, monkeypatch)
+    for name in ("_encode", "_step", "_verify", "_best"):
+        monkeypatch.setattr(padded.compiled, name, noting(name, getattr(padded.compiled, name)))
     padded.warm(lambda _step: None)
-    warm = set(shapes.seen)
+    warm = set(seen)
     for batch in batches(3):
         list(padded.translate(batch, Timeline(), lambda: False))
     for request in batches(1)[0][:6]:
-        drafted = [TranslationRequest(request.text, *("eng_Latn", "deu_Latn"), draft=(9,) * n) for n in (1, 7, 30)]
-        for one in drafted:
-            list(padded.translate([one], Timeline(), lambda: False))
-    assert shapes.seen - warm == set()
+        for count in (1, 7, 30):
+            list(padded.translate([replace(request, draft=(9,) * count)], Timeline(), lambda: False))
+    assert seen - warm == set()
     assert len(warm) > 50
 
 

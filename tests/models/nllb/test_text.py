@@ -29,11 +29,8 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> NllbTokenizer:
 def test_layout(tokenizer: NllbTokenizer) -> None:
     """`[source language] X </s>`, and back."""
     ids = tokenizer.encode(HELLO, "deu_Latn")
-    assert ids[0] == tokenizer.languages["deu_Latn"]
-    assert ids[-1] == 2
-    assert len(ids) == 2 + len(HELLO.split())
-    assert tokenizer.decode(ids) == HELLO
-    assert tokenizer.decode(ids[1:-1]) == HELLO
+    assert (ids[0], len(ids), ids[-1]) == (tokenizer.languages["deu_Latn"], 2 + len(HELLO.split()), 2)
+    assert tokenizer.decode(ids) == tokenizer.decode(ids[1:-1]) == HELLO
 
 
 def test_languages_in_the_order_of_their_ids(tokenizer: NllbTokenizer) -> None:
@@ -114,9 +111,8 @@ def test_damaged(tmp_path: Path) -> None:
 
 def test_a_tokenizer_of_another_layout(tmp_path: Path) -> None:
     path = tokenizer_file(tmp_path)
-    config = load_config(write_config(tmp_path, unk_token_id=4))
     with pytest.raises(WeightsError, match="<unk> must have id 4"):
-        NllbTokenizer(path, config)
+        NllbTokenizer(path, load_config(write_config(tmp_path, unk_token_id=4)))
     with pytest.raises(WeightsError, match="the checkpoint has 100"):
         NllbTokenizer(path, load_config(write_config(tmp_path, vocab_size=100)))
 

@@ -8,15 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.whisper.decoding import (
-    Decoded,
-    DecodingOptions,
-    Thresholds,
-    compression_ratio,
-    decode,
-    decode_with_fallback,
-    prompt_tokens,
-)
+from models.whisper import decoding
+from models.whisper.decoding import Decoded, DecodingOptions, Thresholds, decode, decode_with_fallback
 from tests.models.whisper.builder import drain, recognizer, tokenizer
 
 
@@ -104,16 +97,17 @@ def test_a_later_try_begins_without_the_text_of_the_window_before() -> None:
 
 def test_prompts() -> None:
     one = tokenizer()
-    assert prompt_tokens(one, DecodingOptions(language="de"), 448) == ([50258, 50261, 50359], 0)
+    assert decoding.prompt_tokens(one, DecodingOptions(language="de"), 448) == ([50258, 50261, 50359], 0)
     options = DecodingOptions(prompt=tuple(range(300)), prefix=(7, 8), timestamps=False)
-    tokens, start = prompt_tokens(one, options, 448)
+    tokens, start = decoding.prompt_tokens(one, options, 448)
     assert tokens == [50361, *range(77, 300), 50258, 50259, 50359, 50363, 7, 8]
     assert tokens[start] == one.start
-    assert prompt_tokens(one, DecodingOptions(prefix=tuple(range(9)), limit=220), 448)[0][3:] == [5, 6, 7, 8]
+    assert decoding.prompt_tokens(one, DecodingOptions(prefix=tuple(range(9)), limit=220), 448)[0][3:] == [5, 6, 7, 8]
 
 
 def test_compression() -> None:
-    assert compression_ratio("la " * 60) > 2.4 > compression_ratio("a sentence as people say it, once and no more")
+    ratio = decoding.compression_ratio
+    assert ratio("la " * 60) > 2.4 > ratio("a sentence as people say it, once and no more")
 
 
 @pytest.mark.parametrize("timestamps", [True, False])

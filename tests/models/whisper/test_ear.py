@@ -52,16 +52,6 @@ def test_a_window_is_as_long_as_its_audio(recognizer: WhisperRecognizer) -> None
     assert features.short_window(mel, 0, 50).shape == (50, 80)
 
 
-def test_a_long_recording_is_cut_where_it_is_quiet() -> None:
-    pcm = noise(3.5)
-    pcm[round(1.4 * 16_000) : round(1.7 * 16_000)] = 0
-    mel = drain(features.log_mel(pcm, 80))
-    cut = features.quiet_cut(mel, 0, 200)
-    assert 140 <= cut <= 170
-    assert cut % 2 == 0
-    assert features.quiet_cut(mel, 200, 200) == 150
-
-
 @pytest.mark.parametrize("seconds", [0.05, 0.7, 2.0, 5.3])
 def test_a_recording_of_any_length_ends(recognizer: WhisperRecognizer, seconds: float) -> None:
     found = segments(recognizer, RecognitionRequest(noise(seconds), word_times=True))
@@ -119,12 +109,9 @@ def test_a_right_draft_costs_one_pass(
     recognizer: WhisperRecognizer, window: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # type: ignore[type-arg]
     wanted = plain(recognizer, window)
-    passes = []
-    decoder = type(recognizer.network.decoder)
+    passes, decoder = [], type(recognizer.network.decoder)
     call = decoder.__call__
-    monkeypatch.setattr(
-        decoder, "__call__", lambda self, ids, *rest: passes.append(ids.shape) or call(self, ids, *rest)
-    )
+    monkeypatch.setattr(decoder, "__call__", lambda self, *given: passes.append(1) or call(self, *given))
     monkeypatch.setattr(recognizer.steps, "margin", 0.0)
     plain(recognizer, window, wanted.tokens)
     assert len(passes) <= 2  # the second where the limit ends the draft
@@ -154,7 +141,6 @@ def test_best_path_and_times() -> None:
     scores[np.arange(8), best] = np.log(0.92)
     assert best_tokens(scores) == [1, 1, 2]
     spans = token_spans(scores, [1, 1, 2])
-    assert spans is not None
     assert spans.tolist() == [[1, 3], [4, 5], [5, 6]]
     assert token_spans(scores[:2], [1, 1]) is None
     assert best_tokens(scores[:0]) == []
@@ -167,10 +153,8 @@ def test_times_are_those_of_the_likeliest_path() -> None:
         scores = np.log(rng.dirichlet(np.ones(3), 6)).astype(np.float32)
         paths = [path for path in itertools.product(range(3), repeat=6) if said(path, 2) == tokens]
         best = max(paths, key=lambda path: sum(scores[at, label] for at, label in enumerate(path)))
-        spans = token_spans(scores, tokens)
-        assert spans is not None
         at = 0
-        for (start, stop), token in zip(spans.tolist(), tokens, strict=True):
+        for (start, stop), token in zip(token_spans(scores, tokens).tolist(), tokens, strict=True):
             while best[at] == 2:
                 at += 1
             first = at
@@ -233,9 +217,8 @@ def test_the_ear_in_the_box_hears_what_was_spoken(bundled: WhisperRecognizer, sp
 
 def test_it_tells_what_was_spoken_from_what_was_not(bundled: WhisperRecognizer, spoken: np.ndarray) -> None:
     def score(text: str, pcm: np.ndarray) -> float:
-        found = segments(bundled, RecognitionRequest(pcm, "en", temperature=0.0, draft=bundled.encode_text(text)))
-        assert found[0].draft_score is not None
-        return found[0].draft_score
+        request = RecognitionRequest(pcm, "en", temperature=0.0, draft=bundled.encode_text(text))
+        return segments(bundled, request)[0].draft_score
 
     third = len(spoken) // 3
     assert score(SPOKEN, spoken) > -20

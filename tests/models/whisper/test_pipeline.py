@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 
 from models.backend import on_cpu
-from models.contract import (
-    ModelRequestError,
-    ModelSpec,
-    RecognitionRequest,
-    RecognizedSegment,
-    WarmupStep,
-    WeightsError,
-)
+from models.contract import ModelRequestError, ModelSpec, RecognitionRequest, RecognizedSegment, WeightsError
 from models.layers.transformer.cuda import MAX_ROWS
 from models.timeline import Timeline
 from models.whisper import features, pipeline, steps
@@ -68,8 +61,7 @@ def test_segments_have_their_temperature(model: WhisperRecognizer) -> None:
 @pytest.mark.slow
 def test_untrusted_text_is_tried_at_higher_temperatures(model: WhisperRecognizer) -> None:
     """Random weights write what is not likely."""
-    found = run(model, RecognitionRequest(sound(0.5), "en"))
-    assert all(one.temperature > 0 for one in found)
+    assert all(one.temperature > 0 for one in run(model, RecognitionRequest(sound(0.5), "en")))
 
 
 def test_the_language_is_detected(model: WhisperRecognizer) -> None:
@@ -89,12 +81,8 @@ def test_silence_says_nothing(model: WhisperRecognizer, pcm: np.ndarray) -> None
 
 def test_who_translates(model: WhisperRecognizer) -> None:
     assert run(model, replace(REQUEST, task="translate")) != run(model, REQUEST)
-    for changes in ({"n_vocab": 51864}, {"n_text_layer": 1}):
-        other = (
-            recognizer(**changes)
-            if "n_vocab" in changes
-            else WhisperRecognizer(replace(model.config, n_text_layer=1), model.network, model.tokenizer, ())
-        )
+    pruned = WhisperRecognizer(replace(model.config, n_text_layer=1), model.network, model.tokenizer, ())
+    for other in (recognizer(n_vocab=51864), pruned):
         with pytest.raises(ModelRequestError, match="translate"):
             other.check(replace(REQUEST, task="translate"))
 
@@ -107,8 +95,7 @@ def test_a_draft_changes_nothing(model: WhisperRecognizer) -> None:
 
 @pytest.mark.parametrize("bits", [0, 8])
 def test_load(tmp_path: Path, bits: int) -> None:
-    spec = ModelSpec("tiny", "whisper", files(tmp_path), dtype="auto", bits=bits)
-    found = load(spec)
+    found = load(ModelSpec("tiny", "whisper", files(tmp_path), dtype="auto", bits=bits))
     assert run(found, REQUEST)
     found.warm(lambda _step: None)
 
@@ -142,7 +129,7 @@ def test_a_gpu_runs_all_that_is_served_at_once(changes: dict[str, int], monkeypa
 
     monkeypatch.setattr(found.steps, "hear", heard)
     monkeypatch.setattr(pipeline, "decode", counted)
-    progress: list[WarmupStep] = []
+    progress: list[Any] = []
     found.warm(progress.append)
     count = len(decoded) + 1  # and the window
     assert [(step.done, step.total) for step in progress] == [(n, count) for n in range(1, count + 1)]
@@ -157,9 +144,8 @@ def test_a_gpu_runs_all_that_is_served_at_once(changes: dict[str, int], monkeypa
 
 
 def test_load_refuses(tmp_path: Path) -> None:
-    given = files(tmp_path)
     with pytest.raises(WeightsError, match="4 or 8 bits"):
-        load(ModelSpec("tiny", "whisper", given, bits=3))
+        load(ModelSpec("tiny", "whisper", files(tmp_path), bits=3))
 
 
 @pytest.mark.skipif(not on_cpu(), reason="types of a GPU")

@@ -57,14 +57,12 @@ def test_noise_and_silence_have_no_pitch() -> None:
 @pytest.mark.parametrize(("first", "last"), [(120.0, 170.0), (170.0, 120.0)])
 def test_a_slope_is_in_semitones_a_second(first: float, last: float) -> None:
     found = clause_end(tune(glide(first, last, 1.0)), 0, 0, None)
-    assert found is not None
     assert found.features[FEATURES.index("pitch_slope")] == pytest.approx(12 * np.log2(last / first), rel=0.1)
 
 
 def test_a_pause_ends_the_clause() -> None:
     sound = np.concatenate([glide(120, 150, 1.0), np.zeros(4800, np.float32), glide(150, 90, 1.0)])
     found = clause_end(tune(sound), 0.0, 0.5, 1.4)
-    assert found is not None
     assert found.pause == pytest.approx(0.3, abs=0.05)
     assert found.features[FEATURES.index("pitch_slope")] > 2
 

@@ -9,7 +9,6 @@ from models.whisper.rules import TimestampRules, TokenRules, log_sum_exp
 from tests.models.whisper.builder import tokenizer
 
 TEXT, END, NO_TIMES, FIRST, SIZE = 10, 100, 105, 106, 120
-RULES = TimestampRules(END, FIRST, NO_TIMES, None)
 TEXTS, TIMES = set(range(END)), set(range(FIRST, SIZE))
 
 
@@ -80,7 +79,6 @@ def test_blank_at_the_beginning_and_suppressed_tokens() -> None:
     assert one.end not in one.suppressed
     assert one.no_timestamps not in one.suppressed
     few = TokenRules.of(one, timestamps=True, suppress_blank=False, latest=1.0)
-    assert few.timestamps is not None
     assert few.timestamps.latest == 50
     assert not few.blank
 

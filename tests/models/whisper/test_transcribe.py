@@ -38,11 +38,7 @@ Expected = list[tuple[float, float, list[int]]]
             500,
         ),
         # Text, then one timestamp at the end: nothing is spoken after it.
-        (
-            [at(0), A, at(2), at(3), B, at(5)],
-            [(10.0, 12.0, [at(0), A, at(2)]), (13.0, 15.0, [at(3), B, at(5)])],
-            2000,
-        ),
+        ([at(0), A, at(2), at(3), B, at(5)], [(10.0, 12.0, [at(0), A, at(2)]), (13.0, 15.0, [at(3), B, at(5)])], 2000),
         # Two timestamps at the end: the next window begins there.
         ([at(0), A, at(2), at(2)], [(10.0, 12.0, [at(0), A, at(2)])], 200),
         # No pair: one segment, until the last timestamp or to the window's end.
@@ -126,15 +122,13 @@ def test_silent_windows_are_skipped() -> None:
 def test_untrusted_text_is_tried_again() -> None:
     model = Scripted(decoded(at(0), A, at(5), logprob=-3), decoded(at(0), B, at(5)))
     found = run(model, 3000)
-    assert model.temperatures == [0.0, 0.2]
-    assert found[0].decoded.tokens == (at(0), B, at(5))
+    assert (model.temperatures, found[0].decoded.tokens) == ([0.0, 0.2], (at(0), B, at(5)))
 
 
 def test_segments_without_length_or_text_are_emptied() -> None:
     blank = TOKENIZER.encode(" ")[0]
     model = Scripted(decoded(at(1), A, at(1), at(1), blank, at(4), at(4), B, at(6)))
-    found = run(model, 3000)[0]
-    assert [one.tokens for one in found.segments] == [[], [], [at(4), B, at(6)]]
+    assert [one.tokens for one in run(model, 3000)[0].segments] == [[], [], [at(4), B, at(6)]]
 
 
 def test_a_window_that_ends_where_it_begins_is_left() -> None:

@@ -9,14 +9,7 @@ import numpy as np
 
 from loadtest.s3gen_steps import random_weights
 from models.backend import mx
-from models.chatterbox.config import (
-    ENGLISH,
-    TURBO,
-    ChatterboxConfig,
-    EncoderConfig,
-    FlowConfig,
-    SpeakerConfig,
-)
+from models.chatterbox.config import ENGLISH, TURBO, ChatterboxConfig, EncoderConfig, FlowConfig, SpeakerConfig
 from models.chatterbox.s3gen.flow import Flow
 from models.chatterbox.s3gen.weights import load_flow
 
@@ -33,11 +26,6 @@ PROMPT, SPOKEN = 9, 14
 FRAMES = 2 * (PROMPT + SPOKEN)
 
 
-def arrays(config: ChatterboxConfig) -> dict[str, mx.array]:
-    """Random arrays under the official names: norms around 1, biases around 0."""
-    return random_weights(config)
-
-
 @cache
 def flow(variant: str = "english", *, padded: bool | None = None) -> Flow:
     """One flow for all tests, which change nothing in it."""
@@ -47,7 +35,7 @@ def flow(variant: str = "english", *, padded: bool | None = None) -> Flow:
 def loaded(config: ChatterboxConfig, *, padded: bool | None = None, bfloat16: bool = False) -> Flow:
     """A flow of its own."""
     made = Flow(config, padded=padded)
-    load_flow(made, arrays(config), "random", bfloat16=bfloat16)
+    load_flow(made, random_weights(config), "random", bfloat16=bfloat16)
     return made
 
 

@@ -52,6 +52,19 @@ class Oracle:
         return Guess(mx.array(found + [0] * (most - len(found)), dtype=mx.int32), len(found))
 
 
+class Same:
+    """Always the same guess, whatever was said: not drawn."""
+
+    def __init__(self, *guess: int) -> None:
+        self.guess = guess
+
+    def begin(self, request: DecodeRequest) -> Same:
+        return self
+
+    def propose(self, said: Sequence[int], most: int) -> Guess:
+        return Guess(mx.array([*self.guess, *[0] * most][:most], dtype=mx.int32), min(most, len(self.guess)))
+
+
 DRAFTS: dict[str, Callable[[T3, Sequence[int]], Draft]] = {
     "lookup": lambda _model, _whole: Lookup(),
     "small": lambda model, _whole: SmallT3(smaller(model.config)),
@@ -98,17 +111,9 @@ def test_end_and_limit_within_a_round(name: str) -> None:
 
 def test_without_guesses_nothing_changes() -> None:
     """Draws are numbered by what was said: with no guess the very tokens come that come without a draft."""
-
-    class Silent:
-        def begin(self, request: DecodeRequest) -> Silent:
-            return self
-
-        def propose(self, said: Sequence[int], most: int) -> Guess:
-            return Guess(mx.zeros(most, dtype=mx.int32), 0)
-
     model = network(LLAMA, seed=2)
     wanted = DecodeRequest(TEXT, voice(LLAMA), sampling.rules(LLAMA, Sampling(), exact=True), seed=5, limit=30)
-    assert tokens(T3Decoder(model, draft=Silent()), wanted) == tokens(T3Decoder(model), wanted)
+    assert tokens(T3Decoder(model, draft=Same()), wanted) == tokens(T3Decoder(model), wanted)
 
 
 def test_lookup() -> None:
@@ -159,16 +164,6 @@ def statistic(counts: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
     return float(((counts - expected) ** 2 / np.maximum(expected, 1e-9)).sum()), float(limit)
 
 
-class Same:
-    """Always the same guess, whatever was said: not drawn."""
-
-    def begin(self, request: DecodeRequest) -> Same:
-        return self
-
-    def propose(self, said: Sequence[int], most: int) -> Guess:
-        return Guess(mx.array([3, 1, 3, 2][:most], dtype=mx.int32), min(most, 2))
-
-
 def sample(draft: Draft | None, model: T3, draws: int = 200) -> tuple[np.ndarray, np.ndarray, Timeline]:
     """Return counts of each second and third token [V, V], their expectations, and the timeline."""
     size = model.config.speech_vocabulary
@@ -186,7 +181,11 @@ def sample(draft: Draft | None, model: T3, draws: int = 200) -> tuple[np.ndarray
 @pytest.mark.parametrize("draft", ["none", "small", "same"])
 def test_sampled_is_distributed_as_without(draft: str) -> None:
     """The penalty, which depends on the guesses before, and guidance included."""
-    drafts: dict[str, Draft | None] = {"none": None, "small": SmallT3(smaller(SMALL), compiled=False), "same": Same()}
+    drafts: dict[str, Draft | None] = {
+        "none": None,
+        "small": SmallT3(smaller(SMALL), compiled=False),
+        "same": Same(3, 1),
+    }
     counts, expected, timeline = sample(drafts[draft], network(SMALL, seed=4))
     assert (expected > 2.5).sum() > 12  # otherwise the statistic says little
     found, limit = statistic(counts, expected)

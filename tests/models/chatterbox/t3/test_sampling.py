@@ -26,14 +26,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 
 def rules(**changes: float) -> Rules:
-    values = {
-        "exaggeration": 0.5,
-        "guidance": 0.5,
-        "temperature": 0.8,
-        "min_p": 0.05,
-        "top_p": 1.0,
-        "penalty": 1.2,
-    }
+    values = {"exaggeration": 0.5, "guidance": 0.5, "temperature": 0.8, "min_p": 0.05, "top_p": 1.0, "penalty": 1.2}
     return Rules(**{**values, **changes})  # type: ignore[arg-type]
 
 

@@ -15,9 +15,8 @@ from tests.models.metal import generated
 
 def test_a_kernel_has_the_words_that_it_uses() -> None:
     """MLX hashes the whole source at every launch. Words that others are made of are there too; types always are."""
-    header, body = Kernel("tried", ("x",), ("y",), "  y[0] = x[0]; // SYNC()\n\n  ARRIVE();", "#define A RSQRT").text(
-        "cuda"
-    )
+    tried = Kernel("tried", ("x",), ("y",), "  y[0] = x[0]; // SYNC()\n\n  ARRIVE();", "#define A RSQRT")
+    header, body = tried.text("cuda")
     assert body == "y[0] = x[0];\nARRIVE();\n"
     found = set(re.findall(r"#define (\w+)", header)) | set(re.findall(r"^INLINE \w+ (\w+)\(", header, re.MULTILINE))
     assert found == {"A", "RSQRT", "ARRIVE", "ARRIVALS", "INLINE"}
