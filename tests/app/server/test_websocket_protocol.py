@@ -168,14 +168,7 @@ def test_bytes_need_not_be_text(talk: Talk) -> None:
     assert code(last) == 1000
 
 
-@pytest.mark.parametrize(
-    ("data", "closes"),
-    [
-        (NORMAL, 1000),
-        (frame(b"abc", 5), 1002),
-        (frame(b"\xff"), 1007),
-    ],
-)
+@pytest.mark.parametrize(("data", "closes"), [(NORMAL, 1000), (frame(b"abc", 5), 1002), (frame(b"\xff"), 1007)])
 def test_sending_to_who_is_gone_is_an_os_error(talk: Talk, data: bytes, closes: int) -> None:
     (answer,) = talk(data)
     assert code(answer) == closes

@@ -86,10 +86,7 @@ def test_what_is_no_name(name: str) -> None:
         LOOPBACK.check(Headers(raw=[(b"host", name.encode("latin-1"))]))
 
 
-@pytest.mark.parametrize(
-    ("origin", "host", "accepted", "fits"),
-    CASES["origins_of_pages"],
-)
+@pytest.mark.parametrize(("origin", "host", "accepted", "fits"), CASES["origins_of_pages"])
 def test_origins_of_pages(origin: str | None, host: str, accepted: tuple[str, ...], fits: bool) -> None:
     headers = Headers({"host": host} | ({} if origin is None else {"origin": origin}))
     if fits:

@@ -125,12 +125,7 @@ def test_calls_reasoning_and_probabilities_are_told(server: Any, client: openai.
     ("change", "status", "message", "param"),
     [
         ({"messages": []}, 400, "at least 1", "messages"),
-        (
-            {"messages": said("x", "stranger")},
-            400,
-            "'system', 'developer', 'user', 'assistant' or 'tool'",
-            "messages",
-        ),
+        ({"messages": said("x", "stranger")}, 400, "'system', 'developer', 'user', 'assistant' or 'tool'", "messages"),
         ({"messages": said("x" * 3_000)}, 400, "3000 characters; at most 2000", "messages"),
         ({"messages": said("x" * 600)}, 400, "600 tokens; at most 499", "messages"),
         ({"messages": said("refused")}, 400, "roles must alternate", None),

@@ -348,10 +348,7 @@ def test_padding_is_at_the_end_of_base64(hearing: Any) -> None:
 def test_comments_come_while_a_segment_is_computed(hearing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.server.exchange.COMMENT_SECONDS", 0.05)
     with httpx.stream(
-        "POST",
-        hearing.url + PATH,
-        data={"stream": "true", "prompt": "gated"},
-        files={"file": ("a.wav", RECORDING)},
+        "POST", hearing.url + PATH, data={"stream": "true", "prompt": "gated"}, files={"file": ("a.wav", RECORDING)}
     ) as response:
         lines = response.iter_lines()
         found = [next(lines) for _ in range(8)]

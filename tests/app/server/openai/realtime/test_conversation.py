@@ -67,10 +67,7 @@ def test_a_text_is_answered_in_order() -> None:
     assert sent(session.create_item(TEXT, None)) == ["conversation.item.added", "conversation.item.done"]
     effects = session.create_response({"metadata": {"topic": "greeting"}})
     response = begun(effects)
-    assert response.messages == (
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Hello?"},
-    )
+    assert response.messages == ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello?"})
     effects += session.write(response.id, "Good day. ", 1.0)
     effects += session.speak(response.id, b"\0\0", 1.5, words("Good day."), 1.0)
     effects += session.end(response.id, "stop", (), TokenCounts(9, 2, 4))
