@@ -34,18 +34,9 @@ def fits(hosts: Hosts, name: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "localhost",
-        "LocalHost.",
-        "localhost:1",
-        "127.0.0.1:8000",
-        "127.9.8.7",
-        "[::1]",
-        "[::1]:80",
-        "[::ffff:127.0.0.1]",
-    ],
-)
+    "name", ["localhost", "LocalHost.", "localhost:1", "127.0.0.1:8000", "127.9.8.7", "[::1]", "[::1]:80",
+             "[::ffff:127.0.0.1]"],
+)  # fmt: skip
 def test_this_machine_s_own_names(name: str) -> None:
     assert fits(LOOPBACK, name)
     assert fits(EVERYWHERE, name)
