@@ -59,7 +59,7 @@ class ToneCatalog:
     """Models: tone (default), tone-two (loads on demand), parrot (clones), absent, corrupt; two that translate; two
     that recognize speech; one that writes text.
 
-    `translator` and `recognizer` are the ones of requests that name none.
+    `translator`, `recognizer` and `writer` are the ones of requests that name none.
     """
 
     tone: Tone = field(default_factory=Tone)
@@ -70,6 +70,7 @@ class ToneCatalog:
     scribe: Scribe = field(default_factory=Scribe)
     translator: str = "absent-translator"
     recognizer: str | None = "absent-ear"
+    writer: str | None = "scribe"
     # Loads the model `ear`, on the thread of models.
     load_ear: Callable[[], Any] | None = None
     release: str = "1"
@@ -101,7 +102,7 @@ class ToneCatalog:
         return self.recognizer
 
     def default_language_model(self) -> str | None:
-        return "scribe"
+        return self.writer
 
     def __contains__(self, name: str) -> bool:
         return name in {info.name for info in self.models()}
@@ -141,25 +142,27 @@ class ToneCatalog:
 
 @dataclass
 class Running:
-    """A server on a real socket, and the models inside."""
+    """A server on a real socket, and the models inside: `running.tone` is that of its catalog."""
 
     url: str
-    tone: Tone
-    second: Tone
-    shout: Shout
-    parrot: Parrot
-    ear: Ear
-    scribe: Scribe
+    catalog: ToneCatalog
     server: uvicorn.Server
     thread: threading.Thread
     # Port on which it listens for Wyoming's clients, if it does.
     wyoming_port: int = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.catalog, name)
 
     @property
     def gates(self) -> list[threading.Event]:
         """What holds up the models while it is not set."""
         models = (self.tone, self.second, self.shout, self.parrot, self.ear, self.scribe)
         return [*(model.gate for model in models), self.parrot.hold]
+
+    @property
+    def services(self) -> Any:
+        return self.server.config.app.state.services
 
     @property
     def websocket_url(self) -> str:
@@ -219,8 +222,7 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
     log.removeHandler(wyoming)
     port = server.servers[0].sockets[0].getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    models = (catalog.tone, catalog.second, catalog.shout, catalog.parrot, catalog.ear, catalog.scribe)
-    running = Running(url, *models, server, thread, wyoming.port)
+    running = Running(url, catalog, server, thread, wyoming.port)
     answer = ""
 
     def answers() -> bool:
@@ -252,15 +254,8 @@ def fresh(running: Running) -> Running:
     """Return a shared server at rest, whose models remember nothing, with its gates shut."""
     rest(running)
     tone, shout, ear, scribe = running.tone, running.shout, running.ear, running.scribe
-    for records in (
-        tone.begun,
-        tone.computed,
-        shout.batches,
-        ear.requests,
-        ear.says,
-        running.parrot.requests,
-        scribe.requests,
-    ):
+    heard, spoken = (ear.requests, ear.says), (tone.begun, tone.computed, running.parrot.requests)
+    for records in (*heard, *spoken, shout.batches, scribe.requests):
         records.clear()
     for model in (tone, shout, ear, scribe):
         model.gate.clear()
@@ -276,7 +271,6 @@ Leave = Callable[..., None]
 def start_server() -> Iterator[StartServer]:
     """Start servers with settings of their own; all are stopped in the end."""
     started: list[Running] = []
-
     fields = {each.name for each in dataclasses.fields(ToneCatalog)}
 
     def begin(*, ready: bool = True, **options: Any) -> Running:

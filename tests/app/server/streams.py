@@ -51,10 +51,10 @@ def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], bytes,
         chunks.append(event)
 
 
-def say(socket: ClientConnection, text: str) -> tuple[list[dict[str, Any]], bytes, dict[str, Any]]:
-    """Send a text and a flush, and return their answer as `until_answer` does."""
+def say(socket: ClientConnection, text: str, last: str = "flush") -> tuple[list[dict[str, Any]], bytes, dict[str, Any]]:
+    """Send a text, and a flush or the end; return their answer as `until_answer` does."""
     send(socket, "text", text=text)
-    send(socket, "flush")
+    send(socket, last)
     return until_answer(socket)
 
 

@@ -115,10 +115,7 @@ def test_sigterm_ends_the_process_whatever_a_thread_does(tmp_path: Path) -> None
 
 
 def test_a_second_signal_ends_the_process_whatever_a_thread_does(tmp_path: Path) -> None:
-    with (
-        start_stand_ins(tmp_path, NIGHTINGALE_DRAIN_SECONDS="600") as server,
-        connect(server.socket_url) as socket,
-    ):
+    with start_stand_ins(tmp_path, NIGHTINGALE_DRAIN_SECONDS="600") as server, connect(server.socket_url) as socket:
         begin(server, socket)
         server.popen.send_signal(signal.SIGUSR2)
         server.popen.send_signal(signal.SIGINT)

@@ -275,36 +275,35 @@ def test_audio_is_what_its_form_says(
     assert seconds - 0.01 <= decoded <= seconds + 0.2
 
 
-# Samples without a container: the surface, its name of their form, the form, the rate, and the number of channels.
-SAMPLES: list[tuple[str, dict[str, object], str, int, int]] = [
-    ("deepgram listening", {"encoding": "linear16"}, "<i2", 8_000, 1),
-    ("deepgram listening", {"encoding": "linear16", "channels": 2}, "<i2", 16_000, 2),
-    ("deepgram listening", {"encoding": "linear32"}, "<f4", 8_000, 1),
-    ("deepgram listening", {"encoding": "mulaw"}, "ULAW", 8_000, 1),
-    ("deepgram listening", {"encoding": "alaw"}, "ALAW", 8_000, 1),
-    ("deepgram listening socket", {"encoding": "linear16"}, "<i2", 48_000, 1),
-    ("deepgram listening socket", {"encoding": "linear16", "channels": 2}, "<i2", 16_000, 2),
-    ("deepgram listening socket", {"encoding": "linear32"}, "<f4", 16_000, 1),
-    ("deepgram listening socket", {"encoding": "mulaw"}, "ULAW", 8_000, 1),
-    ("deepgram listening socket", {"encoding": "alaw"}, "ALAW", 8_000, 1),
-    ("elevenlabs listening", {"file_format": "pcm_s16le_16"}, "<i2", 16_000, 1),
-    ("elevenlabs listening socket", {"audio_format": "pcm_8000"}, "<i2", 8_000, 1),
-    ("elevenlabs listening socket", {"audio_format": "pcm_22050"}, "<i2", 22_050, 1),
-    ("elevenlabs listening socket", {"audio_format": "pcm_48000"}, "<i2", 48_000, 1),
-    ("elevenlabs listening socket", {"audio_format": "ulaw_8000"}, "ULAW", 8_000, 1),
-    ("realtime", {"coding": {"type": "audio/pcm", "rate": 24_000}}, "<i2", 24_000, 1),
-    ("realtime", {"coding": {"type": "audio/pcmu"}}, "ULAW", 8_000, 1),
-    ("realtime", {"coding": {"type": "audio/pcma"}}, "ALAW", 8_000, 1),
-    ("wyoming listening", {"rate": 44_100}, "<i2", 44_100, 1),
-    ("wyoming listening", {"rate": 8_000}, "<i2", 8_000, 1),
-    ("wyoming listening", {"rate": 48_000, "channels": 2}, "<i2", 48_000, 2),
-    ("wyoming listening", {"width": 3}, "<i3", 16_000, 1),
-    ("wyoming listening", {"width": 4}, "<i4", 16_000, 1),
-    ("wyoming listening", {"width": 4, "rate": 22_050, "channels": 2}, "<i4", 22_050, 2),
-    ("interpret", {"input_rate": 8_000}, "<i2", 8_000, 1),
-    ("interpret", {"input_rate": 24_000}, "<i2", 24_000, 1),
-    ("interpret", {"input_rate": 48_000}, "<i2", 48_000, 1),
-]
+# Samples without a container: by the surface its name of their form, the form, the rate, and the number of channels.
+SAMPLES: dict[str, list[tuple[dict[str, object], str, int, int]]] = {
+    "deepgram listening": [
+        ({"encoding": "linear16"}, "<i2", 8_000, 1), ({"encoding": "linear16", "channels": 2}, "<i2", 16_000, 2),
+        ({"encoding": "linear32"}, "<f4", 8_000, 1),
+        ({"encoding": "mulaw"}, "ULAW", 8_000, 1), ({"encoding": "alaw"}, "ALAW", 8_000, 1),
+    ],
+    "deepgram listening socket": [
+        ({"encoding": "linear16"}, "<i2", 48_000, 1), ({"encoding": "linear16", "channels": 2}, "<i2", 16_000, 2),
+        ({"encoding": "linear32"}, "<f4", 16_000, 1),
+        ({"encoding": "mulaw"}, "ULAW", 8_000, 1), ({"encoding": "alaw"}, "ALAW", 8_000, 1),
+    ],
+    "elevenlabs listening": [({"file_format": "pcm_s16le_16"}, "<i2", 16_000, 1)],
+    "elevenlabs listening socket": [
+        *(({"audio_format": f"pcm_{rate}"}, "<i2", rate, 1) for rate in (8_000, 22_050, 48_000)),
+        ({"audio_format": "ulaw_8000"}, "ULAW", 8_000, 1),
+    ],
+    "realtime": [
+        ({"coding": {"type": "audio/pcm", "rate": 24_000}}, "<i2", 24_000, 1),
+        ({"coding": {"type": "audio/pcmu"}}, "ULAW", 8_000, 1), ({"coding": {"type": "audio/pcma"}}, "ALAW", 8_000, 1),
+    ],
+    "wyoming listening": [
+        ({"rate": 44_100}, "<i2", 44_100, 1), ({"rate": 8_000}, "<i2", 8_000, 1),
+        ({"rate": 48_000, "channels": 2}, "<i2", 48_000, 2), ({"width": 3}, "<i3", 16_000, 1),
+        ({"width": 4}, "<i4", 16_000, 1), ({"width": 4, "rate": 22_050, "channels": 2}, "<i4", 22_050, 2),
+    ],
+    "interpret": [({"input_rate": rate}, "<i2", rate, 1) for rate in (8_000, 24_000, 48_000)],
+}  # fmt: skip
+HEARD = [pytest.param(name, *row, id=f"{name}: {row[1]}") for name, rows in SAMPLES.items() for row in rows]
 
 
 def samples(pcm: np.ndarray, form: str) -> bytes:
@@ -324,9 +323,7 @@ def spectrum(pcm: np.ndarray) -> np.ndarray:
     return (np.abs(np.fft.rfft(pcm, 2 * RATE)) ** 2)[: 34 * 200].reshape(34, 200).sum(1)
 
 
-@pytest.mark.parametrize(
-    ("name", "choice", "form", "rate", "channels"), SAMPLES, ids=[f"{name}: {each[1]}" for name, *each in SAMPLES]
-)
+@pytest.mark.parametrize(("name", "choice", "form", "rate", "channels"), HEARD)
 def test_samples_are_heard_as_they_sound(
     hearing: Any, name: str, choice: dict[str, object], form: str, rate: int, channels: int
 ) -> None:
@@ -501,32 +498,38 @@ def test_a_message_that_cannot_be_read_ends_the_socket(hearing: Any, surface: Su
 
 
 CHUNK = '{"message_type": "input_audio_chunk"'
-# Messages of single surfaces: the surface, the message, the code of the error, and that of the close.
+EMPTY = f'{CHUNK}, "audio_base_64": ""'
+# Messages of single surfaces that are wrong in themselves, and those that are too large, with the code of the error.
+WRONG: dict[str, list[str]] = {
+    "deepgram listening socket": [
+        '{"type": "Configure", "keyterms": 5}', '{"type": "Configure", "keyterms": ["\\ud800"]}',
+    ],
+    "deepgram socket": [
+        '{"type": "Speak"}', '{"type": "Speak", "text": 5}', '{"type": "Speak", "text": "\\ud800"}',
+    ],
+    "elevenlabs listening socket": [
+        f"{CHUNK}}}", f'{CHUNK}, "audio_base_64": "?"}}', f'{EMPTY}, "commit": "yes"}}',
+        f'{EMPTY}, "sample_rate": 8000}}',
+    ],
+    "elevenlabs socket": [
+        '{"text": 1}', '{"text": "\\ud800"}', '{"text": " ", "voice_settings": {"speed": 99}}',
+        '{"text": " ", "generation_config": {"chunk_length_schedule": [0]}}',
+    ],
+}  # fmt: skip
+WRONG["elevenlabs contexts"] = WRONG["elevenlabs socket"]
 MESSAGES: list[tuple[str, str | bytes, str, int]] = [
-    ("deepgram listening socket", '{"type": "Configure", "keyterms": 5}', "protocol_error", 1008),
-    ("deepgram listening socket", '{"type": "Configure", "keyterms": ["\\ud800"]}', "protocol_error", 1008),
     ("deepgram listening socket", bytes((1 << 20) + 1), "body_too_large", 1009),
     ("deepgram listening socket", "x" * 70_000, "body_too_large", 1009),
-    ("deepgram socket", '{"type": "Speak"}', "protocol_error", 1008),
-    ("deepgram socket", '{"type": "Speak", "text": 5}', "protocol_error", 1008),
-    ("deepgram socket", '{"type": "Speak", "text": "\\ud800"}', "protocol_error", 1008),
     ("deepgram socket", json.dumps({"type": "Speak", "text": "a" * 2_001}), "text_too_long", 1008),
     ("deepgram socket", json.dumps({"type": "Speak", "text": "a" * 70_000}), "body_too_large", 1009),
-    ("elevenlabs listening socket", f"{CHUNK}}}", "protocol_error", 1008),
-    ("elevenlabs listening socket", f'{CHUNK}, "audio_base_64": "?"}}', "protocol_error", 1008),
-    ("elevenlabs listening socket", f'{CHUNK}, "audio_base_64": "", "commit": "yes"}}', "protocol_error", 1008),
-    ("elevenlabs listening socket", f'{CHUNK}, "audio_base_64": "", "sample_rate": 8000}}', "protocol_error", 1008),
     ("elevenlabs listening socket", "x" * ((1 << 20) + 1), "chunk_size_exceeded", 1009),
 ]
 for _name in ("elevenlabs socket", "elevenlabs contexts"):
     MESSAGES += [
-        (_name, '{"text": 1}', "protocol_error", 1008),
-        (_name, '{"text": "\\ud800"}', "protocol_error", 1008),
-        (_name, '{"text": " ", "voice_settings": {"speed": 99}}', "protocol_error", 1008),
-        (_name, '{"text": " ", "generation_config": {"chunk_length_schedule": [0]}}', "protocol_error", 1008),
         (_name, json.dumps({"text": "a" * 2_001}), "text_too_long", 1008),
         (_name, json.dumps({"text": "a" * 70_000}), "body_too_large", 1009),
     ]
+MESSAGES += [(name, message, "protocol_error", 1008) for name, messages in WRONG.items() for message in messages]
 
 
 @pytest.mark.parametrize(("name", "message", "code", "close"), MESSAGES, ids=[each[0] for each in MESSAGES])
@@ -540,38 +543,28 @@ def test_a_message_that_is_wrong_ends_the_socket(
         assert refused.close in (None, close)
 
 
-# Addresses of sockets: the surface, what its query has besides, and the code of the error.
-HANDSHAKES: list[tuple[str, dict[str, Any], str]] = [
-    ("deepgram listening socket", {"encoding": ""}, "unsupported_format"),
-    ("deepgram listening socket", {"encoding": "opus"}, "unsupported_format"),
-    ("deepgram listening socket", {"sample_rate": ""}, "invalid_request"),
-    ("deepgram listening socket", {"sample_rate": "200000"}, "invalid_request"),
-    ("deepgram listening socket", {"channels": "0"}, "invalid_request"),
-    ("deepgram listening socket", {"endpointing": "soon"}, "invalid_request"),
-    ("deepgram listening socket", {"utterance_end_ms": "-1"}, "invalid_request"),
-    ("deepgram listening socket", {"diarize": "true"}, "invalid_request"),
-    ("deepgram listening socket", {"multichannel": "true"}, "invalid_request"),
-    ("deepgram listening socket", {"callback": "http://127.0.0.1/"}, "invalid_request"),
-    ("deepgram socket", {"sample_rate": 96_000}, "unsupported_format"),
-    ("deepgram socket", {"sample_rate": "fast"}, "invalid_request"),
-    ("deepgram socket", {"sample_rate": "0"}, "invalid_request"),
-    ("deepgram socket", {"speed": "nan"}, "invalid_request"),
-    ("deepgram socket", {"model": "aura-2-none-xx"}, "unsupported_language"),
-    ("elevenlabs listening socket", {"model_id": ""}, "invalid_request"),
-    ("elevenlabs listening socket", {"audio_format": "opus"}, "invalid_request"),
-    ("elevenlabs listening socket", {"commit_strategy": "often"}, "invalid_request"),
-    ("elevenlabs listening socket", {"vad_threshold": "nan"}, "invalid_request"),
-    ("elevenlabs listening socket", {"vad_silence_threshold_secs": "9"}, "invalid_request"),
-    ("elevenlabs listening socket", {"keyterms": ["word"] * 51}, "invalid_request"),
-    ("elevenlabs listening socket", {"entity_detection": "all"}, "invalid_request"),
-    ("elevenlabs listening socket", {"token": "sutkn_1"}, "invalid_request"),
-    ("realtime", {"intent": "conversation", "model": "whisper-1"}, "model_not_found"),
-    ("realtime", {"model": "nothing"}, "model_not_found"),
-]
+# Addresses of sockets: by the surface and the code of the error what its query has besides.
+HANDSHAKES: dict[tuple[str, str], list[dict[str, Any]]] = {
+    ("deepgram listening socket", "unsupported_format"): [{"encoding": ""}, {"encoding": "opus"}],
+    ("deepgram listening socket", "invalid_request"): [
+        {"sample_rate": ""}, {"sample_rate": "200000"}, {"channels": "0"}, {"endpointing": "soon"},
+        {"utterance_end_ms": "-1"}, {"diarize": "true"}, {"multichannel": "true"}, {"callback": "http://127.0.0.1/"},
+    ],
+    ("deepgram socket", "unsupported_format"): [{"sample_rate": 96_000}],
+    ("deepgram socket", "invalid_request"): [{"sample_rate": "fast"}, {"sample_rate": "0"}, {"speed": "nan"}],
+    ("deepgram socket", "unsupported_language"): [{"model": "aura-2-none-xx"}],
+    ("elevenlabs listening socket", "invalid_request"): [
+        {"model_id": ""}, {"audio_format": "opus"}, {"commit_strategy": "often"}, {"vad_threshold": "nan"},
+        {"vad_silence_threshold_secs": "9"}, {"keyterms": ["word"] * 51}, {"entity_detection": "all"},
+        {"token": "sutkn_1"},
+    ],
+    ("realtime", "model_not_found"): [{"intent": "conversation", "model": "whisper-1"}, {"model": "nothing"}],
+}  # fmt: skip
+SHAKEN = [(*each, query) for each, queries in HANDSHAKES.items() for query in queries]
 
 
-@pytest.mark.parametrize(("name", "query", "code"), HANDSHAKES, ids=[f"{each[0]}: {each[1]}" for each in HANDSHAKES])
-def test_a_handshake_that_cannot_be_served_says_why(hearing: Any, name: str, query: dict[str, Any], code: str) -> None:
+@pytest.mark.parametrize(("name", "code", "query"), SHAKEN, ids=[f"{name}: {query}" for name, _, query in SHAKEN])
+def test_a_handshake_that_cannot_be_served_says_why(hearing: Any, name: str, code: str, query: dict[str, Any]) -> None:
     surface = named(name)
     url = httpx.URL(hearing.url.replace("http", "ws", 1) + surface.path).copy_merge_params(query)
     with pytest.raises(InvalidStatus) as caught, connect(str(url)):
@@ -639,7 +632,7 @@ def test_what_came_before_a_server_drains_is_recognized() -> None:
                     conversation.send(message)
                 running.take(conversation.socket)
                 heard.append(conversation)
-        running.call(running.server.config.app.state.services.admission.drain)
+        running.call(running.services.admission.drain)
         for conversation in heard:
             with pytest.raises(RefusedError) as caught:
                 while True:
@@ -741,7 +734,7 @@ def ending(abort: bool) -> Iterator[Ending]:
         running.tone.begun.clear()
         held = {str(each): stack.enter_context(each.ask(running, "held")) for each in SURFACES}
         assert wait_until(lambda: f"nightingale_active_streams {len(held)}.0" in running.metrics())
-        admission = running.server.config.app.state.services.admission
+        admission = running.services.admission
         running.call(admission.drain)
         # The answer of this surface has begun: it sends comments while the model computes.
         held["transcription events"].first()

@@ -115,12 +115,8 @@ def test_a_recognizer_that_fails_leaves_the_sentence_unheard(hearing: Any, monke
 @pytest.mark.parametrize(
     ("text", "model", "found"),
     [
-        ("Hello there, my friend.", "tone-two", ("unheard", 0, 0, 1, "none")),
-        (
-            "[voice:tone-two/steady] Not known. [voice:tone/steady] Hello there, my friend.",
-            "tone",
-            ("unheard", 4, 1, 2, "ear"),
-        ),
+        (TEXT, "tone-two", ("unheard", 0, 0, 1, "none")),
+        (f"[voice:tone-two/steady] Not known. [voice:tone/steady] {TEXT}", "tone", ("unheard", 4, 1, 2, "ear")),
     ],
 )
 @pytest.mark.parametrize("mode", ["report", "retry"])

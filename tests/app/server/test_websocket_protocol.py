@@ -69,6 +69,15 @@ def listening(ping_seconds: float, app: ASGIApp = collect, most: int = 1_000) ->
     assert ended
 
 
+@contextmanager
+def opened(address: tuple[str, int]) -> Iterator[Wire]:
+    """A connection whose handshake is done."""
+    with Wire(address) as wire:
+        wire.send(upgrade(address, "/", HEADERS))
+        wire.read_until(b"\r\n\r\n")
+        yield wire
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[tuple[str, int]]:
     with listening(ping_seconds=60) as address:
@@ -96,9 +105,7 @@ def talk(address: tuple[str, int]) -> Talk:
 def exchange(address: tuple[str, int], data: bytes, texts: int = 0) -> list[tuple[int, bytes]]:
     """Send `data`, and a close after that many texts came, if any is to come. Return the frames, without pings."""
     raised.clear()
-    with Wire(address) as wire:
-        wire.send(upgrade(address, "/", HEADERS))
-        wire.read_until(b"\r\n\r\n")
+    with opened(address) as wire:
         for start in range(0, len(data), CHUNK_BYTES):
             wire.send(data[start : start + CHUNK_BYTES])
             if start:
@@ -168,14 +175,7 @@ def test_bytes_need_not_be_text(talk: Talk) -> None:
     assert code(last) == 1000
 
 
-@pytest.mark.parametrize(
-    ("data", "closes"),
-    [
-        (NORMAL, 1000),
-        (frame(b"abc", 5), 1002),
-        (frame(b"\xff"), 1007),
-    ],
-)
+@pytest.mark.parametrize(("data", "closes"), [(NORMAL, 1000), (frame(b"abc", 5), 1002), (frame(b"\xff"), 1007)])
 def test_sending_to_who_is_gone_is_an_os_error(talk: Talk, data: bytes, closes: int) -> None:
     (answer,) = talk(data)
     assert code(answer) == closes
@@ -197,9 +197,7 @@ async def slow(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def test_who_answers_pings_behind_unread_messages_stays() -> None:
-    with listening(0.3, slow) as address, Wire(address) as wire:
-        wire.send(upgrade(address, "/", HEADERS))
-        wire.read_until(b"\r\n\r\n")
+    with listening(0.3, slow) as address, opened(address) as wire:
         wire.send(frame(b"x" * 900) * 20)
         answers = 0
         while answers < 20:
@@ -213,9 +211,7 @@ def test_who_answers_pings_behind_unread_messages_stays() -> None:
 
 def test_a_server_ends_though_a_client_has_closed_and_reads_nothing(caplog: Any) -> None:
     with ExitStack() as held, listening(60, flood) as address:
-        wire = held.enter_context(Wire(address))  # it stays open until the server has ended
-        wire.send(upgrade(address, "/", HEADERS))
-        wire.read_until(b"\r\n\r\n")
+        wire = held.enter_context(opened(address))  # it stays open until the server has ended
         wire.send(NORMAL)
         time.sleep(0.5)
     assert "Traceback" not in caplog.text
@@ -246,9 +242,7 @@ async def unhurried(scope: Scope, receive: Receive, send: Send) -> None:
 
 def test_nothing_is_read_ahead_of_a_large_message_and_its_text_takes_its_bytes_of_memory() -> None:
     raised.clear()
-    with listening(60, unhurried, 400_000) as address, Wire(address) as wire:
-        wire.send(upgrade(address, "/", HEADERS))
-        wire.read_until(b"\r\n\r\n")
+    with listening(60, unhurried, 400_000) as address, opened(address) as wire:
         wide = "🦜".encode() + b"x" * 90_000
         wire.send((frame(b"x" * 200_000) + frame(wide)) * 2 + frame(wide[:-1] + b"x" * 10_000) + frame(b"x") * 100)
         answers = [wire.frame() for _ in range(6)]
@@ -262,9 +256,7 @@ def test_a_client_whose_large_message_is_refused_sees_the_end() -> None:
         await receive(), await receive()
         await send({"type": "websocket.close", "code": 1008})
 
-    with listening(60, refuse, 400_000) as address, Wire(address) as wire:
-        wire.send(upgrade(address, "/", HEADERS))
-        wire.read_until(b"\r\n\r\n")
+    with listening(60, refuse, 400_000) as address, opened(address) as wire:
         wire.send(frame(b"x" * 200_000) + frame(b"x" * 200_000))
         assert code(wire.frame()) == 1008
         wire.send(NORMAL)

@@ -34,18 +34,9 @@ def fits(hosts: Hosts, name: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "localhost",
-        "LocalHost.",
-        "localhost:1",
-        "127.0.0.1:8000",
-        "127.9.8.7",
-        "[::1]",
-        "[::1]:80",
-        "[::ffff:127.0.0.1]",
-    ],
-)
+    "name", ["localhost", "LocalHost.", "localhost:1", "127.0.0.1:8000", "127.9.8.7", "[::1]", "[::1]:80",
+             "[::ffff:127.0.0.1]"],
+)  # fmt: skip
 def test_this_machine_s_own_names(name: str) -> None:
     assert fits(LOOPBACK, name)
     assert fits(EVERYWHERE, name)
@@ -86,10 +77,7 @@ def test_what_is_no_name(name: str) -> None:
         LOOPBACK.check(Headers(raw=[(b"host", name.encode("latin-1"))]))
 
 
-@pytest.mark.parametrize(
-    ("origin", "host", "accepted", "fits"),
-    CASES["origins_of_pages"],
-)
+@pytest.mark.parametrize(("origin", "host", "accepted", "fits"), CASES["origins_of_pages"])
 def test_origins_of_pages(origin: str | None, host: str, accepted: tuple[str, ...], fits: bool) -> None:
     headers = Headers({"host": host} | ({} if origin is None else {"origin": origin}))
     if fits:

@@ -71,18 +71,9 @@ def test_ready_says_what_will_be_used(server: Any) -> None:
     with connect(server.websocket_url) as socket:
         send(socket, "start", model="tts-1", voice="nova", sample_rate=16_000, lang="en")
         ready = receive(socket)
-    assert ready == {
-        "type": "ready",
-        "model": "tone",
-        "voice": "silky",
-        "lang": "en-us",
-        "format": "pcm",
-        "sample_rate": 16_000,
-        "channels": 1,
-        "translate_to": None,
-        "request_id": socket.response.headers["x-request-id"],
-        "watermark": "none",
-    }
+    chosen = {"model": "tone", "voice": "silky", "lang": "en-us", "translate_to": None, "watermark": "none"}
+    form = {"format": "pcm", "sample_rate": 16_000, "channels": 1}
+    assert ready == {"type": "ready", "request_id": socket.response.headers["x-request-id"], **chosen, **form}
 
 
 def test_cancel_stops_within_a_stage_and_the_session_goes_on(server: Any, wait_until: Any) -> None:
@@ -158,8 +149,6 @@ def test_what_cannot_be_spoken_does_not_hold_up_what_can(server: Any) -> None:
     nothing = "[" * 1_900
     with session(server) as socket:
         assert say(socket, nothing)[2]["error"]["code"] == "nothing_to_speak"
-        send(socket, "text", text=nothing + "\n\nHello there.")
-        send(socket, "end")
-        _, audio, event = until_answer(socket)
+        _, audio, event = say(socket, nothing + "\n\nHello there.", "end")
         assert event["type"] == "done" and audio
         assert close_code(socket) == 1000

@@ -16,7 +16,9 @@ from websockets.sync.client import ClientConnection, connect
 from tests.app.server import streams
 from tests.app.server.streams import say, send, until_answer
 
-THREE = "Where is the station? It is near the bridge. Thank you very much."
+SENTENCES = ["Where is the station?", "It is near the bridge.", "Thank you very much."]
+THREE = " ".join(SENTENCES)
+TRANSLATED = [sentence.upper() for sentence in SENTENCES]
 
 
 @pytest.fixture
@@ -33,14 +35,10 @@ def session(server: Any, **start: object) -> AbstractContextManager[ClientConnec
     return streams.session(server, **({"source": "en", "translate_to": "fr"} | start))
 
 
-def spoken(chunks: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
-    return [(chunk["text"].strip(), chunk["source_text"]) for chunk in chunks if chunk["text"]]
-
-
 def test_http_speaks_the_translation(server: Any) -> None:
     response = post(server)
     assert response.status_code == 200, response.text
-    assert server.tone.begun == ["WHERE IS THE STATION?", "IT IS NEAR THE BRIDGE.", "THANK YOU VERY MUCH."]
+    assert server.tone.begun == TRANSLATED
     assert len(response.content) > 44 + 2 * 24_000
     one = post(server, input="Where is the station?")
     stages = dict(re.findall(r"(\w+);dur=([\d.]+)", one.headers["server-timing"]))
@@ -49,14 +47,10 @@ def test_http_speaks_the_translation(server: Any) -> None:
 
 def test_the_target_language_decides_how_it_is_pronounced(server: Any) -> None:
     with session(server, translate_to="spa_Latn", timestamps=True) as socket:
-        send(socket, "text", text="Where is the station?")
-        send(socket, "end")
-        ((chunk,), _, _) = until_answer(socket)
+        ((chunk,), _, _) = say(socket, "Where is the station?", "end")
     for lang in ("es", "en-us"):
         with streams.session(server, lang=lang, timestamps=True) as socket:
-            send(socket, "text", text="WHERE IS THE STATION?")
-            send(socket, "end")
-            ((found,), _, _) = until_answer(socket)
+            ((found,), _, _) = say(socket, "WHERE IS THE STATION?", "end")
         assert (found["words"] == chunk["words"]) == (lang == "es")
 
 
@@ -97,10 +91,7 @@ def test_the_source_is_detected(server: Any) -> None:
 def test_pauses_stay_and_foreign_pronunciations_go(server: Any) -> None:
     response = post(server, input="Where is [Nguyen](/wˈɪn/)? [pause:1s] Thank you.", response_format="pcm")
     plain = post(server, input="Where is Nguyen? Thank you.", response_format="pcm")
-    assert [request.text for batch in server.shout.batches for request in batch][:2] == [
-        "Where is Nguyen?",
-        "Thank you.",
-    ]
+    assert server.shout.begun[:2] == ["Where is Nguyen?", "Thank you."]
     assert len(response.content) - len(plain.content) == 24_000  # in place of the half second between sentences
 
 
@@ -110,14 +101,11 @@ def test_events_carry_both_texts(server: Any) -> None:
             send(socket, "text", text=THREE[start : start + 5])
         send(socket, "end")
         chunks, audio, done = until_answer(socket)
-    assert spoken(chunks) == [
-        ("WHERE IS THE STATION?", "Where is the station?"),
-        ("IT IS NEAR THE BRIDGE.", "It is near the bridge."),
-        ("THANK YOU VERY MUCH.", "Thank you very much."),
+    assert [(chunk["text"].strip(), chunk["source_text"]) for chunk in chunks if chunk["text"]] == [
+        *zip(TRANSLATED, SENTENCES, strict=True)
     ]
-    assert [chunk["start"] for chunk in chunks] == pytest.approx(
-        [sum(chunk["duration"] for chunk in chunks[:k]) for k in range(3)]
-    )
+    starts = itertools.accumulate((chunk["duration"] for chunk in chunks[:2]), initial=0)
+    assert [chunk["start"] for chunk in chunks] == pytest.approx([*starts])
     assert len(audio) == 2 * round(done["audio_duration"] * 24_000)
     assert {"translate_encode", "translate_decode"} <= set(done["stages"])
 
@@ -146,9 +134,7 @@ def test_cancel_reaches_the_translator(server: Any, wait_until: Any) -> None:
         _, audio, done = until_answer(socket)
         assert (audio, done["cancelled"]) == (b"", True)
         assert wait_until(lambda: server.shout.closed == closed + 1)
-        send(socket, "text", text="And on.")
-        send(socket, "end")
-        chunks, _, _ = until_answer(socket)
+        chunks, _, _ = say(socket, "And on.", "end")
     assert [chunk["text"] for chunk in chunks] == ["AND ON."]
 
 
@@ -156,9 +142,7 @@ def test_a_failure_inside_the_translator_is_an_error_event(server: Any) -> None:
     with session(server) as socket:
         _, _, answer = say(socket, "This is broken now. ")
         assert (answer["type"], answer["error"]["code"], answer["fatal"]) == ("error", "model_failed", False)
-        send(socket, "text", text="And on.")
-        send(socket, "end")
-        assert until_answer(socket)[2]["type"] == "done"
+        assert say(socket, "And on.", "end")[2]["type"] == "done"
 
 
 def test_metrics_count_what_was_translated_for_speech(server: Any, wait_until: Any) -> None:
@@ -185,7 +169,7 @@ def test_a_first_clause_is_spoken_before_its_sentence_ends(server: Any) -> None:
         first = json.loads(socket.recv(timeout=60))
         assert first["text"].strip() == "WHEN YOU HAVE CROSSED THE OLD BRIDGE,"
         send(socket, "cancel")
-    assert not any(request.text == opening for batch in server.shout.batches for request in batch)
+    assert opening not in server.shout.begun
 
 
 def test_silence_ends_a_sentence(server: Any) -> None:
@@ -204,9 +188,7 @@ def test_the_wait_for_a_boundary_is_a_stage(server: Any, wait_until: Any) -> Non
         send(socket, "text", text="It is ")
         server.take(socket)
         time.sleep(0.3)
-        send(socket, "text", text="done.")
-        send(socket, "end")
-        _, _, done = until_answer(socket)
+        _, _, done = say(socket, "done.", "end")
     assert done["stages"]["boundary"] >= 0.3
     assert wait_until(lambda: 'stage="boundary"' in server.metrics())
 
@@ -284,11 +266,7 @@ def test_subtitles_in_the_language_that_is_spoken(server: Any) -> None:
     response = post(server, response_format="srt")
     assert response.headers["content-type"].startswith("application/x-subrip")
     blocks = response.text.strip().split("\n\n")
-    assert [block.split("\n", 2)[2] for block in blocks] == [
-        "WHERE IS THE STATION?",
-        "IT IS NEAR THE BRIDGE.",
-        "THANK YOU VERY MUCH.",
-    ]
+    assert [block.split("\n", 2)[2] for block in blocks] == TRANSLATED
     assert [block.split("\n")[0] for block in blocks] == ["1", "2", "3"]
     vtt = post(server, response_format="vtt")
     assert vtt.headers["content-type"].startswith("text/vtt")
@@ -316,10 +294,8 @@ def test_ssml_is_translated_and_spoken_in_its_manner(server: Any) -> None:
     assert server.tone.computed == 2 * SPOKEN
     plain = post(server, input="Good morning.", response_format="pcm").content
     assert post(server, input="<speak>Good morning.</speak>", response_format="pcm").content == plain
-    slow = post(
-        server, input="<speak><prosody rate='50%'>Good morning.</prosody></speak>", response_format="pcm"
-    ).content
-    assert len(slow) > 1.5 * len(plain)
+    slow = post(server, input="<speak><prosody rate='50%'>Good morning.</prosody></speak>", response_format="pcm")
+    assert len(slow.content) > 1.5 * len(plain)
 
 
 def test_ssml_is_translated_as_it_comes(server: Any) -> None:
@@ -337,11 +313,8 @@ def test_ssml_is_translated_as_it_comes(server: Any) -> None:
             warned += event["ignored"]
     assert event["type"] == "done", event
     assert [chunk["text"] for chunk in chunks if chunk["text"]] == SPOKEN
-    assert [chunk["source_text"] for chunk in chunks if chunk["text"]] == [
-        "Say A B, then go.",
-        "It is [pause:9s] late.",
-        "Yes.",
-    ]
+    sources = [chunk["source_text"] for chunk in chunks if chunk["text"]]
+    assert sources == ["Say A B, then go.", "It is [pause:9s] late.", "Yes."]
     assert warned == ["emphasis", "phoneme"]
     marks = {mark["name"]: mark["time"] for chunk in chunks for mark in chunk["marks"] or ()}
     first, second = (next(chunk for chunk in chunks if chunk["text"] == text) for text in SPOKEN[:2])

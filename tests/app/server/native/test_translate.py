@@ -39,13 +39,8 @@ def test_a_text_is_translated_and_what_is_between_sentences_stays(translating: A
     body = response.json()
     assert (body["object"], body["model"]) == ("translation", "shout")
     (entry,) = body["translations"]
-    assert entry == {
-        "text": "  HELLO THERE. HOW ARE YOU?\n\n- FINE.\n",
-        "source": "en",
-        "target": "fr",
-        "detected": None,
-        "alternatives": [],
-    }
+    assert entry.pop("text") == "  HELLO THERE. HOW ARE YOU?\n\n- FINE.\n"
+    assert entry == {"source": "en", "target": "fr", "detected": None, "alternatives": []}
     assert body["usage"] == {"source_tokens": 12, "target_tokens": 6, "total_tokens": 18, "characters": 37}
     assert translating.shout.begun[0] == "Hello there."
     assert {(request.source, request.target) for request in translating.shout.batches[0]} == {("eng_Latn", "fra_Latn")}
@@ -224,14 +219,7 @@ def test_events_come_in_order_and_join_to_the_whole(translating: Any) -> None:
     given = [LONG, "Short. Forgetful <b>but</b> markup.", "", "42"]
     response = post(translating, text=given, stream=True, format="html")
     *sentences, done = events(response)
-    assert [(event["text"], event["sentence"]) for event in sentences] == [
-        (0, 0),
-        (0, 1),
-        (0, 2),
-        (0, 3),
-        (1, 0),
-        (1, 1),
-    ]
+    assert [(event["text"], event["sentence"]) for event in sentences] == [*((0, n) for n in range(4)), (1, 0), (1, 1)]
     assert all(event["type"] == "translation.sentence" for event in sentences)
     assert sentences[0]["source_text"] == "This is the first."
     assert sentences[0]["translated_text"] == "THIS IS THE FIRST."

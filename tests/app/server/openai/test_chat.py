@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from typing import Any
 
 import httpx
@@ -25,31 +26,28 @@ def post(server: Any, **body: object) -> httpx.Response:
     return httpx.post(server.url + CHAT, json={"messages": said("hello there")} | body, timeout=60)
 
 
+def streaming(server: Any, text: str) -> AbstractContextManager[httpx.Response]:
+    return httpx.stream("POST", server.url + CHAT, json={"messages": said(text), "stream": True}, timeout=60)
+
+
 def test_a_message_is_answered(server: Any, client: openai.OpenAI) -> None:
     reply = client.chat.completions.create(model="scribe", messages=said("good morning to you"), max_tokens=3)
     assert (reply.object, reply.model) == ("chat.completion", "scribe")
     (choice,) = reply.choices
-    assert (choice.message.role, choice.message.content, choice.finish_reason) == (
-        "assistant", "GOOD MORNING TO ", "length",
-    )  # fmt: skip
-    assert choice.message.tool_calls is None
-    assert reply.usage.prompt_tokens == 19
-    assert (reply.usage.completion_tokens, reply.usage.total_tokens) == (3, 22)
-    assert reply.usage.prompt_tokens_details.cached_tokens == 2
+    message, usage = choice.message, reply.usage
+    assert (message.role, message.content, message.tool_calls) == ("assistant", "GOOD MORNING TO ", None)
+    assert choice.finish_reason == "length"
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (19, 3, 22)
+    assert usage.prompt_tokens_details.cached_tokens == 2
 
 
 def test_a_message_is_answered_as_it_is_written(server: Any, client: openai.OpenAI) -> None:
-    events = list(
-        client.chat.completions.create(
-            model="gpt-4o", messages=said("good day"), stream=True, stream_options={"include_usage": True}
-        )
-    )
-    deltas = [event.choices[0].delta for event in events if event.choices]
-    assert deltas[0].role == "assistant"
-    assert [delta.content for delta in deltas] == ["", "GOOD ", "DAY "]
-    assert [event.choices[0].finish_reason for event in events if event.choices] == [None, None, "stop"]
-    assert events[-1].choices == []
-    assert events[-1].usage.completion_tokens == 2
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    events = list(client.chat.completions.create(model="gpt-4o", messages=said("good day"), **options))
+    choices = [event.choices[0] for event in events[:-1]]
+    told = [(choice.delta.content, choice.finish_reason) for choice in choices]
+    assert (choices[0].delta.role, told) == ("assistant", [("", None), ("GOOD ", None), ("DAY ", "stop")])
+    assert (events[-1].choices, events[-1].usage.completion_tokens) == ([], 2)
     assert len({event.id for event in events}) == 1
     assert post(server, stream=True).text.endswith("data: [DONE]\n\n")
 
@@ -63,31 +61,24 @@ def test_the_model_reads_the_conversation(server: Any, client: openai.OpenAI) ->
         {"role": "tool", "tool_call_id": "c1", "content": "noon"},
     ]
     client.chat.completions.create(model="scribe", messages=messages)
+    read = call | {"function": {"name": "clock", "arguments": {"city": "Bern"}}}
     assert server.scribe.conversations[-1] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "What time?"},
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [call | {"function": {"name": "clock", "arguments": {"city": "Bern"}}}],
-        },
+        {"role": "assistant", "content": "", "tool_calls": [read]},
         {"role": "tool", "content": "noon", "tool_call_id": "c1"},
     ]
 
 
 def test_options_reach_the_model(server: Any) -> None:
     tool = {"type": "function", "function": {"name": "clock", "description": "tells the time"}}
-    response = post(
-        server, max_completion_tokens=7, stop="x", temperature=0.5, top_p=0.9, min_p=0.1, presence_penalty=1,
-        frequency_penalty=-1, logit_bias={"5": 2}, logprobs=True, top_logprobs=4, tools=[tool], seed=3, user="me",
-    )  # fmt: skip
+    same = {"temperature": 0.5, "top_p": 0.9, "min_p": 0.1, "presence_penalty": 1, "frequency_penalty": -1}
+    others = {"stop": "x", "logit_bias": {"5": 2}, "logprobs": True, "top_logprobs": 4, "tools": [tool]}
+    response = post(server, max_completion_tokens=7, seed=3, user="me", **same, **others)
     assert response.status_code == 200, response.text
     (request,) = server.scribe.requests
-    assert (request.max_tokens, request.stop, request.temperature, request.top_p, request.min_p) == (
-        7, ("x",), 0.5, 0.9, 0.1,
-    )  # fmt: skip
-    assert (request.presence_penalty, request.frequency_penalty, request.logit_bias) == (1, -1, {5: 2})
-    assert request.logprobs == 4
+    assert {name: getattr(request, name) for name in same} == same
+    assert (request.max_tokens, request.stop, request.logit_bias, request.logprobs) == (7, ("x",), {5: 2}, 4)
     (given,) = request.tools
     assert given["function"]["name"] == "clock"
     assert response.headers["x-ignored"] == "parameter user, parameter seed"
@@ -96,41 +87,28 @@ def test_options_reach_the_model(server: Any) -> None:
 
 
 def test_calls_reasoning_and_probabilities_are_told(server: Any, client: openai.OpenAI) -> None:
-    whole = client.chat.completions.create(
-        model="scribe", messages=said("now call"), reasoning_effort="low", logprobs=True, top_logprobs=1
-    )
+    asked: Any = {"model": "scribe", "messages": said("now call"), "reasoning_effort": "low"}
+    whole = client.chat.completions.create(**asked, logprobs=True, top_logprobs=1)
     (choice,) = whole.choices
-    assert choice.finish_reason == "tool_calls"
-    assert choice.message.reasoning_content == "Well."
+    assert (choice.finish_reason, choice.message.reasoning_content) == ("tool_calls", "Well.")
     (call,) = choice.message.tool_calls
-    assert (call.type, call.function.name, json.loads(call.function.arguments)) == (
-        "function", "clock", {"city": "Zürich"},
-    )  # fmt: skip
-    assert call.id.startswith("call_")
+    assert (call.type, call.function.name, call.id[:5]) == ("function", "clock", "call_")
+    assert json.loads(call.function.arguments) == {"city": "Zürich"}
     (token,) = choice.logprobs.content
     assert (token.token, token.logprob, token.bytes) == ("NOW", -0.5, [78, 79, 87])
     assert [each.bytes for each in token.top_logprobs] == [[78, 79, 87]]
     assert whole.usage.completion_tokens_details.reasoning_tokens == 1
-    events = list(
-        client.chat.completions.create(model="scribe", messages=said("now call"), reasoning_effort="low", stream=True)
-    )
-    deltas = [event.choices[0].delta for event in events]
-    assert [getattr(delta, "reasoning_content", None) for delta in deltas] == [None, "Well.", None, None]
-    assert deltas[-1].tool_calls[0].index == 0
-    assert deltas[-1].tool_calls[0].function.name == "clock"
-    assert events[-1].choices[0].finish_reason == "tool_calls"
+    choices = [event.choices[0] for event in client.chat.completions.create(**asked, stream=True)]
+    assert [getattr(each.delta, "reasoning_content", None) for each in choices] == [None, "Well.", None, None]
+    (call,) = choices[-1].delta.tool_calls
+    assert (call.index, call.function.name, choices[-1].finish_reason) == (0, "clock", "tool_calls")
 
 
 @pytest.mark.parametrize(
     ("change", "status", "message", "param"),
     [
         ({"messages": []}, 400, "at least 1", "messages"),
-        (
-            {"messages": said("x", "stranger")},
-            400,
-            "'system', 'developer', 'user', 'assistant' or 'tool'",
-            "messages",
-        ),
+        ({"messages": said("x", "stranger")}, 400, "'system', 'developer', 'user', 'assistant' or 'tool'", "messages"),
         ({"messages": said("x" * 3_000)}, 400, "3000 characters; at most 2000", "messages"),
         ({"messages": said("x" * 600)}, 400, "600 tokens; at most 499", "messages"),
         ({"messages": said("refused")}, 400, "roles must alternate", None),
@@ -160,13 +138,9 @@ def test_a_model_that_fails_is_told(server: Any) -> None:
     response = post(server, messages=said("broken"))
     assert (response.status_code, response.json()["error"]["code"]) == (500, "model_failed")
     lines: list[str] = []
-    body = {"messages": said("one broken"), "stream": True}
-    with (
-        pytest.raises(httpx.RemoteProtocolError),  # the answer breaks off after the error
-        httpx.stream("POST", server.url + CHAT, json=body, timeout=60) as streamed,
-    ):
-        for line in streamed.iter_lines():
-            lines = [*lines, line]
+    # The answer breaks off after the error.
+    with pytest.raises(httpx.RemoteProtocolError), streaming(server, "one broken") as streamed:
+        lines.extend(streamed.iter_lines())
     assert streamed.status_code == 200
     assert '"code": "model_failed"' in lines[-2]
     assert post(server).status_code == 200
@@ -181,9 +155,7 @@ def test_who_leaves_stops_the_model(server: Any, leave: Any, wait_until: Any) ->
 
 def test_speech_goes_before_the_text_of_others(server: Any) -> None:
     """A sentence is spoken while a message is being written."""
-    with httpx.stream(
-        "POST", server.url + CHAT, json={"messages": said("one gated two"), "stream": True}, timeout=60
-    ) as streamed:
+    with streaming(server, "one gated two") as streamed:
         lines = streamed.iter_lines()
         assert "ONE" in next(line for line in lines if "ONE" in line)
         spoken = httpx.post(server.url + "/v1/audio/speech", json={"input": "Hello."}, timeout=60)
@@ -192,12 +164,8 @@ def test_speech_goes_before_the_text_of_others(server: Any) -> None:
         assert "TWO" in next(line for line in lines if "TWO" in line)
 
 
-def test_without_a_language_model_the_way_to_one_is_told(start_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    running = start_server()
-    monkeypatch.setattr("tests.app.conftest.ToneCatalog.default_language_model", lambda self: None, raising=False)
-    catalog = running.server.config.app.state.services.catalog
-    monkeypatch.setattr(type(catalog), "default_language_model", lambda self: None)
-    response = post(running)
+def test_without_a_language_model_the_way_to_one_is_told(start_server: Any) -> None:
+    response = post(start_server(writer=None))
     assert (response.status_code, response.json()["error"]["code"]) == (503, "model_not_installed")
     assert "nightingale models import" in response.json()["error"]["message"]
 

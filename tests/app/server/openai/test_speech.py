@@ -16,6 +16,7 @@ import openai
 import pytest
 
 from app.audio.loudness import LoudnessMeter
+from tests.app.server.middleware.keys import ADA, bearer
 from tests.app.server.streams import say, session
 
 SPEECH = "/v1/audio/speech"
@@ -105,11 +106,8 @@ def test_the_settings_and_the_start_of_a_socket_choose_the_pauses(start_server: 
     sizes = []
     for pauses in ({"sentence": 0.2}, {"sentence": 1.2}):
         server = start_server(pauses=pauses)
-        for start, text in (
-            ({}, TWO),
-            ({"pauses": {"sentence": 0.7}}, TWO),
-            ({"pauses": {"sentence": 0.7, "paragraph": 1.9}}, TWO.replace(". ", ".\n\n")),
-        ):
+        paragraphs = ({"pauses": {"sentence": 0.7, "paragraph": 1.9}}, TWO.replace(". ", ".\n\n"))
+        for start, text in (({}, TWO), ({"pauses": {"sentence": 0.7}}, TWO), paragraphs):
             with session(server, **start) as socket:
                 sizes.append(len(say(socket, text)[1]) / 48_000)
     assert np.array(sizes) - sizes[0] == pytest.approx([0, 0.5, 1.7, 1.0, 0.5, 1.7], abs=0.03)
@@ -130,16 +128,13 @@ def test_every_voice_has_the_loudness_of_the_setting(start_server: Any, monkeypa
 
 
 def test_a_lexicon_costs_the_words_that_it_says(start_server: Any, tmp_path: Path) -> None:
-    (tmp_path / "keys.toml").write_text(
-        '[ann]\nkey = "0123456789abcdef0123456789abcdef"\ncharacters_per_minute = 100\n'
-    )
+    (tmp_path / "keys.toml").write_text(f'[ada]\nkey = "{ADA}"\ncharacters_per_minute = 100\n')
     server = start_server(keys_file=str(tmp_path / "keys.toml"))
-    headers = {"authorization": "Bearer 0123456789abcdef0123456789abcdef"}
     answers = []
     for path in (SPEECH, "/v1/phonemes"):
         for alias in ("word", "word " * 80):
             body = {"input": "A. A. A. A.", "lexicon": {"A": alias}}
-            answers.append(httpx.post(server.url + path, json=body, headers=headers).status_code)
+            answers.append(httpx.post(server.url + path, json=body, headers=bearer(ADA)).status_code)
     assert (answers, len(server.tone.begun)) == ([200, 429, 200, 429], 1)
 
 
@@ -165,14 +160,13 @@ def test_speed_changes_the_length(server: Any) -> None:
     assert sizes[2] == pytest.approx(sizes[1] / 2, rel=0.01)
 
 
-@pytest.mark.parametrize("model", [None, "tone", "t", "tts-1", "tts-1-hd", "gpt-4o-mini-tts"])
-def test_model_names(server: Any, model: str | None) -> None:
-    assert post(server, input="Hi.", model=model).status_code == 200
+NAMES = [("model", name) for name in (None, "tone", "t", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")]
+NAMES += [("voice", name) for name in (None, "steady", {"id": "silky"}, "alloy", "onyx", "verse")]
 
 
-@pytest.mark.parametrize("voice", [None, "steady", {"id": "silky"}, "alloy", "onyx", "verse"])
-def test_voice_names(server: Any, voice: object) -> None:
-    reply = post(server, input="Hi.", voice=voice, instructions="cheerfully")
+@pytest.mark.parametrize(("field", "name"), NAMES)
+def test_names_of_models_and_voices(server: Any, field: str, name: object) -> None:
+    reply = post(server, **{"input": "Hi.", "instructions": "cheerfully", field: name})
     assert (reply.status_code, reply.headers["x-ignored"]) == (200, "parameter instructions")
 
 
@@ -221,6 +215,9 @@ def many(count: int, **given: object) -> bytes:
     return json.dumps(given | dict.fromkeys(map(str, range(count)), 1)).encode()
 
 
+ZEROS, TWICE = b"0," * 15_000 + b"0", b'{"input_audio": {"data": ""}, "include": [0, 0]}'
+
+
 @pytest.mark.parametrize(
     ("method", "path", "content", "status", "code", "says"),
     [
@@ -235,23 +232,9 @@ def many(count: int, **given: object) -> bytes:
         ("POST", SPEECH, b'{"input": "Hi", "seed": ' + b"9" * 5_000 + b"}", 400, "invalid_request", ""),
         ("POST", DIALOGUE, many(2_000, inputs=[]), 400, "invalid_request", "2001 param"),
         ("POST", "/v1/phonemes", many(2_000, input="Hi"), 400, "invalid_request", "2000 param"),
-        ("POST", DIALOGUE, b'{"inputs": [' + b"0," * 15_000 + b"0]}", 400, "invalid_request", "'inputs.0'"),
-        (
-            "POST",
-            "/v1/translate",
-            b'{"text": [' + b"0," * 15_000 + b'0], "target": "fr"}',
-            400,
-            "invalid_request",
-            "text",
-        ),
-        (
-            "POST",
-            TRANSCRIPTIONS,
-            b'{"input_audio": {"data": ""}, "include": [0, 0]}',
-            400,
-            "invalid_request",
-            "include",
-        ),
+        ("POST", DIALOGUE, b'{"inputs": [' + ZEROS + b"]}", 400, "invalid_request", "'inputs.0'"),
+        ("POST", "/v1/translate", b'{"target": "fr", "text": [' + ZEROS + b"]}", 400, "invalid_request", "text"),
+        ("POST", TRANSCRIPTIONS, TWICE, 400, "invalid_request", "include"),
         ("POST", TRANSCRIPTIONS, b'{"x": [' + b"{}," * 1_000 + b"{}]}", 400, "invalid_request", "more than 1000 lists"),
         ("GET", "/v1/models/hal", b"", 404, "model_not_found", "hal"),
         ("GET", "/v1/audio/voices?model=hal", b"", 404, "model_not_found", "hal"),
@@ -386,9 +369,8 @@ def test_a_voice_that_two_models_have_is_the_default_model_s_unless_a_model_is_n
     ):
         for model in (server.tone, server.second):
             model.computed.clear()
-        reply = httpx.post(
-            server.url + SPEECH, json={"input": "Hi.", **body}, headers={"prefer": "wait=60"}, timeout=90
-        )
+        asked = {"input": "Hi.", **body}
+        reply = httpx.post(server.url + SPEECH, json=asked, headers={"prefer": "wait=60"}, timeout=90)
         assert (reply.status_code, bool(spoke.computed)) == (200, True), body
         assert len(server.tone.computed) + len(server.second.computed) == 1, body
     listed = [voice["id"] for voice in httpx.get(server.url + "/v1/audio/voices").json()["voices"]]

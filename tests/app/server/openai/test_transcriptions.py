@@ -53,17 +53,9 @@ def error(response: httpx.Response) -> tuple[int, str, str | None]:
 def test_json_is_the_default(hearing: Any) -> None:
     response = post(hearing)
     assert response.headers["content-type"] == "application/json"
-    assert response.json() == {
-        "text": TEXT,
-        "languages": [{"code": "en"}],
-        "usage": {
-            "type": "tokens",
-            "input_tokens": 25,
-            "output_tokens": 9,
-            "total_tokens": 34,
-            "input_token_details": {"audio_tokens": 25, "text_tokens": 0},
-        },
-    }
+    usage: dict[str, Any] = {"type": "tokens", "input_tokens": 25, "output_tokens": 9, "total_tokens": 34}
+    usage["input_token_details"] = {"audio_tokens": 25, "text_tokens": 0}
+    assert response.json() == {"text": TEXT, "languages": [{"code": "en"}], "usage": usage}
     (request,) = hearing.ear.requests
     assert request.pcm.size == 40_000
     assert (request.language, request.task, request.prompt, request.temperature) == (None, "transcribe", "", None)
@@ -90,26 +82,13 @@ def test_text_and_subtitles(hearing: Any) -> None:
 
 def test_verbose_json_has_segments_and_words_as_asked_for(hearing: Any) -> None:
     whole = post(hearing, response_format="verbose_json").json()
-    assert {key: whole[key] for key in ("task", "language", "duration", "text", "usage")} == {
-        "task": "transcribe",
-        "language": "english",
-        "duration": 2.5,
-        "text": TEXT,
-        "usage": {"type": "duration", "seconds": 3},
-    }
+    heard = {"task": "transcribe", "language": "english", "duration": 2.5, "text": TEXT}
+    assert heard.items() <= whole.items()
+    assert whole["usage"] == {"type": "duration", "seconds": 3}
     assert "words" not in whole
-    assert whole["segments"][2] == {
-        "id": 2,
-        "seek": 0,
-        "start": 2.0,
-        "end": 2.5,
-        "text": " en second 2.",
-        "tokens": [0, 1, 2],
-        "temperature": 0.0,
-        "avg_logprob": -0.2,
-        "compression_ratio": 1.25,
-        "no_speech_prob": 0.01,
-    }
+    figures = {"temperature": 0.0, "avg_logprob": -0.2, "compression_ratio": 1.25, "no_speech_prob": 0.01}
+    place = {"id": 2, "seek": 0, "start": 2.0, "end": 2.5}
+    assert whole["segments"][2] == {"text": " en second 2.", "tokens": [0, 1, 2], **place, **figures}
     fields = [("response_format", "verbose_json"), ("timestamp_granularities[]", "word")]
     words = form(hearing, fields).json()
     assert "segments" not in words
@@ -121,15 +100,8 @@ def test_verbose_json_has_segments_and_words_as_asked_for(hearing: Any) -> None:
 
 
 def test_the_options_reach_the_model(hearing: Any) -> None:
-    parts = [
-        ("model", "ear"),
-        ("language", "French"),
-        ("prompt", " A talk. "),
-        ("keywords[]", "Nightingale"),
-        ("keywords", "MLX"),
-        ("temperature", "0.4"),
-    ]
-    body = form(hearing, parts).json()
+    parts = {"model": "ear", "language": "French", "prompt": " A talk. ", "temperature": "0.4"}
+    body = form(hearing, [*parts.items(), ("keywords[]", "Nightingale"), ("keywords", "MLX")]).json()
     (request,) = hearing.ear.requests
     assert (request.language, request.prompt, request.temperature) == ("fr", "Nightingale, MLX. A talk.", 0.4)
     assert body["languages"] == [{"code": "fr"}]
@@ -236,10 +208,8 @@ def test_what_is_no_form_is_refused(hearing: Any) -> None:
 
 def test_a_recording_that_is_too_long_or_has_no_sound_is_refused(hearing: Any) -> None:
     long, empty = np.zeros(61 * 8_000, np.float32), np.empty(0, np.float32)
-    for recording, says in (
-        (written(long, 8_000, "FLAC"), "too long: at most 60 seconds"),
-        (written(empty, 16_000), "no audio"),
-    ):
+    flac = written(long, 8_000, "FLAC")
+    for recording, says in ((flac, "too long: at most 60 seconds"), (written(empty, 16_000), "no audio")):
         response = post(hearing, recording=recording)
         assert error(response) == (400, "unusable_recording", "file")
         assert says in response.json()["error"]["message"]
@@ -312,26 +282,20 @@ def test_json_bodies_have_the_recording_within(hearing: Any) -> None:
     assert httpx.post(hearing.url + TRANSLATIONS, json=sound()).json()["text"] == TEXT
 
 
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
-        ("{", None),
-        ("[]", None),
-        ('{"a":' * 5_000, None),
-        (b"\xff\xfe", None),
-        ("{}", "input_audio"),
-        ('{"input_audio": "x"}', "input_audio"),
-        ('{"input_audio": {"data": 5}}', "input_audio"),
-        ('{"input_audio": {"data": "not base64!"}}', "input_audio"),
-        ('{"input_audio": {"data": "QUJ"}}', "input_audio"),
-        ('{"input_audio": {"data": "QUJD", "url": "x"}}', "input_audio"),
-        ('{"input_audio": {"data": ""}}', "file"),
-        ('{"input_audio": {"data": "QUJD"}}', "file"),
-        ('{"input_audio": {"data": "QUJD"}, "file": "x"}', "file"),
-        ('{"input_audio": {"data": "QUJD"}, "temperature": 5}', "temperature"),
-        ('{"input_audio": {"data": "QUJD"}, "language": "\\ud800"}', None),
+RECORDED = '{"input_audio": {"data": "QUJD"}'
+# Bodies, by the parameter that is wrong.
+BAD_BODIES: dict[str | None, list[str | bytes]] = {
+    None: ["{", "[]", '{"a":' * 5_000, b"\xff\xfe", RECORDED + ', "language": "\\ud800"}'],
+    "input_audio": [
+        "{}", '{"input_audio": "x"}', '{"input_audio": {"data": 5}}', '{"input_audio": {"data": "not base64!"}}',
+        '{"input_audio": {"data": "QUJ"}}', '{"input_audio": {"data": "QUJD", "url": "x"}}',
     ],
-)
+    "file": ['{"input_audio": {"data": ""}}', RECORDED + "}", RECORDED + ', "file": "x"}'],
+    "temperature": [RECORDED + ', "temperature": 5}'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "param"), [(body, param) for param, all_ in BAD_BODIES.items() for body in all_])
 def test_bad_json_bodies_are_refused(hearing: Any, body: Any, param: str | None) -> None:
     response = httpx.post(hearing.url + PATH, content=body, headers={"content-type": "application/json"})
     assert error(response)[0] == 400
@@ -348,10 +312,7 @@ def test_padding_is_at_the_end_of_base64(hearing: Any) -> None:
 def test_comments_come_while_a_segment_is_computed(hearing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.server.exchange.COMMENT_SECONDS", 0.05)
     with httpx.stream(
-        "POST",
-        hearing.url + PATH,
-        data={"stream": "true", "prompt": "gated"},
-        files={"file": ("a.wav", RECORDING)},
+        "POST", hearing.url + PATH, data={"stream": "true", "prompt": "gated"}, files={"file": ("a.wav", RECORDING)}
     ) as response:
         lines = response.iter_lines()
         found = [next(lines) for _ in range(8)]
@@ -371,7 +332,6 @@ def test_recordings_in_json_are_read_one_after_the_other(hearing: Any, monkeypat
         return reads(*args)
 
     monkeypatch.setattr(transcriptions, "read_json_fields", read)
-    body = {"model": "whisper-1", "input_audio": {"data": base64.b64encode(RECORDING).decode()}}
     with ThreadPoolExecutor(4) as pool:
-        answers = pool.map(lambda _: httpx.post(hearing.url + PATH, json=body, timeout=60), range(4))
+        answers = pool.map(lambda _: httpx.post(hearing.url + PATH, json=sound(), timeout=60), range(4))
         assert [answer.status_code for answer in answers] == [200] * 4

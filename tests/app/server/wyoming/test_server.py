@@ -130,54 +130,37 @@ def impatient() -> Iterator[Running]:
     stop(running)
 
 
-@pytest.mark.parametrize(
-    ("sent", "code"),
-    [
-        (b"not json\n", "protocol_error"),
-        (b"[]\n", "protocol_error"),
-        (b"{}\n", "protocol_error"),
-        (b'{"type": 5}\n', "protocol_error"),
-        (b'{"type": "describe", "data": []}x\n', "protocol_error"),
-        (b'{"type": "describe", "data_length": -1}\n', "protocol_error"),
-        (b'{"type": "describe", "data_length": "9"}\n', "protocol_error"),
-        (b'{"type": "describe", "data_length": true}\n', "protocol_error"),
-        (b'{"type": "describe", "data_length": 1e9}\n', "protocol_error"),
-        (b'{"type": "describe", "data_length": 4000000000}\n', "body_too_large"),
-        (b'{"type": "describe", "payload_length": 4000000000}\n', "body_too_large"),
-        (b'{"type": "describe", "data_length": 2}\n[]', "protocol_error"),
-        (b'{"type": "ping", "data_length": 2}\n{x', "protocol_error"),
-        (b'{"a":' * 5_000 + b"\n", "protocol_error"),
-        (b"\xff\xfe\n", "protocol_error"),
-        (b"x" * 200_000, "body_too_large"),
-        (b'{"type": "synthesize"}\n', "protocol_error"),
-        (b'{"type": "synthesize", "data": {"text": 5}}\n', "protocol_error"),
-        (b'{"type": "synthesize", "data": {"text": "\\ud800"}}\n', "protocol_error"),
-        (b'{"type": "synthesize", "data": {"text": "Hi", "voice": "steady"}}\n', "protocol_error"),
-        (b'{"type": "synthesize", "data": {"text": "Hi", "text_format": "ssml"}}\n', "invalid_request"),
-        (b'{"type": "synthesize", "data": {"text": " "}}\n', "empty_input"),
-        (b'{"type": "synthesize-chunk", "data": {"text": "Hi"}}\n', "protocol_error"),
-        (b'{"type": "synthesize-stop"}\n', "protocol_error"),
-        (b'{"type": "synthesize-start"}\n{"type": "synthesize-start"}\n', "protocol_error"),
-        (event("audio-start"), "protocol_error"),
-        (event("audio-start", **FORM | {"width": 1}), "protocol_error"),
-        (event("audio-start", **FORM | {"width": "x"}), "protocol_error"),
-        (event("audio-start", **FORM | {"rate": 7_999}), "protocol_error"),
-        (event("audio-start", **FORM | {"rate": 10**9}), "protocol_error"),
-        (event("audio-start", **FORM | {"channels": 9}), "protocol_error"),
-        (event("audio-start", **FORM) * 2, "protocol_error"),
-        (event("audio-chunk", 4), "protocol_error"),
-        (event("audio-stop"), "protocol_error"),
-        (event("audio-start", **FORM) + event("audio-chunk", 4, **FORM | {"rate": 8_000}), "protocol_error"),
-        (event("audio-start", **FORM) + CHUNK[:-1], "idle_timeout"),
-        (b'{"type": "audio-chunk", "payload_length": 1048577}\n', "body_too_large"),
-        (b'{"type": "describe", "data_length": ' + b"9" * 4_000 + b"}\n", "body_too_large"),
-        (event("transcribe", language=5), "protocol_error"),
-        (event("transcribe", transcript_names="x"), "protocol_error"),
-        (event("transcribe", transcript_names=["x"] * 1_001), "protocol_error"),
-        (event("transcribe", language="\ud800"), "protocol_error"),
-        (event("transcribe", transcript_terms=["x" * 20_000]) + CHUNK + event("audio-stop"), "text_too_long"),
+START = event("audio-start", **FORM)
+# What is sent, by the code of the error.
+WRONG: dict[str, list[bytes]] = {
+    "protocol_error": [
+        b"not json\n", b"[]\n", b"{}\n", b'{"type": 5}\n', b"\xff\xfe\n", b'{"a":' * 5_000 + b"\n",
+        b'{"type": "describe", "data": []}x\n', b'{"type": "describe", "data_length": -1}\n',
+        b'{"type": "describe", "data_length": "9"}\n', b'{"type": "describe", "data_length": true}\n',
+        b'{"type": "describe", "data_length": 1e9}\n', b'{"type": "describe", "data_length": 2}\n[]',
+        b'{"type": "ping", "data_length": 2}\n{x', b'{"type": "synthesize"}\n', event("synthesize", text=5),
+        event("synthesize", text="\ud800"), event("synthesize", text="Hi", voice="steady"),
+        event("synthesize-chunk", text="Hi"), event("synthesize-stop"), event("synthesize-start") * 2,
+        *(event("audio-start", **FORM | {"width": width}) for width in (1, "x")),
+        *(event("audio-start", **FORM | {"rate": rate}) for rate in (7_999, 10**9)), event("audio-start"),
+        event("audio-start", **FORM | {"channels": 9}), START * 2, event("audio-chunk", 4), event("audio-stop"),
+        START + event("audio-chunk", 4, **FORM | {"rate": 8_000}), event("transcribe", language=5),
+        event("transcribe", transcript_names="x"), event("transcribe", transcript_names=["x"] * 1_001),
+        event("transcribe", language="\ud800"),
     ],
-)
+    "body_too_large": [
+        b'{"type": "describe", "data_length": 4000000000}\n', b'{"type": "describe", "payload_length": 4000000000}\n',
+        b"x" * 200_000, b'{"type": "audio-chunk", "payload_length": 1048577}\n',
+        b'{"type": "describe", "data_length": ' + b"9" * 4_000 + b"}\n",
+    ],
+    "invalid_request": [event("synthesize", text="Hi", text_format="ssml")],
+    "empty_input": [event("synthesize", text=" ")],
+    "idle_timeout": [START + CHUNK[:-1]],
+    "text_too_long": [event("transcribe", transcript_terms=["x" * 20_000]) + CHUNK + event("audio-stop")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "code"), [(sent, code) for code, all_ in WRONG.items() for sent in all_])
 def test_what_cannot_be_served_ends_with_an_error(impatient: Any, sent: bytes, code: str) -> None:
     with connected(impatient.wyoming_port) as client:
         client.socket.sendall(sent)

@@ -30,12 +30,8 @@ def test_a_recording_is_written_down_as_it_is_recognized(hearing: Any) -> None:
         client.send("transcribe", language="de")
         say(client, SECOND * 3)
         events = client.until("transcript-stop")
-        assert [event.type for event in events] == [
-            "transcript-start",
-            *["transcript-chunk"] * 3,
-            "transcript",
-            "transcript-stop",
-        ]
+        kinds = ["transcript-start", *["transcript-chunk"] * 3, "transcript", "transcript-stop"]
+        assert [event.type for event in events] == kinds
         assert events[0].data == {"language": "de"}
         german = TEXT.replace("en ", "de ")
         assert events[-2].data == {"text": german, "language": "de"}
@@ -52,15 +48,9 @@ def test_a_recording_is_written_down_as_it_is_recognized(hearing: Any) -> None:
 
 def test_the_options_reach_the_model(hearing: Any) -> None:
     with connected(hearing.wyoming_port) as client:
-        client.send(
-            "transcribe",
-            name="ear",
-            language="French",
-            context={"anything": 1},
-            vad_sensitivity="relaxed",
-            transcript_names=["Nightingale"],
-            transcript_terms=["MLX"],
-        )
+        unknown = {"context": {"anything": 1}, "vad_sensitivity": "relaxed"}
+        terms = {"transcript_names": ["Nightingale"], "transcript_terms": ["MLX"]}
+        client.send("transcribe", name="ear", language="French", **unknown, **terms)
         say(client)
         client.until("transcript-stop")
     (request,) = hearing.ear.requests

@@ -158,12 +158,8 @@ def test_a_sentence_is_heard_translated_and_spoken(interpreted: Any) -> None:
     assert 0 <= done["latency"]["recognized"] <= done["latency"]["translated"] <= done["latency"]["spoken"]
     assert done["audio_duration"] == pytest.approx(sum(chunk["duration"] for chunk in chunks), abs=1e-4)
     assert {"translate_decode", "decoder"} <= done["stages"].keys()
-    assert client.of("done")[0] == {
-        "type": "done",
-        "sentences": 1,
-        "input_duration": 2.0,
-        "audio_duration": done["audio_duration"],
-    }
+    lengths = {"input_duration": 2.0, "audio_duration": done["audio_duration"]}
+    assert client.of("done")[0] == {"type": "done", "sentences": 1, **lengths}
     assert client.socket.close_code == 1000
 
 

@@ -13,48 +13,28 @@ import httpx
 import numpy as np
 import openai
 import pytest
-from openai.types.realtime import RealtimeServerEvent
-from pydantic import TypeAdapter
 from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect
 
-PATIENCE = 20.0
-EVENT: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
+from tests.app.server.openai.realtime import sessions
+
 NO_TURNS = {"audio": {"input": {"turn_detection": None}}}
 
 
-class Session:
-    def __init__(self, socket: Any) -> None:
-        self._socket = socket
-
-    def send(self, kind: str, **fields: Any) -> None:
-        self._socket.send(json.dumps({"type": kind, **fields}))
-
+class Session(sessions.Session):
     def say(self, text: str, **response: Any) -> None:
         content = [{"type": "input_text", "text": text}]
         self.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
         self.send("response.create", response=response)
 
-    def append(self, pcm: np.ndarray) -> None:
-        self.send("input_audio_buffer.append", audio=base64.b64encode(pcm.astype("<i2").tobytes()).decode())
-
     def next(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._socket.recv(PATIENCE))
-        EVENT.validate_python(found)
-        return found
-
-    def until(self, kind: str) -> list[dict[str, Any]]:
-        found = [self.next()]
-        while found[-1]["type"] != kind:
-            assert found[-1]["type"] != "error", found[-1]
-            found.append(self.next())
+        found = super().next()
+        sessions.EVENT.validate_python(found)
         return found
 
 
 @contextmanager
 def session(running: Any, **config: Any) -> Iterator[Session]:
-    url = running.url.replace("http", "ws", 1) + "/v1/realtime?model=gpt-realtime"
-    with connect(url, compression=None, max_queue=None) as socket:
+    with sessions.opened(running, "?model=gpt-realtime") as socket:
         talk = Session(socket)
         assert talk.until("session.created")[-1]["session"]["type"] == "realtime"
         if config:
@@ -102,7 +82,7 @@ def test_openai_s_sdk_holds_a_conversation_in_text(hearing: Any) -> None:
 def test_speech_is_answered(hearing: Any, spoken: np.ndarray) -> None:
     """The stand-in hears three words in each second; the client ends the turn and asks at once."""
     with session(hearing, **NO_TURNS) as talk:
-        talk.append(np.zeros(36_000))
+        talk.append(bytes(72_000))
         talk.send("input_audio_buffer.commit")
         talk.send("response.create", response={"output_modalities": ["text"]})
         events = talk.until("response.done")
@@ -156,25 +136,24 @@ def test_a_model_that_fails_ends_the_answer_and_not_the_session(hearing: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("event", "message"),
+    ("kind", "fields", "message"),
     [
-        ({"type": "session.update", "session": {"type": "transcription"}}, "type of a session"),
-        ({"type": "session.update", "session": {"prompt": {"id": "p"}}}, "OpenAI's"),
-        ({"type": "session.update", "session": {"audio": {"output": {"voice": "nobody"}}}}, "nobody"),
-        ({"type": "session.update", "session": {"output_modalities": ["audio", "text"]}}, "at most 1"),
-        ({"type": "session.update", "session": {"tools": [{"type": "mcp", "server_label": "x"}]}}, "function"),
-        ({"type": "input_audio_buffer.commit"}, "no audio to commit"),
-        ({"type": "output_audio_buffer.clear"}, "no event of a realtime session"),
-        ({"type": "conversation.item.delete", "item_id": "x"}, "no item 'x'"),
+        ("session.update", {"session": {"type": "transcription"}}, "type of a session"),
+        ("session.update", {"session": {"prompt": {"id": "p"}}}, "OpenAI's"),
+        ("session.update", {"session": {"audio": {"output": {"voice": "nobody"}}}}, "nobody"),
+        ("session.update", {"session": {"output_modalities": ["audio", "text"]}}, "at most 1"),
+        ("session.update", {"session": {"tools": [{"type": "mcp", "server_label": "x"}]}}, "function"),
+        ("input_audio_buffer.commit", {}, "no audio to commit"),
+        ("output_audio_buffer.clear", {}, "no event of a realtime session"),
+        ("conversation.item.delete", {"item_id": "x"}, "no item 'x'"),
     ],
 )
-def test_an_error_leaves_the_session_open(hearing: Any, event: dict[str, Any], message: str) -> None:
+def test_an_error_leaves_the_session_open(hearing: Any, kind: str, fields: dict[str, Any], message: str) -> None:
     with session(hearing) as talk:
-        talk.send(**{"kind": event["type"], **{k: v for k, v in event.items() if k != "type"}}, event_id="mine")
+        talk.send(kind, **fields, event_id="mine")
         told = talk.next()
-        assert told["type"] == "error"
+        assert (told["type"], told["error"]["event_id"]) == ("error", "mine")
         assert message in told["error"]["message"]
-        assert told["error"]["event_id"] == "mine"
         talk.send("session.update", session={"type": "realtime", "model": "gpt-realtime", "instructions": "x"})
         assert talk.next()["session"]["instructions"] == "x"
 
@@ -183,17 +162,12 @@ def test_a_secret_opens_the_session_that_it_is_for(hearing: Any) -> None:
     body = {"session": {"type": "realtime", "instructions": "Be kind.", "audio": {"output": {"voice": "silky"}}}}
     answer = httpx.post(f"{hearing.url}/v1/realtime/client_secrets", json=body).raise_for_status().json()
     assert answer["session"]["audio"]["output"]["voice"] == "silky"
-    url = hearing.url.replace("http", "ws", 1) + "/v1/realtime"
-    with connect(url, additional_headers={"Authorization": f"Bearer {answer['value']}"}) as socket:
-        created = json.loads(socket.recv(PATIENCE))
-    assert created["session"]["instructions"] == "Be kind."
+    with sessions.opened(hearing, additional_headers={"Authorization": f"Bearer {answer['value']}"}) as socket:
+        assert Session(socket).next()["session"]["instructions"] == "Be kind."
 
 
 def test_without_a_language_model_the_handshake_says_how_to_get_one(hearing: Any, monkeypatch: Any) -> None:
-    app = hearing.server.config.app
-    while not hasattr(app, "state"):
-        app = app.app
-    monkeypatch.setattr(type(app.state.services.catalog), "default_language_model", lambda self: None)
+    monkeypatch.setattr(hearing.catalog, "writer", None)
     with pytest.raises(InvalidStatus) as refused, session(hearing):
         pass
     assert refused.value.response.status_code == 503

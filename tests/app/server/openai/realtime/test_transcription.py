@@ -17,38 +17,18 @@ import numpy as np
 import pytest
 import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
 
 from app.audio.resample import Resampler
 from app.audio.samples import SampleCoding, SampleReader, decode
 from app.server.openai.realtime.config import TranscriptionConfig
 from app.server.openai.realtime.transcription import TranscriptionSocket
+from tests.app.server.openai.realtime import sessions
 
 GOLDEN = Path(__file__).parents[4] / "golden"
-PATIENCE = 20.0
 KEY = "a-key-of-the-tests"
 
 
-def address(running: Any, query: str = "?intent=transcription") -> str:
-    return running.url.replace("http", "ws", 1) + "/v1/realtime" + query
-
-
-@contextmanager
-def session(running: Any, query: str = "?intent=transcription", **options: Any) -> Iterator[Session]:
-    with connect(address(running, query), compression=None, max_queue=None, **options) as socket:
-        yield Session(socket)
-
-
-class Session:
-    def __init__(self, socket: ClientConnection) -> None:
-        self.socket = socket
-
-    def send(self, kind: str, **fields: Any) -> None:
-        self.socket.send(json.dumps({"type": kind, **fields}))
-
-    def append(self, data: bytes) -> None:
-        self.send("input_audio_buffer.append", audio=base64.b64encode(data).decode())
-
+class Session(sessions.Session):
     def update(self, **given: Any) -> None:
         self.send("session.update", session={"type": "transcription", "audio": {"input": given}})
 
@@ -56,29 +36,15 @@ class Session:
         self.append(data)
         self.send("input_audio_buffer.commit")
 
-    def next(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.socket.recv(PATIENCE))
-        assert found["event_id"].startswith("event_")
-        return found
 
-    def until(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        while count:
-            found.append(self.next())
-            assert found[-1]["type"] != "error" or kind == "error", found[-1]
-            count -= found[-1]["type"] == kind
-        return found
+@contextmanager
+def session(running: Any, query: str = "?intent=transcription", **options: Any) -> Iterator[Session]:
+    with sessions.opened(running, query, **options) as socket:
+        yield Session(socket)
 
 
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 DELTA = "conversation.item.input_audio_transcription.delta"
-
-
-def services_of(running: Any) -> Any:
-    app = running.server.config.app
-    while not hasattr(app, "state"):
-        app = app.app
-    return app.state.services
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:
@@ -102,6 +68,7 @@ def test_a_session_tells_its_configuration_first(hearing: Any) -> None:
         created = one.next()
         assert created["type"] == "session.created"
         given = created["session"]
+        turns = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300, "silence_duration_ms": 500}
         assert (given["type"], given["object"]) == ("transcription", "realtime.transcription_session")
         assert given["id"].startswith("sess_")
         assert given["expires_at"] > time.time()
@@ -109,15 +76,12 @@ def test_a_session_tells_its_configuration_first(hearing: Any) -> None:
             "format": {"type": "audio/pcm", "rate": 24_000},
             "transcription": {"model": "ear"},
             "noise_reduction": None,
-            "turn_detection": {
-                "type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300, "silence_duration_ms": 500,
-            },
-        }  # fmt: skip
+            "turn_detection": turns,
+        }
         one.update(transcription={"language": "fr"}, turn_detection={"type": "server_vad", "threshold": 0.7})
         found = one.next()["session"]["audio"]["input"]
         assert found["transcription"] == {"model": "ear", "language": "fr"}
-        assert found["turn_detection"]["threshold"] == 0.7
-        assert found["turn_detection"]["silence_duration_ms"] == 500
+        assert found["turn_detection"] == turns | {"threshold": 0.7}
         # Only what is present changes; null is a value.
         one.update(turn_detection=None)
         found = one.next()["session"]["audio"]["input"]
@@ -197,14 +161,9 @@ def test_samples_cut_anywhere_are_the_same() -> None:
 
 def test_the_older_protocol(hearing: Any) -> None:
     with session(hearing) as one:
-        one.send(
-            "transcription_session.update",
-            session={
-                "input_audio_format": "g711_ulaw",
-                "input_audio_transcription": {"model": "whisper-1", "language": "en"},
-                "turn_detection": None,
-            },
-        )
+        older = {"input_audio_format": "g711_ulaw", "turn_detection": None}
+        older["input_audio_transcription"] = {"model": "whisper-1", "language": "en"}
+        one.send("transcription_session.update", session=older)
         updated = one.until("transcription_session.updated")[-1]["session"]
         assert updated["input_audio_format"] == "g711_ulaw"
         assert updated["turn_detection"] is None
@@ -335,13 +294,13 @@ def test_a_client_that_reads_nothing_is_dropped(
     tasks: list[asyncio.Task[None]] = []
 
     def serve() -> None:
-        socket = TranscriptionSocket(Deaf(), services_of(running), TranscriptionConfig())
+        socket = TranscriptionSocket(Deaf(), running.services, TranscriptionConfig())
         tasks.append(asyncio.get_running_loop().create_task(socket.serve()))
 
     running.call(serve)
     assert wait_until(tasks[0].done, 10)
     assert tasks[0].exception() is None
-    assert wait_until(lambda: services_of(running).admission.active == 0)
+    assert wait_until(lambda: running.services.admission.active == 0)
 
 
 def test_client_secrets(tmp_path: Path, start_server: Any) -> None:
@@ -369,10 +328,8 @@ def test_client_secrets(tmp_path: Path, start_server: Any) -> None:
     assert httpx.get(running.url + "/v1/models", headers=secret).status_code == 401
     assert httpx.post(path, json={}, headers=secret).status_code == 401
     for broken in (body["value"][:-40] + "A" * 40, "ek_", "ek_" + "A" * 60, body["value"].swapcase()):
-        with (
-            pytest.raises(InvalidStatus),
-            session(running, "", additional_headers={"authorization": f"Bearer {broken}"}),
-        ):
+        bearer = {"authorization": f"Bearer {broken}"}
+        with pytest.raises(InvalidStatus), session(running, "", additional_headers=bearer):
             pass
     # The older protocol's, which tells its errors alike.
     path_of_sessions = running.url + "/v1/realtime/transcription_sessions"
