@@ -176,6 +176,9 @@ class Settings(BaseModel):
         False, description="let the tune of English speech weigh the marks of recordings again; words never change"
     )
 
+    verification_model: str | None = Field(
+        None, description="language model that is asked about sentences which a verification lets fail; unset: none is"
+    )
     chatterbox: ChatterboxSettings = Field(
         ChatterboxSettings(),
         description="how Chatterbox computes: a table with bits, cache_bits, steps and draft",

@@ -32,6 +32,7 @@ SurfaceName = Literal[
     "realtime",
     "interpret",
     "jobs",
+    "verification",
 ]
 Outcome = Literal["ok", "cancelled", "rejected", "failed"]
 

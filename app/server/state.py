@@ -13,6 +13,7 @@ from starlette.requests import HTTPConnection
 from app.assembly import Engine
 from app.engine.model_loader import ModelState
 from app.engine.turns import Turns
+from app.generation.judge import says_the_same
 from app.speech.options import PreparedSpeech
 from app.speech.verifier import Mode, Verifier
 
@@ -57,7 +58,10 @@ class Services(Engine):
         listener = await self.recognition.listener(speech.language)
         phonemizer = None if listener is None else await self.speech.phonemizer(speech.language)
         # A model that draws nothing would say the same again.
-        return partial(Verifier, listener, phonemizer, retries=mode == "retry" and bool(speech.synthesizer.parameters))
+        retries = mode == "retry" and bool(speech.synthesizer.parameters)
+        name = self.settings.verification_model
+        judge = None if name is None else partial(says_the_same, self.generation, name)
+        return partial(Verifier, listener, phonemizer, retries=retries, judge=judge)
 
 
 def services(connection: HTTPConnection) -> Services:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
 from app.engine.jobs import CancelToken
@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 Mode = Literal["off", "report", "retry"]
 Verdict = Literal["passed", "failed", "unheard"]
+Judge = Callable[[str, str], Awaitable[bool]]
+"""Second opinion on a sentence that failed: whether what was to be spoken and what was heard say the same."""
 ATTEMPTS: Final = 3
 """Most times that a sentence is spoken."""
 AHEAD: Final = 8
@@ -30,19 +32,21 @@ AHEAD: Final = 8
 class Heard:
     """Result for one sentence: the words that were heard, and how they differ; None: it could not be heard.
 
-    `score` is the log-probability of what was to be spoken, less that of what was heard; None: not told.
+    `score` is the log-probability of what was to be spoken, less that of what was heard; None: not told. `excused`: the
+    second judge found no difference.
     """
 
     text: str = ""
     comparison: Comparison | None = None
     score: float | None = None
+    excused: bool = False
 
     @property
     def verdict(self) -> Verdict:
         """Whether the sentence was spoken as it was written."""
         if self.comparison is None:
             return "unheard"
-        passed = self.comparison.passed or likely(self.score, self.comparison.words)
+        passed = self.excused or self.comparison.passed or likely(self.score, self.comparison.words)
         return "passed" if passed else "failed"
 
     def better_than(self, other: Heard) -> bool:
@@ -108,14 +112,20 @@ class Listener(Protocol):
 class Verifier:
     """Judge of one stream. Sentences are heard one after the other, beside their delivery."""
 
-    def __init__(self, listener: Listener | None, phonemizer: Phonemizer | None, *, retries: bool) -> None:
+    def __init__(
+        self, listener: Listener | None, phonemizer: Phonemizer | None, *, retries: bool, judge: Judge | None = None
+    ) -> None:
         """Take the recognizer and the front end of the language; without either nothing is heard.
 
-        `retries`: sentences that went wrong are spoken again, with another seed.
+        Args:
+            listener: The recognizer.
+            phonemizer: The front end.
+            retries: Sentences that went wrong are spoken again, with another seed.
+            judge: Is asked about sentences that the comparison of words lets fail.
         """
         self.retries = retries and listener is not None and phonemizer is not None
         self.cancelled = CancelToken()
-        self._listener, self._phonemizer = listener, phonemizer
+        self._listener, self._phonemizer, self._judge = listener, phonemizer, judge
         self._sentences: list[asyncio.Task[Heard]] = []
         self._found: list[Heard] = []
         self._spoken = 0
@@ -136,7 +146,10 @@ class Verifier:
         except (ServiceError, ModelError) as error:
             log.warning("a sentence could not be verified: %s", error)
             return Heard()
-        return Heard(heard, await REQUESTS.run(compare, *sides), score)
+        result = Heard(heard, await REQUESTS.run(compare, *sides), score)
+        if self._judge is not None and heard and result.verdict == "failed":
+            result = replace(result, excused=await self._judge(text, heard))
+        return result
 
     async def follow(self, text: str, pcm: Pcm, rate: int, model: str) -> None:
         """Hear a sentence that was spoken once, beside what follows it; at most AHEAD sentences wait for that."""

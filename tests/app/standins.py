@@ -326,7 +326,7 @@ class Ear(WarmAtOnce):
 
 @dataclass
 class Scribe(WarmAtOnce):
-    """Answers with the last message in capitals, a word a step. Words of that message decide how it behaves."""
+    """Answers with the last message in capitals, or the next of `says`, a word a step. Words decide how it behaves."""
 
     context: int = 500
     takes_tools: bool = True
@@ -334,6 +334,7 @@ class Scribe(WarmAtOnce):
     gate: threading.Event = field(default_factory=threading.Event)
     conversations: list[list[dict[str, Any]]] = field(default_factory=list)
     requests: list[contract.GenerationRequest] = field(default_factory=list)
+    says: list[str] = field(default_factory=list)
     closed: int = 0
 
     def prompt(self, messages: Sequence[Any], tools: Sequence[Any] = (), *, reasoning: bool = False) -> tuple[int, ...]:
@@ -351,7 +352,7 @@ class Scribe(WarmAtOnce):
         self, request: contract.GenerationRequest, timeline: Timeline, cancelled: Callable[[], bool]
     ) -> Iterator[contract.GeneratedText | None]:
         self.requests.append(request)
-        words = bytes(request.prompt).decode().upper().split()
+        words = (self.says.pop(0) if self.says else bytes(request.prompt).decode().upper()).split()
         cached, room = 2, request.max_tokens
         try:
             for number, word in enumerate(words, 1):

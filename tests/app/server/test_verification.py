@@ -86,6 +86,21 @@ def test_results(
         assert TEXT in response.text
 
 
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [("Same.", "passed"), ("Different", "failed"), ("Well, same", "failed"), ("BROKEN", "failed")],
+)
+def test_a_language_model_is_the_second_judge(start_server: Any, answer: str, verdict: str) -> None:
+    running = start_server(recognizer="ear", recognition_gate=False, verification_model="scribe")
+    running.ear.says[:], running.scribe.says[:] = [BAD, GOOD], [answer]
+    assert result(speak(running))[0] == verdict
+    (message,) = running.scribe.conversations[-1]
+    assert message["content"].endswith(f"First text: {TEXT}\nSecond text: {BAD}")
+    # It is asked about failures alone.
+    assert result(speak(running))[0] == "passed"
+    assert len(running.scribe.conversations) == 1
+
+
 def test_a_client_that_leaves_ends_the_hearing(hearing: Any, wait_until: Any) -> None:
     body = {"input": "Hello there. " * 20, "voice": "slow", "verify": "report"}
     with pytest.raises(httpx.ReadTimeout):
