@@ -2,9 +2,9 @@
 
     python -m loadtest.verification_judge MODEL [--sentences tests/real/sentences.txt]
 
-Each sentence is compared with what a recognizer may write for it, without capitals and marks, which is the same; and with
-that after one fault: a word left out, said twice, or replaced by one of the next sentence. A false alarm is a "different"
-for the same words, a miss a "same" for a fault.
+Each sentence is compared with what a recognizer may write for it, without capitals and marks, which is the same; and
+with that after one fault: a word left out, said twice, or replaced by one of the next sentence. A false alarm is a
+"different" for the same words, a miss a "same" for a fault.
 """
 
 from __future__ import annotations
