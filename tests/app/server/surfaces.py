@@ -605,6 +605,7 @@ DEEPGRAM = {"voice": "model", "format": "encoding"}
 HEARING = {"model": "model_id", "language": "language_code", "prompt": "keyterms"}
 SPEAK = ("model", "encoding", "speed", "sample_rate", "bit_rate", "container")
 LISTEN = ("model", "keyterm", "language", "encoding", "sample_rate", "channels")
+OUTPUT: dict[str, Any] = {"error": elevenlabs_error, "query": ("output_format",)}
 TO_FRENCH = with_json(source="en", target="fr")
 
 SURFACES: tuple[Surface, ...] = (
@@ -613,24 +614,20 @@ SURFACES: tuple[Surface, ...] = (
          body=with_json(stream_format="sse"), events=True),
     Http("dialogue", "speech", "openai", "/v1/audio/dialogue", OPENAI | {"text": "text"}, body=with_lines("voice")),
     Native("stream", "speech", "websocket", "/v1/audio/stream", OPENAI | {"text": "text", "format": "format"}),
-    Http("elevenlabs", "speech", "elevenlabs", "/v1/text-to-speech/{voice}", ELEVENLABS,
-         error=elevenlabs_error, query=("output_format",)),
-    Http("elevenlabs stream", "speech", "elevenlabs", "/v1/text-to-speech/{voice}/stream", ELEVENLABS,
-         error=elevenlabs_error, query=("output_format",)),
+    Http("elevenlabs", "speech", "elevenlabs", "/v1/text-to-speech/{voice}", ELEVENLABS, **OUTPUT),
+    Http("elevenlabs stream", "speech", "elevenlabs", "/v1/text-to-speech/{voice}/stream", ELEVENLABS, **OUTPUT),
     Http("elevenlabs times", "speech", "elevenlabs", "/v1/text-to-speech/{voice}/stream/with-timestamps", ELEVENLABS,
-         error=elevenlabs_error, query=("output_format",)),
+         **OUTPUT),
     Http("elevenlabs whole", "speech", "elevenlabs", "/v1/text-to-speech/{voice}/with-timestamps", ELEVENLABS,
-         error=elevenlabs_error, query=("output_format",)),
+         **OUTPUT),
     Http("elevenlabs dialogue", "speech", "elevenlabs", "/v1/text-to-dialogue/stream", ELEVENLABS,
-         error=elevenlabs_error, body=with_lines("voice_id"), query=("output_format",)),
+         body=with_lines("voice_id"), **OUTPUT),
     ElevenLabs("elevenlabs socket", "speech", "elevenlabs", "/v1/text-to-speech/{voice}/stream-input", ELEVENLABS,
                query=("output_format", "model_id")),
     ElevenLabs("elevenlabs contexts", "speech", "elevenlabs", "/v1/text-to-speech/{voice}/multi-stream-input",
                ELEVENLABS, query=("output_format", "model_id")),
-    Http("deepgram", "speech", "deepgram", "/v1/speak", DEEPGRAM, error=deepgram_error,
-         query=SPEAK),
-    DeepgramSpeech("deepgram socket", "speech", "deepgram", "/v1/speak", DEEPGRAM, error=deepgram_error,
-                   query=SPEAK),
+    Http("deepgram", "speech", "deepgram", "/v1/speak", DEEPGRAM, error=deepgram_error, query=SPEAK),
+    DeepgramSpeech("deepgram socket", "speech", "deepgram", "/v1/speak", DEEPGRAM, error=deepgram_error, query=SPEAK),
     Wyoming("wyoming", "speech", "wyoming", "audio-stop"),
     Http("translate", "translation", "translate", "/v1/translate", body=TO_FRENCH),
     Http("translate events", "translation", "translate", "/v1/translate",

@@ -13,23 +13,15 @@ ERROR = UnknownVoiceError("No such voice.")
 BODY = {"message": "No such voice.", "type": "invalid_request_error", "param": "voice", "code": "unknown_voice"}
 
 
-@pytest.mark.parametrize(
-    ("path", "form"),
-    [
-        (None, {"error": BODY}),
-        ("/v1/audio/speech", {"error": BODY}),
-        ("/nothing", {"error": BODY}),
-        ("/translate/", {"error": BODY}),
-        ("/v1/speak", {"err_code": "UNKNOWN_VOICE", "err_msg": "No such voice.", "request_id": None}),
-        ("/translate", {"error": "No such voice."}),
-        ("/detect", {"error": "No such voice."}),
-        ("/languages", {"error": "No such voice."}),
-        ("/frontend/settings", {"error": "No such voice."}),
-        ("/v1/text-to-speech/silky/stream", {"detail": {"status": "unknown_voice", **BODY}}),
-        ("/v1/voices", {"detail": {"status": "unknown_voice", **BODY}}),
-        ("/v2/voices", {"detail": {"status": "unknown_voice", **BODY}}),
-    ],
-)
+FORMS: dict[tuple[str | None, ...], dict[str, object]] = {
+    (None, "/v1/audio/speech", "/nothing", "/translate/"): {"error": BODY},
+    ("/v1/speak",): {"err_code": "UNKNOWN_VOICE", "err_msg": "No such voice.", "request_id": None},
+    ("/translate", "/detect", "/languages", "/frontend/settings"): {"error": "No such voice."},
+    ("/v1/text-to-speech/silky/stream", "/v1/voices", "/v2/voices"): {"detail": {"status": "unknown_voice", **BODY}},
+}
+
+
+@pytest.mark.parametrize(("path", "form"), [(path, form) for paths, form in FORMS.items() for path in paths])
 def test_each_surface_has_its_form(path: str | None, form: dict[str, object]) -> None:
     response = error_response(ERROR, path=path)
     assert response.status_code == 400

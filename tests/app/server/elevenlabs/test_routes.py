@@ -77,12 +77,8 @@ def test_times_cover_text_and_audio(server: Any, path: str, voice: str) -> None:
 
 def test_long_audio_is_whole(server: Any) -> None:
     """It is sent in pieces, whose base64 is that of all."""
-    body = {"text": "Hello there. " + "[pause:10s] " * 6 + "Good bye now."}
-    path = f"{server.url}/v1/text-to-speech/steady"
-    timed, plain = (
-        httpx.post(path + end, json=body)
-        for end in ("/with-timestamps?output_format=pcm_24000", "?output_format=pcm_24000")
-    )
+    text = "Hello there. " + "[pause:10s] " * 6 + "Good bye now."
+    timed, plain = (post(server, path=path, text=text) for path in ("/with-timestamps", ""))
     assert len(plain.content) > 60 * 48_000
     assert base64.b64decode(timed.json()["audio_base64"], validate=True) == plain.content
     assert len(timed.content) == int(timed.headers["content-length"])

@@ -100,14 +100,11 @@ def test_lists_keep_their_shape_and_say_which_are_cloned(running: Any) -> None:
     plain = httpx.get(running.url + VOICES).json()
     assert plain["voices"] == plain["data"]
     assert {entry["kind"] for entry in plain["voices"]} == {"builtin"}  # the default model cannot clone
-    assert {"id": "steady", "name": "steady", "language": "en-us", "gender": "male", "model": "tone"}.items() <= plain[
-        "voices"
-    ][0].items()
+    steady = {"id": "steady", "name": "steady", "language": "en-us", "gender": "male", "model": "tone"}
+    assert steady.items() <= plain["voices"][0].items()
     able = httpx.get(running.url + VOICES, params={"model": "parrot"}).json()["voices"]
-    assert [(entry["id"], entry["kind"], entry["model"]) for entry in able] == [
-        ("own", "builtin", "parrot"),
-        (voice, "cloned", "parrot"),
-    ]
+    kinds = [(entry["id"], entry["kind"], entry["model"]) for entry in able]
+    assert kinds == [("own", "builtin", "parrot"), (voice, "cloned", "parrot")]
     only = httpx.get(running.url + VOICES, params={"kind": "cloned"}).json()["voices"]
     assert [(entry["id"], entry["model"]) for entry in only] == [(voice, None)]
     none = httpx.get(running.url + VOICES, params={"kind": "cloned", "model": "tone"}).json()["voices"]

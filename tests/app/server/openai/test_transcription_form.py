@@ -15,6 +15,9 @@ from app.server.openai.transcription_form import TranslationForm, read_fields
 from models.contract import RecognitionTask
 
 Parts = list[tuple[str, str]]
+VAD = ("chunking_strategy[type]", "server_vad")
+STRATEGY = '{"type": "server_vad", "threshold": 0.25, "prefix_padding_ms": 0}'
+WORDS = {"format": "verbose_json", "segments": False, "words": True}
 
 
 def read(parts: Parts, task: RecognitionTask = "transcribe") -> TranslationForm:
@@ -32,23 +35,11 @@ def read(parts: Parts, task: RecognitionTask = "transcribe") -> TranslationForm:
         ([("keywords[]", "a"), ("prompt", "b")], {"keywords": ("a",), "prompt": "b"}, {}),
         ([("temperature", "0.5"), ("model", "ear")], {"temperature": 0.5, "model": "ear"}, {}),
         ([("chunking_strategy", "auto")], {"chunks": SPEECH}, {}),
-        ([("chunking_strategy[type]", "server_vad")], {"chunks": SPEECH}, {}),
-        (
-            [("chunking_strategy[type]", "server_vad"), ("chunking_strategy[silence_duration_ms]", "200")],
-            {"chunks": VoiceOptions(0.5, 0.1, 0.2, 0.3)},
-            {},
-        ),
-        (
-            [("chunking_strategy", '{"type": "server_vad", "threshold": 0.25, "prefix_padding_ms": 0}')],
-            {"chunks": VoiceOptions(0.25, 0.1, 0.5, 0.0)},
-            {},
-        ),
+        ([VAD], {"chunks": SPEECH}, {}),
+        ([VAD, ("chunking_strategy[silence_duration_ms]", "200")], {"chunks": VoiceOptions(0.5, 0.1, 0.2, 0.3)}, {}),
+        ([("chunking_strategy", STRATEGY)], {"chunks": VoiceOptions(0.25, 0.1, 0.5, 0.0)}, {}),
         ([("include", "logprobs")], {}, {"logprobs": True}),
-        (
-            [("response_format", "verbose_json"), ("timestamp_granularities[]", "word")],
-            {"word_times": True},
-            {"format": "verbose_json", "segments": False, "words": True},
-        ),
+        ([("response_format", "verbose_json"), ("timestamp_granularities[]", "word")], {"word_times": True}, WORDS),
         ([("response_format", "srt")], {}, {"format": "srt"}),
     ],
 )
@@ -90,7 +81,7 @@ def test_a_translation_has_fewer_fields() -> None:
         ([("chunking_strategy", "never")], "chunking_strategy", "'auto' or 'server_vad'"),
         ([("chunking_strategy", "{")], "chunking_strategy", "JSON"),
         ([("chunking_strategy", '{"type": "server_vad", "threshold": 2}')], "chunking_strategy", "threshold"),
-        ([("chunking_strategy[type]", "server_vad"), ("chunking_strategy[speed]", "1")], "chunking_strategy", "speed"),
+        ([VAD, ("chunking_strategy[speed]", "1")], "chunking_strategy", "speed"),
         ([("chunking_strategy[threshold]", "0.5")], "chunking_strategy", "type"),
         ([("prompt", "a"), ("prompt", "b")], "prompt", "twice"),
         ([("prompt[a]", "a")], "prompt", "string"),

@@ -96,11 +96,8 @@ def test_every_flush_is_answered_in_its_turn(server: Any) -> None:
                 send(socket, "Speak", text=text)
             send(socket, "Flush")
         heard = [until(socket, "Flushed") for _ in range(3)]
-        assert [audio for audio, _ in heard] == [
-            reference(server, "First of all."),
-            b"",
-            reference(server, "Then this."),
-        ]
+        first, last = (reference(server, text) for text in ("First of all.", "Then this."))
+        assert [audio for audio, _ in heard] == [first, b"", last]
         assert [told[-1]["sequence_id"] for _, told in heard] == [1, 2, 3]
 
 
