@@ -42,7 +42,7 @@ def network(config: NllbConfig = SMALL, bits: int = 0) -> Nllb:
         if hasattr(module, "_parts"):
             module._parts, module._bits = [_quantized(mx.concatenate([part[0] for part in module._parts]), bits)], bits
         elif hasattr(module, "_packed"):
-            module._packed, module._bits = _quantized(module.weight, bits), bits
+            module._packed, module.bits = _quantized(module.weight, bits), bits
             module.weight = module._packed[0]
     return model
 
