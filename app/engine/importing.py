@@ -94,7 +94,9 @@ def _official(folder: Path, name: str | None) -> ModelSource:
     entries = [entry for entry in read_entries().values() if entry.bundled is None and name in (None, entry.name)]
     found = [entry for entry in entries if not _missing(entry, folder)]
     if name is not None and not found:
-        missing = "; ".join(_missing(entries[0], folder)) if entries else "it is part of the installation"
+        known = name in read_entries()
+        why = "it is part of the installation" if known else "only language models may have a name of their own"
+        missing = "; ".join(_missing(entries[0], folder)) if entries else why
         raise ImportModelError(f"{folder} is not the folder of {name}: {missing}")
     if len(found) > 1:  # Whisper's files have the same names for all sizes, and those of others, too
         own = whisper_name(folder)

@@ -7,6 +7,8 @@ events.
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 import sys
 from collections.abc import Iterator
 
@@ -110,6 +112,9 @@ async def open_standard_channel() -> Channel:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_LINE)
     try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty()):
+            raise ValueError("asyncio would find out later")
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         transport, protocol = await loop.connect_write_pipe(
             lambda: asyncio.streams.FlowControlMixin(loop=loop), sys.stdout

@@ -141,6 +141,7 @@ def test_wrong_usage_is_one_line_and_status_2(call, tmp_path, monkeypatch, argum
         (["transcribe", __file__, "--model", "whisper-base"], "--local-dir models/whisper-base"),
         (["models", "pull", "house"], "nothing to pull"),
         (["models", "pull", "kokoro", "--endpoint", "ftp://x"], "http"),
+        (["models", "import", __file__, "--model", "zz"], "only language models"),
     ],
 )
 def test_failure_is_one_line_and_status_1(call, tmp_path, monkeypatch, arguments, says):
@@ -149,9 +150,12 @@ def test_failure_is_one_line_and_status_1(call, tmp_path, monkeypatch, arguments
     assert list(tmp_path.glob("*.wav*")) == []
 
 
-def test_a_process_ends_with_that_status(run):
+def test_a_process_ends_with_that_status(run, environment):
     assert "dance" in one_line(run("dance"), 2)
     assert "/nowhere/" in one_line(run("say", "x", "-o", "/nowhere/x.wav"), 1)
+    command = [sys.executable, "-m", "app", "speech-dispatcher"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, check=False)
+    assert "with pipes" in one_line(done, 1)
 
 
 def test_standard_input_that_is_no_text(call):
