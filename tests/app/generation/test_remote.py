@@ -18,7 +18,7 @@ import pytest
 
 from app.errors import LanguageServerError
 from app.generation.options import GenerationOptions
-from app.generation.remote import MAX_LINE_BYTES, RemoteStream, make_client
+from app.generation.remote import MAX_ANSWER_BYTES, MAX_LINE_BYTES, RemoteStream, make_client
 from models.contract import GeneratedText
 from models.timeline import Timeline
 from tests.models.llm.tiny import write_model
@@ -82,6 +82,11 @@ def test_who_stops_reading_stops_the_server(hearing: Any, wait_until: Callable[.
         (b"data: " + b"x" * (MAX_LINE_BYTES + 1), "longer than"),
         (b"data: [DONE]\n\n", "broke off"),
         (b'data: {"choices": [7, {"delta": null}], "usage": 3}\n\n', "broke off"),
+        (b'data: {"choices": [{"delta": ["x"]}]}\n\n', "broke off"),
+        (b'data: {"choices": [{"delta": {"tool_calls": [{"function": "x"}]}}]}\n\n', "broke off"),
+        (b"data: " + b"[" * 100_000 + b"\n\n", "no JSON"),
+        (b'data: {"usage": {"prompt_tokens": ' + b"9" * 400 + b"}}\n\n", "broke off"),
+        (b": nothing\n" * (MAX_ANSWER_BYTES // 10 + 1), "sent more than"),
     ],
 )
 def test_a_server_that_sends_something_else_ends_the_answer(answer: bytes, says: str) -> None:

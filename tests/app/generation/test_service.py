@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from app.config import Settings
 from app.generation.options import GenerationOptions
 from app.generation.service import GenerationService
+from models.contract import InputTooLongError
 from tests.app.standins import Scribe
 
 
@@ -50,3 +53,12 @@ def test_the_oldest_messages_are_left_out() -> None:
     assert kept([("system", "system"), turns[0], question]) == ["system", "user00000", "user00020"]
     assert len(kept([*turns, question], truncate=False)) == 41
     assert kept([("system", "system"), ("user", "x" * 200)]) == ["system", "x" * 200]
+
+
+def test_what_no_context_can_hold_is_not_made_into_tokens() -> None:
+    long = ("user", "x" * 1_000)
+    assert len("".join(kept([("system", "system"), *[long] * 8, ("user", "last")]))) <= 100
+    with pytest.raises(InputTooLongError, match="8000 characters"):
+        kept([long] * 8, truncate=False)
+    with pytest.raises(InputTooLongError, match="4000 characters"):
+        kept([("user", "x" * 4_000)])

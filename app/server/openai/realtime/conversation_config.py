@@ -108,9 +108,10 @@ class ConversationConfig(AnswerConfig):
             raise InvalidRequestError("The type of a session cannot change.", param="session.type")
         if fields.get("prompt") is not None:
             raise InvalidRequestError("Prompts by id are OpenAI's; send 'instructions'.", param="session.prompt")
-        # Clients repeat the model of the address, by OpenAI's name.
+        # Clients repeat the model of the address, by OpenAI's name. Objects of any fields would grow with each update.
         given = {name: value for name, value in fields.items() if name not in ("model", "prompt", "type")}
-        result = merged(self.model_dump(exclude_unset=True), given) | {"type": "realtime", "model": self.model}
+        free = {name: given[name] for name in ("tracing", "reasoning", "truncation") if name in given}
+        result = merged(self.model_dump(exclude_unset=True), given) | free | {"type": "realtime", "model": self.model}
         try:
             return ConversationConfig.model_validate(result)
         except ValidationError as error:
