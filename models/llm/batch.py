@@ -16,6 +16,7 @@ from models.llm.library import import_module, stream
 PREFILL_STEP = 256  # most tokens of a prompt that are read in one turn: a sentence to speak waits no longer
 MIN_PREFILL_STEP = 16
 TURN_SECONDS = 0.5  # in which they should be read: far into a prompt a processor needs many times as long for a token
+TINY = 1e-9  # what is less becomes 0 or infinite in float32, and tokens are drawn blindly
 MAX_SEQUENCES = 8  # that are written at once; more wait
 MAX_CACHES = 32  # conversations that are remembered
 CACHE_BYTES = 1 << 30  # of keys and values that are remembered after their request ended
@@ -75,7 +76,7 @@ class SequenceBatch:
                 known, rest = None, prompt
         cached, sampler = len(prompt) - len(rest), None
         if request.temperature != 0:
-            choices = request.temperature, request.top_p, request.min_p
+            choices = max(request.temperature, TINY), max(request.top_p, TINY), request.min_p
             sampler = self._samplers.make_sampler(*choices, top_k=request.top_k)
         (uid,) = self._generator.insert(
             [rest],

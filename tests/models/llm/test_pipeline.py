@@ -166,6 +166,12 @@ def test_probabilities_are_those_of_the_tokens(model: MlxLanguageModel) -> None:
         assert [each.logprob for each in token.likeliest] == sorted((e.logprob for e in token.likeliest), reverse=True)
 
 
+@pytest.mark.parametrize("choice", [{"temperature": 1e-300}, {"temperature": 1.0, "top_p": 1e-300}])
+def test_the_narrowest_choice_is_the_likeliest(model: MlxLanguageModel, choice: dict[str, float]) -> None:
+    expected = text_of(answer(model, asked(model, "Hello!", temperature=0.0)))
+    assert text_of(answer(model, asked(model, "Hello!", **choice))) == expected
+
+
 def test_a_bias_decides(model: MlxLanguageModel) -> None:
     found = answer(model, asked(model, QUESTIONS[0], logit_bias={33: 100.0}))
     assert set(text_of(found)) == {model._tokenizer.decode([33])}
