@@ -22,7 +22,7 @@ READ_SECONDS: Final = 120.0
 MAX_LINE_BYTES: Final = 1_000_000
 MAX_ERROR_CHARACTERS: Final = 300
 MAX_TOOL_CALLS: Final = 128
-MAX_ANSWER_BYTES: Final = 1 << 26
+MAX_ANSWER_BYTES: Final = 1 << 24
 
 
 @dataclass(slots=True)
@@ -71,7 +71,9 @@ class RemoteStream:
         reason: FinishReason | None = None
         try:
             with self.timeline.measure(Stage.LLM_PREFILL):
-                request = self._client.build_request("POST", "chat/completions", json=self._body)
+                # Its schemas of tools may hold halves of surrogate pairs, which only ASCII can carry.
+                body, headers = json.dumps(self._body), {"content-type": "application/json"}
+                request = self._client.build_request("POST", "chat/completions", content=body, headers=headers)
                 response = await self._client.send(request, stream=True)
             async with aclosing(response):
                 await _check(response)

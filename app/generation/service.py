@@ -13,7 +13,7 @@ from app.engine.model_loader import ModelLoads, Progress
 from app.engine.service_errors import service_error
 from app.engine.worker import ModelWorker
 from app.errors import InvalidRequestError, ModelAbsentError
-from app.generation.options import GenerationOptions, PreparedGeneration
+from app.generation.options import GenerationOptions, PreparedGeneration, characters
 from app.generation.remote import make_client
 from app.text.executor import RoundRobinThread
 from models.contract import ChatMessage, GenerationRequest, InputTooLongError, LanguageModel, ModelRequestError
@@ -108,21 +108,15 @@ class GenerationService:
         # Of the context a quarter at most is kept for the answer.
         limit = model.context - min(options.max_tokens, model.context // 4)
         most = TOKEN_CHARACTERS * model.context
-        while options.truncate and _size(messages) > most and (shorter := _without_oldest(messages)) != messages:
+        while options.truncate and characters(messages) > most and (shorter := _without_oldest(messages)) != messages:
             messages = shorter
-        if _size(messages) > most:  # its tokens would take gigabytes and minutes, to be refused by their number
-            raise InputTooLongError(f"the conversation has {_size(messages)} characters; at most {most} are read")
+        if characters(messages) > most:  # its tokens would take gigabytes and minutes, to be refused by their number
+            raise InputTooLongError(f"the conversation has {characters(messages)} characters; at most {most} are read")
         while True:
             prompt = await self._thread.run(partial(model.prompt, messages, options.tools, reasoning=options.reasoning))
             if not options.truncate or len(prompt) < limit or (shorter := _without_oldest(messages)) == messages:
                 return prompt
             messages = shorter
-
-
-def _size(messages: tuple[ChatMessage, ...]) -> int:
-    """Return the characters of a conversation."""
-    calls = [call["function"] for message in messages for call in message.get("tool_calls", ())]
-    return sum(len(message["content"]) for message in messages) + sum(len(str(call["arguments"])) for call in calls)
 
 
 def _without_oldest(messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:

@@ -162,8 +162,9 @@ class MlxLanguageModel:
 
 def _check_layers(config: dict[str, Any], arrays: int) -> None:
     """Raise WeightsError for more layers than arrays: mlx-lm would make them all before it finds none for them."""
-    for part in (config, config.get("text_config")):
-        for name in _LAYERS if isinstance(part, dict) else ():
+    inner = config.get("text_config")
+    for part in (config, inner if isinstance(inner, dict) else {}):
+        for name in _LAYERS:
             layers = part.get(name)
             if isinstance(layers, int) and layers > arrays:
                 raise WeightsError(f"config.json has '{name}' {layers}, and the files {arrays} arrays")

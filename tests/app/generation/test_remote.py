@@ -44,7 +44,8 @@ def test_text_and_calls_of_tools_come_as_they_are_written(hearing: Any) -> None:
     assert "".join(item.text for item in items) == "HOW ARE YOU "
     assert items[-1].finish_reason == "stop"
     assert (stream.usage.prompt, stream.usage.written) == (11, 3)
-    items, _ = asyncio.run(write(f"{hearing.url}/v1", "call", tools=(TOOL,)))
+    tool = TOOL | {"half": "\ud800"}
+    items, _ = asyncio.run(write(f"{hearing.url}/v1", "call", tools=(tool,)))
     assert items[-1].finish_reason == "tool_calls"
     (call,) = items[-1].tool_calls
     assert (call.name, json.loads(call.arguments)) == ("clock", {"city": "Zürich"})

@@ -16,7 +16,7 @@ from app.audio.encoders import Format, encode, make_encoder
 from app.audio.vad import SAMPLE_RATE
 from app.conversation.reply import ReplyEnd, SpokenAudio, SpokenReply, WrittenText
 from app.errors import ServiceError
-from app.generation.options import GenerationOptions
+from app.generation.options import GenerationOptions, characters
 from app.generation.stream import begin_message
 from app.observability import metrics
 from app.recognition.events import (
@@ -264,6 +264,8 @@ class ConversationSocket(TranscriptionSocket):
     async def _give(self, response: Response) -> None:
         config = response.config
         limit = config.max_output_tokens
+        # As a request of chat: what the model reads; and then what is spoken.
+        self.app.admission.charge_client(characters(response.messages or ()))
         options = GenerationOptions(
             messages=tuple(response.messages or ()),
             model=config.model,
@@ -284,6 +286,8 @@ class ConversationSocket(TranscriptionSocket):
                 now = time.monotonic()
                 match event:
                     case WrittenText(text):
+                        if voice is not None:
+                            self.app.admission.charge_client(len(text))
                         self._carry_out(talk.write(response.id, text, now, start), response.id)
                     case SpokenAudio(chunk) if encoder is not None:
                         data = await encode(encoder, chunk.pcm)
