@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -54,3 +54,11 @@ class TokenCounts:
     cached: int = 0
     written: int = 0
     reasoning: int = 0
+
+
+def characters(messages: Iterable[ChatMessage]) -> int:
+    """Return the characters of messages, with the arguments of the calls in them."""
+    return sum(
+        len(message["content"]) + sum(len(str(call["function"]["arguments"])) for call in message.get("tool_calls", ()))
+        for message in messages
+    )

@@ -22,6 +22,7 @@ READ_SECONDS: Final = 120.0
 MAX_LINE_BYTES: Final = 1_000_000
 MAX_ERROR_CHARACTERS: Final = 300
 MAX_TOOL_CALLS: Final = 128
+MAX_ANSWER_BYTES: Final = 1 << 24
 
 
 @dataclass(slots=True)
@@ -70,14 +71,16 @@ class RemoteStream:
         reason: FinishReason | None = None
         try:
             with self.timeline.measure(Stage.LLM_PREFILL):
-                request = self._client.build_request("POST", "chat/completions", json=self._body)
+                # Its schemas of tools may hold halves of surrogate pairs, which only ASCII can carry.
+                body, headers = json.dumps(self._body), {"content-type": "application/json"}
+                request = self._client.build_request("POST", "chat/completions", content=body, headers=headers)
                 response = await self._client.send(request, stream=True)
             async with aclosing(response):
                 await _check(response)
                 async for chunk in _chunks(response):
                     self._count(chunk.get("usage"))
                     for choice in _list(chunk.get("choices"))[:1]:
-                        delta = choice.get("delta") or {}
+                        delta = _dict(choice.get("delta"))
                         thought = delta.get("reasoning_content") or delta.get("reasoning")
                         if isinstance(thought, str) and thought:
                             yield GeneratedText(thought, "reasoning")
@@ -127,9 +130,12 @@ async def _check(response: httpx2.Response) -> None:
 
 async def _chunks(response: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
     """Yield the objects of the server-sent events, up to "[DONE]". Raises LanguageServerError."""
-    rest = b""
+    rest, size = b"", 0
     async for data in response.aiter_bytes():
         *lines, rest = (rest + data).split(b"\n")
+        size += len(data)
+        if size > MAX_ANSWER_BYTES:
+            raise LanguageServerError(f"The language model's server sent more than {MAX_ANSWER_BYTES} bytes.")
         if len(rest) > MAX_LINE_BYTES:
             raise LanguageServerError(f"A line of the language model's server is longer than {MAX_LINE_BYTES} bytes.")
         for line in lines:
@@ -140,7 +146,7 @@ async def _chunks(response: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
                 return
             try:
                 chunk = json.loads(event)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise LanguageServerError("The language model's server sent an event that is no JSON.") from error
             if not isinstance(chunk, dict) or chunk.get("error"):
                 text = str(chunk)[:MAX_ERROR_CHARACTERS]
@@ -151,7 +157,7 @@ async def _chunks(response: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
 def _collect(calls: dict[int, _Call], parts: list[dict[str, Any]]) -> None:
     """Add parts of calls of tools: the name comes once, the arguments in pieces."""
     for part in parts:
-        function = part.get("function") or {}
+        function = _dict(part.get("function"))
         index = _number(part.get("index"))
         if index not in calls and len(calls) >= MAX_TOOL_CALLS:
             raise LanguageServerError(f"The language model called more than {MAX_TOOL_CALLS} tools at once.")
@@ -170,5 +176,9 @@ def _list(given: Any) -> list[dict[str, Any]]:
     return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
 
 
+def _dict(given: Any) -> dict[str, Any]:
+    return given if isinstance(given, dict) else {}
+
+
 def _number(given: Any) -> int:
-    return given if isinstance(given, int) and given >= 0 else 0
+    return given if isinstance(given, int) and 0 <= given < 1 << 53 else 0

@@ -13,13 +13,14 @@ from app.engine.model_loader import ModelLoads, Progress
 from app.engine.service_errors import service_error
 from app.engine.worker import ModelWorker
 from app.errors import InvalidRequestError, ModelAbsentError
-from app.generation.options import GenerationOptions, PreparedGeneration
+from app.generation.options import GenerationOptions, PreparedGeneration, characters
 from app.generation.remote import make_client
 from app.text.executor import RoundRobinThread
-from models.contract import ChatMessage, GenerationRequest, LanguageModel, ModelRequestError
+from models.contract import ChatMessage, GenerationRequest, InputTooLongError, LanguageModel, ModelRequestError
 
 # Names of OpenAI's models that answer: clients that know no other name get the default language model.
 OPENAI_PREFIXES = ("gpt-", "o1", "o3", "o4", "chatgpt-")
+TOKEN_CHARACTERS = 32  # of a text's tokens, on average, at most
 
 
 class GenerationService:
@@ -106,6 +107,11 @@ class GenerationService:
         messages = options.messages
         # Of the context a quarter at most is kept for the answer.
         limit = model.context - min(options.max_tokens, model.context // 4)
+        most = TOKEN_CHARACTERS * model.context
+        while options.truncate and characters(messages) > most and (shorter := _without_oldest(messages)) != messages:
+            messages = shorter
+        if characters(messages) > most:  # its tokens would take gigabytes and minutes, to be refused by their number
+            raise InputTooLongError(f"the conversation has {characters(messages)} characters; at most {most} are read")
         while True:
             prompt = await self._thread.run(partial(model.prompt, messages, options.tools, reasoning=options.reasoning))
             if not options.truncate or len(prompt) < limit or (shorter := _without_oldest(messages)) == messages:

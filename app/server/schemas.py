@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -60,6 +61,15 @@ def _encodable(text: str) -> str:
 
 
 UnicodeText = Annotated[StrictStr, AfterValidator(_encodable)]
+
+
+def _encodable_json(value: Any) -> Any:
+    _encodable(json.dumps(value, ensure_ascii=False))
+    return value
+
+
+JsonObject = Annotated[dict[str, Any], AfterValidator(_encodable_json)]
+"""Object of any fields, whose texts are Unicode."""
 
 
 def _ranged(name: str, description: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,10 @@ from models.backend import mx
 from models.contract import GenerationRequest
 from models.llm.library import import_module, stream
 
-PREFILL_STEP = 256  # tokens of a prompt that are read in one turn: a sentence to speak waits no longer
+PREFILL_STEP = 256  # most tokens of a prompt that are read in one turn: a sentence to speak waits no longer
+MIN_PREFILL_STEP = 16
+TURN_SECONDS = 0.5  # in which they should be read: far into a prompt a processor needs many times as long for a token
+TINY = 1e-9  # what is less becomes 0 or infinite in float32, and tokens are drawn blindly
 MAX_SEQUENCES = 8  # that are written at once; more wait
 MAX_CACHES = 32  # conversations that are remembered
 CACHE_BYTES = 1 << 30  # of keys and values that are remembered after their request ended
@@ -72,7 +76,7 @@ class SequenceBatch:
                 known, rest = None, prompt
         cached, sampler = len(prompt) - len(rest), None
         if request.temperature != 0:
-            choices = request.temperature, request.top_p, request.min_p
+            choices = max(request.temperature, TINY), max(request.top_p, TINY), request.min_p
             sampler = self._samplers.make_sampler(*choices, top_k=request.top_k)
         (uid,) = self._generator.insert(
             [rest],
@@ -88,7 +92,10 @@ class SequenceBatch:
 
     def step(self) -> None:
         """Read a part of a prompt, and write one token of each sequence whose prompt is read."""
-        _, responses = self._generator.next()
+        begun = time.perf_counter()
+        reading, responses = self._generator.next()
+        if reading:
+            self._pace(time.perf_counter() - begun)
         for response in responses:
             sequence = self._sequences[response.uid]
             sequence.begun = True
@@ -97,6 +104,14 @@ class SequenceBatch:
             if response.finish_reason is not None:
                 sequence.ended = True
                 self._remember(sequence, response.all_tokens, response.prompt_cache)
+
+    def _pace(self, seconds: float) -> None:
+        """Take fewer tokens of prompts in the next turn if those of this one took too long."""
+        step = self._generator.prefill_step_size
+        if seconds > TURN_SECONDS:
+            self._generator.prefill_step_size = max(MIN_PREFILL_STEP, step // 2)
+        elif seconds < TURN_SECONDS / 4:
+            self._generator.prefill_step_size = min(PREFILL_STEP, step * 2)
 
     def remove(self, sequence: Sequence) -> None:
         """Write no more of a sequence. What was read and written of it is remembered."""

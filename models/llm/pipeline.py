@@ -35,6 +35,7 @@ from models.timeline import Stage, Timeline
 
 MAX_CONTEXT = 16_384  # tokens: keys and values of more would need gigabytes
 WARM_TOKENS = 4
+_LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
 
 
 def load(spec: ModelSpec) -> MlxLanguageModel | LanguageModelTranslator:
@@ -52,8 +53,14 @@ def load(spec: ModelSpec) -> MlxLanguageModel | LanguageModelTranslator:
         raise WeightsError("config.json names no 'model_type': this is no language model")
     if config.get("model_file") is not None or config.get("auto_map") is not None:
         raise WeightsError("config.json names Python code ('model_file' or 'auto_map'), which is not executed")
-    for path in sorted(folder.glob("model*.safetensors")):
-        raise_problems(finite.broken(finite.safetensors_floats(path)), path.name)
+    try:
+        arrays = {path: finite.safetensors_floats(path) for path in sorted(folder.glob("model*.safetensors"))}
+    except (KeyError, TypeError, ValueError) as error:
+        raise WeightsError(f"a file of weights is damaged: {error!r}") from error
+    for path, floats in arrays.items():
+        raise_problems(finite.broken(floats), path.name)
+    _check_layers(config, sum(map(len, arrays.values())))
+    del arrays, floats
     try:
         model, config = import_module("utils").load_model(folder, lazy=True, strict=True)
         loading.step()
@@ -151,6 +158,16 @@ class MlxLanguageModel:
                     self._batch.step()
         finally:
             self._batch.remove(sequence)
+
+
+def _check_layers(config: dict[str, Any], arrays: int) -> None:
+    """Raise WeightsError for more layers than arrays: mlx-lm would make them all before it finds none for them."""
+    inner = config.get("text_config")
+    for part in (config, inner if isinstance(inner, dict) else {}):
+        for name in _LAYERS:
+            layers = part.get(name)
+            if isinstance(layers, int) and layers > arrays:
+                raise WeightsError(f"config.json has '{name}' {layers}, and the files {arrays} arrays")
 
 
 def _sampling(path: Path) -> TokenSampling:

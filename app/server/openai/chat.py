@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from app.errors import InvalidRequestError, TextTooLongError
-from app.generation.options import DEFAULT_MAX_TOKENS, GenerationOptions
+from app.generation.options import DEFAULT_MAX_TOKENS, GenerationOptions, characters
 from app.generation.stream import GenerationStream
 from app.observability import metrics
 from app.server.exchange import JsonRoute, StreamExchange
@@ -55,7 +55,7 @@ class ChatResponse(StreamExchange[GenerationStream]):
     def __init__(self, app: Services, body: ChatBody) -> None:
         self._body = body
         self._messages = [_message(message) for message in body.messages]
-        super().__init__(app, characters=sum(len(message["content"]) for message in self._messages))
+        super().__init__(app, characters=characters(self._messages))
         self.streams_events = body.stream
         self.ignored = body.unknown_fields() + (("parameter seed",) if body.seed is not None else ())
         self._labels = metrics.Labels(model="none", surface="openai", streaming=body.stream)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, StrictInt, StrictStr, Tag
 
-from app.server.schemas import OptionalFields, UnicodeText
+from app.server.schemas import JsonObject, OptionalFields, UnicodeText
 
 MAX_MESSAGES: Final = 2_048
 MAX_TOOLS: Final = 128
@@ -66,7 +66,7 @@ class FunctionBody(BaseModel):
     model_config = ConfigDict(extra="ignore")
     name: ToolName
     description: UnicodeText = ""
-    parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
+    parameters: JsonObject = Field(default_factory=lambda: {"type": "object", "properties": {}})
 
 
 class ToolBody(BaseModel):

@@ -331,7 +331,8 @@ def test_list_and_verify(call, tmp_path):
     assert "CC-BY-NC-4.0; no commercial use" in table
     assert "MIT; commercial use allowed" in table
     permitted = {name for name, row in rows.items() if row["kind"] == "translation" and row["commercial_use"]}
-    assert permitted == {"small-100", "m2m100-418m", "m2m100-1.2b", "phrasebook"}
+    others = {"small-100", "m2m100-418m", "m2m100-1.2b", "phrasebook"}
+    assert permitted == others | {"hy-mt2-1.8b", "translategemma-4b"}
     assert "hf download facebook/nllb-200-1.3B config.json pytorch_model.bin tokenizer.json" in table
     done = call("models", "verify")
     assert done.returncode == 0

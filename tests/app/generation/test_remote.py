@@ -18,7 +18,7 @@ import pytest
 
 from app.errors import LanguageServerError
 from app.generation.options import GenerationOptions
-from app.generation.remote import MAX_LINE_BYTES, RemoteStream, make_client
+from app.generation.remote import MAX_ANSWER_BYTES, MAX_LINE_BYTES, RemoteStream, make_client
 from models.contract import GeneratedText
 from models.timeline import Timeline
 from tests.models.llm.tiny import write_model
@@ -44,7 +44,8 @@ def test_text_and_calls_of_tools_come_as_they_are_written(hearing: Any) -> None:
     assert "".join(item.text for item in items) == "HOW ARE YOU "
     assert items[-1].finish_reason == "stop"
     assert (stream.usage.prompt, stream.usage.written) == (11, 3)
-    items, _ = asyncio.run(write(f"{hearing.url}/v1", "call", tools=(TOOL,)))
+    tool = TOOL | {"half": "\ud800"}
+    items, _ = asyncio.run(write(f"{hearing.url}/v1", "call", tools=(tool,)))
     assert items[-1].finish_reason == "tool_calls"
     (call,) = items[-1].tool_calls
     assert (call.name, json.loads(call.arguments)) == ("clock", {"city": "Zürich"})
@@ -79,6 +80,11 @@ async def test_who_stops_reading_stops_the_server(hearing: Any, wait_until: Call
         (b"data: " + b"x" * (MAX_LINE_BYTES + 1), "longer than"),
         (b"data: [DONE]\n\n", "broke off"),
         (b'data: {"choices": [7, {"delta": null}], "usage": 3}\n\n', "broke off"),
+        (b'data: {"choices": [{"delta": ["x"]}]}\n\n', "broke off"),
+        (b'data: {"choices": [{"delta": {"tool_calls": [{"function": "x"}]}}]}\n\n', "broke off"),
+        (b"data: " + b"[" * 100_000 + b"\n\n", "no JSON"),
+        (b'data: {"usage": {"prompt_tokens": ' + b"9" * 400 + b"}}\n\n", "broke off"),
+        (b": nothing\n" * (MAX_ANSWER_BYTES // 10 + 1), "sent more than"),
     ],
 )
 async def test_a_server_that_sends_something_else_ends_the_answer(answer: bytes, says: str) -> None:

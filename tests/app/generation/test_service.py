@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from app.config import Settings
 from app.generation.options import GenerationOptions
 from app.generation.service import GenerationService
+from models.contract import InputTooLongError
 from tests.app.standins import Scribe
 
 
@@ -44,3 +47,12 @@ async def test_the_oldest_messages_are_left_out() -> None:
     assert await kept([("system", "system"), turns[0], question]) == ["system", "user00000", "user00020"]
     assert len(await kept([*turns, question], truncate=False)) == 41
     assert await kept([("system", "system"), ("user", "x" * 200)]) == ["system", "x" * 200]
+
+
+async def test_what_no_context_can_hold_is_not_made_into_tokens() -> None:
+    long = ("user", "x" * 1_000)
+    assert len("".join(await kept([("system", "system"), *[long] * 8, ("user", "last")]))) <= 100
+    with pytest.raises(InputTooLongError, match="8000 characters"):
+        await kept([long] * 8, truncate=False)
+    with pytest.raises(InputTooLongError, match="4000 characters"):
+        await kept([("user", "x" * 4_000)])

@@ -23,6 +23,7 @@ from models.contract import (
     WeightsError,
 )
 from models.llm import native
+from models.llm.batch import PREFILL_STEP
 from models.llm.library import import_module
 from models.llm.pipeline import MlxLanguageModel, load
 from models.timeline import Stage, Timeline
@@ -103,6 +104,17 @@ def test_several_at_once_write_what_each_writes_alone(model: MlxLanguageModel) -
     assert together == alone
 
 
+def test_a_prompt_that_is_read_slowly_is_read_in_short_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick, slow = loaded(folder), loaded(folder)
+    request = asked(quick, "Hello. " * 100)
+    assert len(request.prompt) > 2 * PREFILL_STEP
+    expected = list(quick.generate(request, Timeline(), lambda: False))
+    monkeypatch.setattr("models.llm.batch.TURN_SECONDS", 0.0)
+    found = list(slow.generate(request, Timeline(), lambda: False))
+    assert found.count(None) > expected.count(None) + 8
+    assert [item for item in found if item is not None] == [item for item in expected if item is not None]
+
+
 def test_what_was_read_for_an_owner_is_read_once(model: MlxLanguageModel) -> None:
     messages = [{"role": "user", "content": "A question of some length about nothing."}]
     first = GenerationRequest(prompt=model.prompt(messages), max_tokens=8, owner="me")
@@ -142,6 +154,12 @@ def test_probabilities_are_those_of_the_tokens(model: MlxLanguageModel) -> None:
     for token in tokens:
         assert token.likeliest[0].logprob == pytest.approx(token.logprob)
         assert [each.logprob for each in token.likeliest] == sorted((e.logprob for e in token.likeliest), reverse=True)
+
+
+@pytest.mark.parametrize("choice", [{"temperature": 1e-300}, {"temperature": 1.0, "top_p": 1e-300}])
+def test_the_narrowest_choice_is_the_likeliest(model: MlxLanguageModel, choice: dict[str, float]) -> None:
+    expected = text_of(answer(model, asked(model, "Hello!", temperature=0.0)))
+    assert text_of(answer(model, asked(model, "Hello!", **choice))) == expected
 
 
 def test_a_bias_decides(model: MlxLanguageModel) -> None:
@@ -202,6 +220,9 @@ def with_config(**values: object) -> Any:
         (with_config(model_type=None), "no 'model_type'"),
         (with_config(model_type="unheard-of"), "not supported"),
         (with_config(hidden_size=96), "mlx-lm cannot load it"),
+        (with_config(num_hidden_layers=300), "300, and the files"),
+        (with_config(text_config={"n_layers": 300}), "'n_layers' 300"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 100), "damaged"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "mlx-lm cannot load it"),
         (lambda folder: (folder / "config.json").write_text("{"), "no JSON"),
     ],

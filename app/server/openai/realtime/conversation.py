@@ -27,6 +27,8 @@ from models.contract import FinishReason, ToolCall
 
 MAX_ITEMS: Final = 2_048
 MAX_ITEM_CHARACTERS: Final = 100_000
+MAX_CHARACTERS: Final = 1_000_000  # of the items that a client made: more than any context holds
+MAX_MS: Final = 1 << 40
 MAX_METADATA: Final = 16
 MAX_SIDE_RESPONSES: Final = 4  # out of the conversation, at once
 # What the model reads of a turn in which nobody spoke.
@@ -65,6 +67,11 @@ class Item:
     def id(self) -> str:
         """Id of the item."""
         return str(self.shown["id"])
+
+    @property
+    def characters(self) -> int:
+        """Characters that a model reads of it."""
+        return len(self.text) + sum(len(self.shown.get(name, "")) for name in ("name", "arguments", "output"))
 
     def as_message(self) -> dict[str, Any] | None:
         """Return the message that a model reads; None: there is nothing to read."""
@@ -174,6 +181,9 @@ class Conversation:
         if len(self._order) >= MAX_ITEMS:
             raise ConversationError("invalid_value", f"The conversation has {MAX_ITEMS} items; delete some.", "item")
         item = read_item(given)
+        if sum(each.characters for each in (item, *self._items.values())) > MAX_CHARACTERS:
+            message = f"The conversation would have more than {MAX_CHARACTERS} characters; delete items."
+            raise ConversationError("invalid_value", message, "item")
         if item.id in self._items:
             raise ConversationError(
                 "item_create_duplicate_item_id", f"There is an item '{item.id}' already.", "item.id"
@@ -182,7 +192,7 @@ class Conversation:
             at = len(self._order)
         elif previous == "root":
             at = 0
-        elif previous in self._items:
+        elif isinstance(previous, str) and previous in self._items:
             at = self._order.index(previous) + 1
         else:
             raise ConversationError("invalid_value", f"There is no item '{str(previous)[:60]}'.", "previous_item_id")
@@ -210,7 +220,7 @@ class Conversation:
         item = self._item(item_id, "item_truncate_invalid_item_id")
         if item.shown.get("role") != "assistant":
             raise ConversationError("invalid_value", "Only an assistant's audio can be cut.", "item_id")
-        if isinstance(audio_end_ms, bool) or not isinstance(audio_end_ms, int) or audio_end_ms < 0:
+        if isinstance(audio_end_ms, bool) or not isinstance(audio_end_ms, int) or not 0 <= audio_end_ms < MAX_MS:
             raise ConversationError("invalid_value", "'audio_end_ms' must be milliseconds, 0 or more.", "audio_end_ms")
         # Never an error for one that is too long: some clients end their session on it.
         self._cut(item, audio_end_ms / 1_000)
@@ -542,7 +552,7 @@ class Conversation:
         return item
 
     def _told(self, kind: str, item: Item, previous: str | None = None) -> SendEvent:
-        if previous is None:
+        if previous is None and item.id in self._items:  # a full conversation may have forgotten it
             at = self._order.index(item.id)
             previous = self._order[at - 1] if at else None
         fields = {"item": dict(item.shown), "previous_item_id": previous}

@@ -24,7 +24,7 @@ from app.server.openai.realtime.config import (
     explain,
     merged,
 )
-from app.server.schemas import UnicodeText
+from app.server.schemas import JsonObject, UnicodeText
 from app.speech.options import SpeechOptions
 
 DEFAULT_MAX_TOKENS = 1_024
@@ -66,7 +66,7 @@ class FunctionTool(ConfigPart):
     type: Literal["function"]
     name: Annotated[UnicodeText, Field(pattern=r"^[\w.-]{1,64}$")]
     description: UnicodeText | None = None
-    parameters: dict[str, Any] | None = None
+    parameters: JsonObject | None = None
     strict: bool | None = None
 
     def as_chat(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class AnswerConfig(ConfigPart):
     tool_choice: Literal["auto", "none"] | None = None
     max_output_tokens: Annotated[int, Field(ge=1, le=4_096)] | Literal["inf"] | None = None
     parallel_tool_calls: bool | None = None
-    reasoning: dict[str, Any] | None = None
+    reasoning: JsonObject | None = None
 
 
 class ConversationConfig(AnswerConfig):
@@ -98,9 +98,9 @@ class ConversationConfig(AnswerConfig):
     audio: ConversationAudio = ConversationAudio()
     include: Annotated[list[UnicodeText], Field(max_length=100)] | None = None
     # Accepted, as clients send it; it changes nothing here.
-    tracing: Any = None
+    tracing: Literal["auto"] | JsonObject | None = None
     # "disabled": a conversation that is longer than the model's context fails; else its oldest messages are left out.
-    truncation: Literal["auto", "disabled"] | dict[str, Any] | None = None
+    truncation: Literal["auto", "disabled"] | JsonObject | None = None
 
     def changed(self, fields: dict[str, Any]) -> ConversationConfig:
         """Return the configuration with the fields that `fields` name. Raises InvalidRequestError."""
@@ -108,9 +108,10 @@ class ConversationConfig(AnswerConfig):
             raise InvalidRequestError("The type of a session cannot change.", param="session.type")
         if fields.get("prompt") is not None:
             raise InvalidRequestError("Prompts by id are OpenAI's; send 'instructions'.", param="session.prompt")
-        # Clients repeat the model of the address, by OpenAI's name.
+        # Clients repeat the model of the address, by OpenAI's name. Objects of any fields would grow with each update.
         given = {name: value for name, value in fields.items() if name not in ("model", "prompt", "type")}
-        result = merged(self.model_dump(exclude_unset=True), given) | {"type": "realtime", "model": self.model}
+        free = {name: given[name] for name in ("tracing", "reasoning", "truncation") if name in given}
+        result = merged(self.model_dump(exclude_unset=True), given) | free | {"type": "realtime", "model": self.model}
         try:
             return ConversationConfig.model_validate(result)
         except ValidationError as error:

@@ -16,7 +16,7 @@ from app.audio.encoders import Format, encode, make_encoder
 from app.audio.vad import SAMPLE_RATE
 from app.conversation.reply import ReplyEnd, SpokenAudio, SpokenReply, WrittenText
 from app.errors import ServiceError
-from app.generation.options import GenerationOptions
+from app.generation.options import GenerationOptions, characters
 from app.generation.stream import begin_message
 from app.observability import metrics
 from app.recognition.events import (
@@ -99,6 +99,16 @@ class ConversationSocket(TranscriptionSocket):
         else:
             assert isinstance(frame, str)  # noqa: S101  (all events are JSON)
             self._put(None, frame)
+
+    async def receive(self, frame: str | bytes) -> None:
+        """Carry out an event, once there is room for what it is answered with."""
+        await self.unless_gone(self._has_room(2 * MAX_WAITING))  # an answer's own events do not hold up a cancel
+        await super().receive(frame)
+
+    async def _has_room(self, most: int) -> None:
+        while len(self._waiting) > most and self._writer is not None and not self._writer.done():
+            self._room.clear()
+            await self._room.wait()
 
     def speaking(self) -> set[asyncio.Task[None]]:
         """Return all tasks of the session."""
@@ -232,13 +242,17 @@ class ConversationSocket(TranscriptionSocket):
 
     async def _write_events(self) -> None:
         """Write the events that wait, one after the other."""
-        while True:
-            while self._waiting:
-                _, event = self._waiting.popleft()
-                await super().send(event)
-                self._room.set()
-            self._wake.clear()
-            await self._wake.wait()
+        try:
+            while True:
+                while self._waiting:
+                    _, event = self._waiting.popleft()
+                    await super().send(event)
+                    self._room.set()
+                self._wake.clear()
+                await self._wake.wait()
+        finally:  # nobody waits for one that reads no more
+            self._waiting.clear()
+            self._room.set()
 
     async def _answer(self, response: Response) -> None:
         """Give one answer: the model's text, and its speech."""
@@ -250,6 +264,8 @@ class ConversationSocket(TranscriptionSocket):
     async def _give(self, response: Response) -> None:
         config = response.config
         limit = config.max_output_tokens
+        # As a request of chat: what the model reads; and then what is spoken.
+        self.app.admission.charge_client(characters(response.messages or ()))
         options = GenerationOptions(
             messages=tuple(response.messages or ()),
             model=config.model,
@@ -266,12 +282,12 @@ class ConversationSocket(TranscriptionSocket):
         start: float | None = None
         try:
             async for event in reply:
-                while len(self._waiting) > MAX_WAITING:
-                    self._room.clear()
-                    await self._room.wait()
+                await self._has_room(MAX_WAITING)
                 now = time.monotonic()
                 match event:
                     case WrittenText(text):
+                        if voice is not None:
+                            self.app.admission.charge_client(len(text))
                         self._carry_out(talk.write(response.id, text, now, start), response.id)
                     case SpokenAudio(chunk) if encoder is not None:
                         data = await encode(encoder, chunk.pcm)

@@ -6,6 +6,7 @@ import pytest
 
 from app.errors import InvalidRequestError
 from app.server.openai.realtime.config import TranscriptionConfig, from_old
+from app.server.openai.realtime.conversation_config import ConversationConfig
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,17 @@ def test_turns(turns: dict[str, object], silence: float, pauses: bool) -> None:
 def test_a_session_that_is_wrong_in_many_ways_is_refused_by_a_number() -> None:
     with pytest.raises(InvalidRequestError, match="2000 param"):
         TranscriptionConfig().changed({str(number): number for number in range(2_000)})
+
+
+@pytest.mark.parametrize("name", ["tracing", "reasoning", "truncation"])
+def test_an_object_of_any_fields_does_not_grow_with_each_update(name: str) -> None:
+    config = ConversationConfig().changed({name: {"a": "x"}}).changed({name: {"b": "y"}})
+    assert getattr(config, name) == {"b": "y"}
+
+
+@pytest.mark.parametrize("name", ["tracing", "reasoning", "truncation", "tools"])
+def test_half_of_a_surrogate_pair_is_refused_wherever_it_is(name: str) -> None:
+    half = {"a": ["\ud800"]}
+    fields = [{"type": "function", "name": "f", "parameters": half}] if name == "tools" else half
+    with pytest.raises(InvalidRequestError, match=name):
+        ConversationConfig().changed({name: fields})

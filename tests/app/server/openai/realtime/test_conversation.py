@@ -30,6 +30,8 @@ from tests.app.server.openai.realtime.sessions import EVENT
 IDLE = {"audio": {"input": {"turn_detection": {"type": "server_vad", "idle_timeout_ms": 5_000}}}}
 TEXT = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello?"}]}
 
+LONG = TEXT | {"content": [{"type": "input_text", "text": "x" * 100_000}] * 6}
+
 
 def talk(**fields: Any) -> Conversation:
     return Conversation(ConversationConfig().changed(fields))
@@ -260,6 +262,10 @@ def test_a_response_beside_the_conversation_adds_nothing_to_it() -> None:
         (lambda s: s.create_item({"type": "function_call_output"}, None), "invalid_value"),
         (lambda s: [s.create_item(TEXT | {"id": "a"}, None), s.create_item(TEXT | {"id": "a"}, None)],
          "item_create_duplicate_item_id"),
+        (lambda s: s.create_item(TEXT, ["a"]), "invalid_value"),
+        (lambda s: [s.create_item(LONG, None), s.create_item(LONG, None)], "invalid_value"),
+        (lambda s: [s.create_item(TEXT | {"id": "a", "role": "assistant"}, None), s.truncate_item("a", 10**400)],
+         "invalid_value"),
         (lambda s: s.create_response({"colour": "red"}), "unknown_parameter"),
         (lambda s: s.create_response({"metadata": {"a": 1}}), "invalid_value"),
         (lambda s: s.create_response("now"), "invalid_value"),

@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -33,8 +34,8 @@ class Session(sessions.Session):
 
 
 @contextmanager
-def session(running: Any, **config: Any) -> Iterator[Session]:
-    with sessions.opened(running, "?model=gpt-realtime") as socket:
+def session(running: Any, *, headers: dict[str, str] | None = None, **config: Any) -> Iterator[Session]:
+    with sessions.opened(running, "?model=gpt-realtime", additional_headers=headers) as socket:
         talk = Session(socket)
         assert talk.until("session.created")[-1]["session"]["type"] == "realtime"
         if config:
@@ -156,6 +157,19 @@ def test_an_error_leaves_the_session_open(hearing: Any, kind: str, fields: dict[
         assert message in told["error"]["message"]
         talk.send("session.update", session={"type": "realtime", "model": "gpt-realtime", "instructions": "x"})
         assert talk.next()["session"]["instructions"] == "x"
+
+
+def test_what_a_model_reads_and_what_is_spoken_count_for_a_key(tmp_path: Path, start_server: Any) -> None:
+    (tmp_path / "keys.toml").write_text(
+        '[ann]\nkey = "0123456789abcdef0123456789abcdef"\ncharacters_per_minute = 100\n'
+    )
+    running = start_server(recognizer="ear", keys_file=str(tmp_path / "keys.toml"))
+    with session(running, headers={"authorization": "Bearer 0123456789abcdef0123456789abcdef"}) as talk:
+        talk.say("good night. " * 5)  # 60 read and some 40 spoken
+        assert talk.until("response.done")[-1]["response"]["status"] in ("completed", "failed")
+        talk.say("good night. " * 5)
+        done = talk.until("response.done")[-1]["response"]
+    assert done["status_details"]["error"]["code"] == "rate_limit_exceeded"
 
 
 def test_a_secret_opens_the_session_that_it_is_for(hearing: Any) -> None:
