@@ -175,13 +175,8 @@ def _write_tokenizer(metadata: dict[str, Any], target: Path) -> None:
     tokenizer.decoder = decoders.ByteLevel()
     types = metadata["tokenizer.ggml.token_type"].tolist()
     added = {_CONTROL: True, _USER_DEFINED: False}
-    tokenizer.add_tokens(
-        [
-            AddedToken(token, special=added[kind], normalized=False)
-            for token, kind in zip(tokens, types, strict=True)
-            if kind in added
-        ]
-    )
+    signs = [(token, added[kind]) for token, kind in zip(tokens, types, strict=True) if kind in added]
+    tokenizer.add_tokens([AddedToken(token, special=special, normalized=False) for token, special in signs])
     tokenizer.save(str(target / "tokenizer.json"))
     eos, bos = (_number(metadata, which) for which in ("eos", "bos"))
     config = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +37,7 @@ class Sequence:
     request: GenerationRequest
     uid: int
     cached: int
-    tokens: deque[GeneratedToken] = field(default_factory=deque)
+    tokens: list[GeneratedToken] = field(default_factory=list)
     ended: bool = False
     begun: bool = False
 
@@ -94,8 +93,11 @@ class SequenceBatch:
         """Read a part of a prompt, and write one token of each sequence whose prompt is read."""
         begun = time.perf_counter()
         reading, responses = self._generator.next()
-        if reading:
-            self._pace(time.perf_counter() - begun)
+        seconds, size = time.perf_counter() - begun, self._generator.prefill_step_size
+        if reading and seconds > TURN_SECONDS:
+            self._generator.prefill_step_size = max(MIN_PREFILL_STEP, size // 2)
+        elif reading and seconds < TURN_SECONDS / 4:
+            self._generator.prefill_step_size = min(PREFILL_STEP, size * 2)
         for response in responses:
             sequence = self._sequences[response.uid]
             sequence.begun = True
@@ -105,14 +107,6 @@ class SequenceBatch:
                 sequence.ended = True
                 self._remember(sequence, response.all_tokens, response.prompt_cache)
 
-    def _pace(self, seconds: float) -> None:
-        """Take fewer tokens of prompts in the next turn if those of this one took too long."""
-        step = self._generator.prefill_step_size
-        if seconds > TURN_SECONDS:
-            self._generator.prefill_step_size = max(MIN_PREFILL_STEP, step // 2)
-        elif seconds < TURN_SECONDS / 4:
-            self._generator.prefill_step_size = min(PREFILL_STEP, step * 2)
-
     def remove(self, sequence: Sequence) -> None:
         """Write no more of a sequence. What was read and written of it is remembered."""
         self._sequences.pop(sequence.uid, None)
@@ -121,10 +115,6 @@ class SequenceBatch:
             removed = self._generator.remove([sequence.uid], return_prompt_caches=sequence.begun)
             for cache, tokens in removed.values():
                 self._remember(sequence, tokens, cache)
-
-    def close(self) -> None:
-        """End the batch."""
-        self._generator.close()
 
     def _remember(self, sequence: Sequence, tokens: list[int], cache: list[Any]) -> None:
         if tokens:

@@ -29,13 +29,12 @@ from models.files import read_json
 from models.llm import native
 from models.llm.batch import PREFILL_STEP, SequenceBatch
 from models.llm.library import import_module
-from models.llm.text import Writer, written
+from models.llm.text import Writer
 from models.llm.translator import LanguageModelTranslator
 from models.timeline import Stage, Timeline
 
 MAX_CONTEXT = 16_384  # tokens: keys and values of more would need gigabytes
 WARM_TOKENS = 4
-_LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
 
 
 def load(spec: ModelSpec) -> MlxLanguageModel | LanguageModelTranslator:
@@ -144,14 +143,11 @@ class MlxLanguageModel:
         writer = Writer(self._tokenizer, request, sequence.cached)
         try:
             while True:
-                nothing = True
-                for item in written(sequence, writer):
-                    nothing = False
-                    yield item
-                    if item.finish_reason is not None:
-                        return
-                if nothing:
-                    yield None
+                tokens, sequence.tokens = sequence.tokens, []
+                items = [item for token in tokens for item in writer.write(token)]
+                yield from items or (None,)
+                if items and items[-1].finish_reason is not None:
+                    return
                 if cancelled():
                     raise Cancelled
                 with timeline.measure(Stage.LLM_DECODE if sequence.begun else Stage.LLM_PREFILL):
@@ -162,12 +158,10 @@ class MlxLanguageModel:
 
 def _check_layers(config: dict[str, Any], arrays: int) -> None:
     """Raise WeightsError for more layers than arrays: mlx-lm would make them all before it finds none for them."""
-    inner = config.get("text_config")
-    for part in (config, inner if isinstance(inner, dict) else {}):
-        for name in _LAYERS:
-            layers = part.get(name)
-            if isinstance(layers, int) and layers > arrays:
-                raise WeightsError(f"config.json has '{name}' {layers}, and the files {arrays} arrays")
+    names, inner = ("num_hidden_layers", "num_layers", "n_layers", "n_layer"), config.get("text_config")
+    values = [part.get(name) for part in (config, inner if isinstance(inner, dict) else {}) for name in names]
+    if any(isinstance(layers, int) and layers > arrays for layers in values):
+        raise WeightsError(f"config.json has more layers than the files have arrays, which are {arrays}")
 
 
 def _sampling(path: Path) -> TokenSampling:

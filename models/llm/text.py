@@ -9,7 +9,7 @@ from typing import Any
 
 from models.backend import mx
 from models.contract import FinishReason, GeneratedText, GenerationRequest, TokenLogprob, ToolCall
-from models.llm.batch import GeneratedToken, Sequence
+from models.llm.batch import GeneratedToken
 from models.llm.library import import_module
 
 log = logging.getLogger(__name__)
@@ -109,19 +109,9 @@ class Writer:
 
     def _logprob(self, token: int, logprobs: mx.array) -> TokenLogprob:
         count = min(self._request.logprobs or 0, logprobs.size)
-        likeliest: tuple[TokenLogprob, ...] = ()
-        if count:
-            ids = mx.argsort(-logprobs)[:count]
-            numbers: Any = ids.tolist()
-            likeliest = tuple(TokenLogprob(self._bytes(each), float(logprobs[each])) for each in numbers)
+        ids: Any = mx.argsort(-logprobs)[:count].tolist() if count else []
+        likeliest = tuple(TokenLogprob(self._bytes(each), float(logprobs[each])) for each in ids)
         return TokenLogprob(self._bytes(token), float(logprobs[token]), likeliest)
 
     def _bytes(self, token: int) -> bytes:
-        text: str = self._tokenizer.decode([token])
-        return text.encode()
-
-
-def written(sequence: Sequence, writer: Writer) -> Iterator[GeneratedText]:
-    """Yield the text of the tokens of a sequence that were not read yet."""
-    while sequence.tokens:
-        yield from writer.write(sequence.tokens.popleft())
+        return str(self._tokenizer.decode([token])).encode()
