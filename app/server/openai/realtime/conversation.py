@@ -52,38 +52,38 @@ class ConversationError(InvalidRequestError):
 
 @dataclass(slots=True)
 class Item:
-    """Item of the conversation. `shown` is its object as clients see it.
+    """Item of the conversation. `body` is its object as clients see it.
 
-    `words` are those of an assistant's speech, with their seconds, and `text` is what the model reads of it. `heard`:
-    seconds of it that the listener heard; None: all.
+    `words` are those of an assistant's speech, with their seconds, and `text` is what the model reads of it.
+    `heard_seconds`: how much of the speech the listener heard; None: all of it.
     """
 
-    shown: dict[str, Any]
+    body: dict[str, Any]
     text: str = ""
     words: list[Word] = field(default_factory=list)
-    heard: float | None = None
+    heard_seconds: float | None = None
 
     @property
     def id(self) -> str:
         """Id of the item."""
-        return str(self.shown["id"])
+        return str(self.body["id"])
 
     @property
     def characters(self) -> int:
         """Characters that a model reads of it."""
-        return len(self.text) + sum(len(self.shown.get(name, "")) for name in ("name", "arguments", "output"))
+        return len(self.text) + sum(len(self.body.get(name, "")) for name in ("name", "arguments", "output"))
 
     def as_message(self) -> dict[str, Any] | None:
         """Return the message that a model reads; None: there is nothing to read."""
-        kind = self.shown["type"]
+        kind = self.body["type"]
         if kind == "function_call":
-            call = {"name": self.shown["name"], "arguments": self.shown["arguments"]}
-            tool = {"id": self.shown["call_id"], "type": "function", "function": call}
+            call = {"name": self.body["name"], "arguments": self.body["arguments"]}
+            tool = {"id": self.body["call_id"], "type": "function", "function": call}
             return {"role": "assistant", "content": "", "tool_calls": [tool]}
         if kind == "function_call_output":
-            return {"role": "tool", "content": self.shown["output"], "tool_call_id": self.shown["call_id"]}
-        text = self.text if self.heard is None else heard_text(self.text, self.words, self.heard)
-        return {"role": self.shown["role"], "content": text} if text.strip() else None
+            return {"role": "tool", "content": self.body["output"], "tool_call_id": self.body["call_id"]}
+        text = self.text if self.heard_seconds is None else text_before(self.text, self.words, self.heard_seconds)
+        return {"role": self.body["role"], "content": text} if text.strip() else None
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ class SendEvent:
 
 @dataclass(frozen=True, slots=True)
 class BeginReply:
-    """Order to have a response computed, and told by `write`, `speak`, `end` and `fail`."""
+    """Order to have a response computed, and reported by `write`, `speak`, `end` and `fail`."""
 
     response: Response
 
@@ -141,7 +141,7 @@ class StopReply:
 Effect = SendEvent | BeginReply | StopReply
 
 
-def heard_text(text: str, words: list[Word], seconds: float) -> str:
+def text_before(text: str, words: list[Word], seconds: float) -> str:
     """Return the part of a spoken text whose words began within so many seconds."""
     position = 0
     for word in words:
@@ -198,7 +198,7 @@ class Conversation:
             raise ConversationError("invalid_value", f"There is no item '{str(previous)[:60]}'.", "previous_item_id")
         self._items[item.id] = item
         self._order.insert(at, item.id)
-        return [self._told(kind, item) for kind in ("added", "done")]
+        return [self._item_event(kind, item) for kind in ("added", "done")]
 
     def delete_item(self, item_id: Any) -> list[Effect]:
         """Forget an item. Raises ConversationError."""
@@ -213,12 +213,12 @@ class Conversation:
     def retrieve_item(self, item_id: Any) -> list[Effect]:
         """Tell an item. Raises ConversationError."""
         item = self._item(item_id, "item_retrieve_invalid_item_id")
-        return [SendEvent("conversation.item.retrieved", {"item": item.shown})]
+        return [SendEvent("conversation.item.retrieved", {"item": item.body})]
 
     def truncate_item(self, item_id: Any, audio_end_ms: Any) -> list[Effect]:
         """Cut an assistant's speech to what was heard. Raises ConversationError."""
         item = self._item(item_id, "item_truncate_invalid_item_id")
-        if item.shown.get("role") != "assistant":
+        if item.body.get("role") != "assistant":
             raise ConversationError("invalid_value", "Only an assistant's audio can be cut.", "item_id")
         if isinstance(audio_end_ms, bool) or not isinstance(audio_end_ms, int) or not 0 <= audio_end_ms < MAX_MS:
             raise ConversationError("invalid_value", "'audio_end_ms' must be milliseconds, 0 or more.", "audio_end_ms")
@@ -300,13 +300,13 @@ class Conversation:
 
     def end_turn(self, item_id: str) -> list[Effect]:
         """Add the item of a turn, whose text follows."""
-        shown = _message(item_id, "user", [{"type": "input_audio", "transcript": None}])
+        body = _message(item_id, "user", [{"type": "input_audio", "transcript": None}])
         previous = self._order[-1] if self._order else None
-        self._append(Item(shown))
+        self._append(Item(body))
         self._unread.add(item_id)
         self._answer_due = self.config.answers_turns
         item = self._items[item_id]
-        return [self._told(kind, item, previous) for kind in ("added", "done")]
+        return [self._item_event(kind, item, previous) for kind in ("added", "done")]
 
     def time_out(self, now: float, audio_ms: int) -> list[Effect]:
         """Take silence as a turn, if it lasts since the last answer was played for as long as the session says.
@@ -334,7 +334,7 @@ class Conversation:
         if item is None:
             return []
         item.text = text
-        item.shown["content"][0]["transcript"] = text
+        item.body["content"][0]["transcript"] = text
         effects: list[Effect] = []
         if self._overlap is not None:
             if not self._is_interruption(text):
@@ -433,7 +433,7 @@ class Conversation:
         else:
             self.active = self._last = response
             self.timeout_at = math.inf
-        created = SendEvent("response.created", {"response": self._shown(response, "in_progress", None, None)})
+        created = SendEvent("response.created", {"response": self._response_body(response, "in_progress", None, None)})
         return [created] if messages is None else [created, BeginReply(response)]
 
     def _message_of(self, response: Response) -> tuple[list[Effect], Item]:
@@ -450,12 +450,12 @@ class Conversation:
         """Add an item to a response, and to the conversation if it is one of it."""
         index = len(response.output)
         response.output.append(item)
-        fields = {"response_id": response.id, "output_index": index, "item": dict(item.shown)}
+        fields = {"response_id": response.id, "output_index": index, "item": dict(item.body)}
         effects: list[Effect] = [SendEvent("response.output_item.added", fields)]
         if not response.side:
             previous = self._order[-1] if self._order else None
             self._append(item)
-            effects.append(self._told("added", item, previous))
+            effects.append(self._item_event("added", item, previous))
         return effects
 
     def _append(self, item: Item) -> None:
@@ -469,7 +469,7 @@ class Conversation:
 
     def _call(self, response: Response, call: ToolCall) -> list[Effect]:
         """Tell a call of a tool: an item, its arguments in one piece, and its end."""
-        shown = {
+        body = {
             "id": new_id("item"),
             "object": "realtime.item",
             "type": "function_call",
@@ -478,20 +478,20 @@ class Conversation:
             "call_id": new_id("call"),
             "arguments": "",
         }
-        item = Item(shown)
+        item = Item(body)
         effects = self._close_message(response, "completed") + self._open(response, item)
         place = {"response_id": response.id, "item_id": item.id, "output_index": len(response.output) - 1}
-        place["call_id"] = shown["call_id"]
+        place["call_id"] = body["call_id"]
         effects.append(SendEvent("response.function_call_arguments.delta", place | {"delta": call.arguments}))
         done = place | {"name": call.name, "arguments": call.arguments}
         effects.append(SendEvent("response.function_call_arguments.done", done))
-        shown |= {"arguments": call.arguments, "status": "completed"}
+        body |= {"arguments": call.arguments, "status": "completed"}
         return effects + self._close_item(response, item)
 
     def _close_message(self, response: Response, status: Literal["completed", "incomplete"]) -> list[Effect]:
         """Tell the end of the message that is being written, if there is one."""
         item = response.item
-        if item is None or item.shown["status"] != "in_progress":
+        if item is None or item.body["status"] != "in_progress":
             return []
         place = self._place(response, item)
         effects: list[Effect] = []
@@ -505,13 +505,13 @@ class Conversation:
             part = {"type": "text", "text": item.text}
             content = {"type": "output_text", "text": item.text}
         effects.append(SendEvent("response.content_part.done", place | {"part": part}))
-        item.shown["status"], item.shown["content"] = status, [content]
+        item.body["status"], item.body["content"] = status, [content]
         return effects + self._close_item(response, item)
 
     def _close_item(self, response: Response, item: Item) -> list[Effect]:
         index = response.output.index(item)
-        fields = {"response_id": response.id, "output_index": index, "item": dict(item.shown)}
-        done: list[Effect] = [] if response.side else [self._told("done", item)]
+        fields = {"response_id": response.id, "output_index": index, "item": dict(item.body)}
+        done: list[Effect] = [] if response.side else [self._item_event("done", item)]
         return [*done, SendEvent("response.output_item.done", fields)]
 
     def _finish(
@@ -532,13 +532,16 @@ class Conversation:
         self._side.pop(response.id, None)
         effects: list[Effect] = [StopReply(response.id)] if stop else []
         effects += self._close_message(response, "completed" if status == "completed" else "incomplete")
-        return [*effects, SendEvent("response.done", {"response": self._shown(response, status, details, usage)})]
+        return [
+            *effects,
+            SendEvent("response.done", {"response": self._response_body(response, status, details, usage)}),
+        ]
 
     def _cut(self, item: Item, seconds: float) -> None:
-        item.heard = seconds
-        for content in item.shown["content"]:
+        item.heard_seconds = seconds
+        for content in item.body["content"]:
             if "transcript" in content:
-                content["transcript"] = heard_text(item.text, item.words, seconds)
+                content["transcript"] = text_before(item.text, item.words, seconds)
 
     def _live(self, response_id: str) -> Response | None:
         if self.active is not None and self.active.id == response_id:
@@ -551,11 +554,11 @@ class Conversation:
             raise ConversationError(code, f"There is no item '{str(item_id)[:60]}'.", "item_id")
         return item
 
-    def _told(self, kind: str, item: Item, previous: str | None = None) -> SendEvent:
+    def _item_event(self, kind: str, item: Item, previous: str | None = None) -> SendEvent:
         if previous is None and item.id in self._items:  # a full conversation may have forgotten it
             at = self._order.index(item.id)
             previous = self._order[at - 1] if at else None
-        fields = {"item": dict(item.shown), "previous_item_id": previous}
+        fields = {"item": dict(item.body), "previous_item_id": previous}
         return SendEvent(f"conversation.item.{kind}", fields)
 
     @staticmethod
@@ -597,7 +600,7 @@ class Conversation:
             return self._item(given.get("id"), "invalid_value")
         return read_item(given)
 
-    def _shown(
+    def _response_body(
         self, response: Response, status: Status, details: dict[str, Any] | None, usage: TokenCounts | None
     ) -> dict[str, Any]:
         form = response.config.audio.output.format.model_dump(exclude_none=True)
@@ -606,7 +609,7 @@ class Conversation:
             "object": "realtime.response",
             "status": status,
             "status_details": details,
-            "output": [dict(item.shown) for item in response.output],
+            "output": [dict(item.body) for item in response.output],
             "conversation_id": None if response.side else "conv_default",
             "output_modalities": response.config.output_modalities or ["audio"],
             "max_output_tokens": response.config.max_output_tokens or "inf",

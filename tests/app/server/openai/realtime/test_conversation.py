@@ -19,7 +19,7 @@ from app.server.openai.realtime.conversation import (
     Effect,
     SendEvent,
     StopReply,
-    heard_text,
+    text_before,
 )
 from app.server.openai.realtime.conversation_config import ConversationConfig
 from app.server.openai.realtime.events import new_id
@@ -207,7 +207,7 @@ def test_truncate_cuts_by_words() -> None:
     assert sent(effects) == ["conversation.item.truncated"]
     shown = fields(session.retrieve_item(item_id), "conversation.item.retrieved")["item"]
     assert shown["content"][0]["transcript"] == "One two"
-    assert heard_text("One two three.", list(words("One two three.")), 0.0) == ""
+    assert text_before("One two three.", list(words("One two three.")), 0.0) == ""
     assert sent(session.truncate_item(item_id, 10_000_000)) == ["conversation.item.truncated"]
 
 
