@@ -64,16 +64,19 @@ async def talk(url: str, model: str, pcm: npt.NDArray[np.int16]) -> dict[str, fl
         sending = asyncio.create_task(_send(socket, pcm, ended))
         seen: dict[str, float] = {}
         try:
-            async for message in socket:
-                event = json.loads(message)
+            while True:
+                event = json.loads(await asyncio.wait_for(socket.recv(), MAX_SECONDS + SILENCE_SECONDS))
                 seen[event["type"]] = seen.get(event["type"], time.perf_counter())
                 if event["type"] == "error" or event.get("response", {}).get("status") == "failed":
-                    raise SystemExit(f"the server answers: {message!r}"[:500])
-                if event["type"] == "input_audio_buffer.speech_started":
-                    # A pause within the recording ended a turn: the last one counts.
-                    seen = {}
-                if event["type"] == STAGES["first audio"] and ended.done():
+                    raise SystemExit(f"the server answers: {event}"[:500])
+                if event["type"] == STAGES["turn"]:
+                    # A pause within the recording may have ended a turn: the last one counts.
+                    seen = {event["type"]: time.perf_counter()}
+                if STAGES["first audio"] in seen and ended.done():
                     break
+        except TimeoutError:
+            print("no answer: the last turn had no words, or the model wrote none", file=sys.stderr)
+            return {}
         finally:
             sending.cancel()
         return {stage: seen[kind] - ended.result() for stage, kind in STAGES.items() if kind in seen}
