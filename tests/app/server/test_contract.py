@@ -337,7 +337,7 @@ def test_samples_are_heard_as_they_sound(
     with surface.ask(
         hearing, recording=samples(tracks.ravel() if channels > 1 else tracks[:, 0], form), **choice
     ) as one:
-        assert one.answer()
+        one.answer()  # of a short recording there may be no partial text
     heard = hearing.ear.requests[-1].pcm
     # Some surfaces leave the silence around the words out.
     assert 1.6 * RATE <= heard.size <= 2.04 * RATE
