@@ -45,6 +45,20 @@ def until(page: Page, expression: str | Callable[[], Any]) -> Any:
     pytest.fail(f"never true: {expression} (the page's error: {shown!r})")
 
 
+def count_sounds(page: Page) -> None:
+    """Have the page count in `window.played` the pieces of sound that it plays."""
+    page.evaluate(
+        """() => {
+            const { prototype } = AudioBufferSourceNode;
+            const start = prototype.start;
+            prototype.start = function (...when) {
+                window.played = (window.played ?? 0) + 1;
+                return start.apply(this, when);
+            };
+        }"""
+    )
+
+
 def error_of(page: Page) -> str:
     """Return what the page's error says, once there is one."""
     until(page, ERROR)

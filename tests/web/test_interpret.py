@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, WebSocket
 
-from tests.web.pages import error_of, until
+from tests.web.pages import count_sounds, error_of, until
 
 
 @pytest.fixture
@@ -22,16 +22,7 @@ def test_the_microphone_is_heard_written_and_spoken(page: Page) -> None:
     page.select_option("#target", "fr-fr")
     page.select_option("#source", "en-us")
     page.select_option("#translator", "shout")
-    page.evaluate(
-        """() => {
-            const { prototype } = AudioBufferSourceNode;
-            const start = prototype.start;
-            prototype.start = function (...when) {
-                window.played = (window.played ?? 0) + 1;
-                return start.apply(this, when);
-            };
-        }"""
-    )
+    count_sounds(page)
     page.click("#start")
     until(page, "document.querySelectorAll('#said li').length > 1")
     until(page, "document.querySelector('#said .target').textContent")

@@ -7,23 +7,14 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page
 
-from tests.web.pages import until
-
-COUNT_SOUNDS = """() => {
-    const { prototype } = AudioBufferSourceNode;
-    const start = prototype.start;
-    prototype.start = function (...when) {
-        window.played = (window.played ?? 0) + 1;
-        return start.apply(this, when);
-    };
-}"""
+from tests.web.pages import count_sounds, until
 
 
 @pytest.fixture
 def page(open_hearing: Callable[[str], Page]) -> Page:
     page = open_hearing("/talk")
     until(page, "document.querySelectorAll('#model option').length > 0")
-    page.evaluate(COUNT_SOUNDS)
+    count_sounds(page)
     return page
 
 

@@ -7,8 +7,6 @@ import { Microphone } from "./microphone.js";
 import { offerModels } from "./models.js";
 import { Player } from "./player.js";
 
-// Bytes that may wait to be sent: a server that is that far behind will not catch up.
-const BEHIND = 4_000_000;
 // Sentences that stay on the page.
 const MAX_SENTENCES = 200;
 
@@ -54,12 +52,9 @@ class Session {
     this.player = new Player(ready.sample_rate);
     this.target = ready.target;
     say("Speak now.");
-    this.microphone.listen((piece) => {
-      if (this.stopping || this.socket.readyState !== WebSocket.OPEN) return;
-      if (this.socket.bufferedAmount > BEHIND) {
-        showError($("error"), { message: "The server is too slow for this microphone." });
-        this.close();
-      } else this.socket.send(piece);
+    this.microphone.feed(this.socket, () => !this.stopping, (piece) => this.socket.send(piece), (error) => {
+      showError($("error"), error);
+      this.close();
     });
   }
 

@@ -2,6 +2,8 @@
 
 // Hz that the server takes at most.
 const MAX_RATE = 48_000;
+// Bytes that may wait to be sent: a server that is that far behind will not catch up.
+const BEHIND = 4_000_000;
 
 export class Microphone {
   /** Ask for the microphone, at `rate` Hz or what it has. Throws an error object with words for people. */
@@ -36,6 +38,16 @@ export class Microphone {
     recorder.port.onmessage = ({ data }) => heard(data);
     this.context.createMediaStreamSource(this.stream).connect(recorder);
     this.context.resume();
+  }
+
+  /** Call `send` with each piece while `socket` is open and `wanted()` holds; where the server is too slow for them, call
+   * `fail` with an error object. */
+  feed(socket, wanted, send, fail) {
+    this.listen((piece) => {
+      if (!wanted() || socket.readyState !== WebSocket.OPEN) return;
+      if (socket.bufferedAmount > BEHIND) fail({ message: "The server is too slow for this microphone." });
+      else send(piece);
+    });
   }
 
   close() {

@@ -9,8 +9,6 @@ import { Player } from "./player.js";
 
 // Hz of the protocol's samples.
 const RATE = 24_000;
-// Bytes that may wait to be sent: a server that is that far behind will not catch up.
-const BEHIND = 4_000_000;
 // Messages that stay on the page.
 const MAX_MESSAGES = 200;
 const TOOLS = {
@@ -63,7 +61,8 @@ class Session {
       "response.output_audio.delta": () => this.hear(event),
       "response.function_call_arguments.done": () => this.calls.push(event),
       "response.done": () => this.done(event.response),
-      "error": () => showError($("error"), event.error),
+      // The answer may have ended before the server read that it is to end.
+      "error": () => event.error.code === "response_cancel_not_active" || showError($("error"), event.error),
     }[event.type];
     act?.();
   }
@@ -72,12 +71,10 @@ class Session {
     this.player = new Player(RATE);
     for (const id of ["text", "send"]) $(id).disabled = false;
     say("Speak now.");
-    this.microphone.listen((piece) => {
-      if (this.socket.readyState !== WebSocket.OPEN) return;
-      if (this.socket.bufferedAmount > BEHIND) {
-        showError($("error"), { message: "The server is too slow for this microphone." });
-        this.close();
-      } else this.send("input_audio_buffer.append", { audio: base64(piece) });
+    const append = (piece) => this.send("input_audio_buffer.append", { audio: base64(piece) });
+    this.microphone.feed(this.socket, () => true, append, (error) => {
+      showError($("error"), error);
+      this.close();
     });
   }
 

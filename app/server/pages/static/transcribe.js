@@ -8,8 +8,6 @@ import { protocols, renewed, request, setUpKey } from "./key.js";
 import { Microphone } from "./microphone.js";
 import { offerModels } from "./models.js";
 
-// Bytes that may wait to be sent: a server that is that far behind will not catch up.
-const BEHIND = 4_000_000;
 
 let session = null;
 let lines = [];
@@ -34,13 +32,10 @@ class Session {
   begin() {
     this.opened = true;
     say("Speak now.");
-    this.microphone.listen((piece) => {
-      if (this.stopping || this.socket.readyState !== WebSocket.OPEN) return;
-      if (this.socket.bufferedAmount > BEHIND) {
-        this.failed = true;
-        showError($("error"), { message: "The server is too slow for this microphone." });
-        this.socket.close(1000);
-      } else this.socket.send(piece);
+    this.microphone.feed(this.socket, () => !this.stopping, (piece) => this.socket.send(piece), (error) => {
+      this.failed = true;
+      showError($("error"), error);
+      this.socket.close(1000);
     });
   }
 
