@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-
-import httpx2
+from typing import TYPE_CHECKING
 
 from app.config import Settings
 from app.engine.admission import Admission, key_name
@@ -14,9 +13,11 @@ from app.engine.service_errors import service_error
 from app.engine.worker import ModelWorker
 from app.errors import InvalidRequestError, ModelAbsentError
 from app.generation.options import GenerationOptions, PreparedGeneration, characters
-from app.generation.remote import make_client
 from app.text.executor import RoundRobinThread
 from models.contract import ChatMessage, GenerationRequest, InputTooLongError, LanguageModel, ModelRequestError
+
+if TYPE_CHECKING:
+    import httpx2
 
 # Names of OpenAI's models that answer: clients that know no other name get the default language model.
 OPENAI_PREFIXES = ("gpt-", "o1", "o3", "o4", "chatgpt-")
@@ -34,6 +35,8 @@ class GenerationService:
         self.remote: httpx2.AsyncClient | None = None
         self.remote_model = settings.llm.get("model", "")
         if settings.llm:
+            from app.generation.remote import make_client  # a client of HTTP, which no other start needs
+
             self.remote = make_client(settings.llm["url"], settings.llm.get("key"))
         self.admission = admission
         self._catalog = catalog

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, TypeAlias
 
 from app.engine.jobs import CancelToken, GenerationJob, Priority
 from app.engine.service_errors import service_error
 from app.generation.options import GenerationOptions, PreparedGeneration, TokenCounts
-from app.generation.remote import RemoteStream
 from app.generation.service import GenerationService
 from app.observability import metrics
 from models.contract import GeneratedText, ModelRequestError
 from models.timeline import Timeline
+
+if TYPE_CHECKING:
+    from app.generation.remote import RemoteStream
 
 
 class GenerationStream:
@@ -55,7 +58,7 @@ class GenerationStream:
         metrics.record_generation(self.timeline, self.labels, outcome, usage.prompt - usage.cached, usage.written)
 
 
-MessageStream = GenerationStream | RemoteStream
+MessageStream: TypeAlias = "GenerationStream | RemoteStream"
 
 
 async def begin_message(
@@ -63,6 +66,8 @@ async def begin_message(
 ) -> MessageStream:
     """Begin the next message of a conversation: here, or at the server of the setting `llm`. Raises ServiceError."""
     if service.remote is not None:
+        from app.generation.remote import RemoteStream
+
         return RemoteStream(service.remote, service.remote_model, options, Timeline(), surface)
     prepared = await service.prepare(options)
     return GenerationStream(service, prepared, Timeline(), metrics.Labels(prepared.model, surface, True))
