@@ -16,6 +16,7 @@ from app.recognition.events import (
 )
 from app.recognition.transcript import Transcript, logprob_entries
 from app.server.error_responses import note_error
+from app.server.openai.realtime.conversation_item import make_message
 from app.server.openai.realtime.events import new_id, write_event
 
 _TRANSCRIPTION: Final = "conversation.item.input_audio_transcription"
@@ -78,15 +79,7 @@ class ItemEvents:
 
     def added(self, item_id: str, places: dict[str, Any]) -> Iterator[str]:
         """Yield the events of the new item of an utterance, whose text follows."""
-        content = {"type": "input_audio", "transcript": None}
-        message = {
-            "id": item_id,
-            "object": "realtime.item",
-            "type": "message",
-            "status": "completed",
-            "role": "user",
-            "content": [content],
-        }
+        message = make_message(item_id, "user", [{"type": "input_audio", "transcript": None}])
         for kind in ("created",) if self._old else ("added", "done"):
             yield write_event(f"conversation.item.{kind}", item=message, **places)
 

@@ -15,13 +15,12 @@ from app.server.openai.realtime.conversation import (
     MAX_ITEMS,
     BeginReply,
     Conversation,
-    ConversationError,
     Effect,
     SendEvent,
     StopReply,
-    text_before,
 )
 from app.server.openai.realtime.conversation_config import ConversationConfig
+from app.server.openai.realtime.conversation_item import ConversationError, text_before
 from app.server.openai.realtime.events import new_id
 from app.speech.sentence import Word
 from models.contract import ToolCall
